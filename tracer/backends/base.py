@@ -1,0 +1,77 @@
+"""The interface of a backend.
+
+It differs from the design in one point: `open` makes a session whose maps exist but whose probes are not yet attached,
+and `Session.attach` attaches them. BEGIN runs between the two, so that what it puts into a map is there at the first hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Protocol
+
+from tracer.backends.capabilities import Capabilities
+from tracer.plan.model import Plan
+from tracer.resolve.model import Target
+from tracer.results.events import Event, Loss
+from tracer.results.values import MapStore
+
+
+class Program(Protocol):
+    """A compiled plan."""
+
+    plan: Plan
+
+    def text(self) -> str:
+        """What will be given to the kernel, for people: the C program, or the writes to tracefs."""
+
+
+class Session(Protocol):
+    """A trace under way: a context manager whose `close` is idempotent and leaves no trace."""
+
+    maps: MapStore
+
+    def attach(self) -> int:
+        """Attaches all probes or none; returns how many sites. Raises `TracerError`, `ProgramError` with spans."""
+
+    def events(self, timeout_s: float) -> Iterable[Event]:
+        """What happened, oldest first; waits up to `timeout_s` for the first one. The consumer handles each event
+        before it takes the next, since on ftrace taking the next one goes on interpreting hits.
+
+        Iteration ends when nothing more is there, when the time is up, or after an `ExitEvent`. An interrupted wait
+        (EINTR) ends it early."""
+
+    def detach(self) -> None:
+        """No hit after it counts."""
+
+    def drain(self) -> Iterable[Event]:
+        """After `detach`: what was still on its way."""
+
+    def loss(self) -> Loss:
+        """Losses so far."""
+
+    def hits(self) -> int:
+        """How often any probe was hit so far, as far as known (for explaining silence)."""
+
+    def close(self) -> None:
+        """Undoes everything."""
+
+    def __enter__(self) -> Session: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        ...
+
+
+class Backend(Protocol):
+    """BCC or ftrace."""
+
+    name: str
+
+    def capabilities(self) -> Capabilities:
+        """What this host allows; every "no" with its reason and remedy. Works without root, by trying, quickly."""
+
+    def compile(self, plan: Plan) -> Program:
+        """No root, no kernel."""
+
+    def open(self, program: Program, target: Target) -> Session:
+        """Loads the program and makes its maps; attaches nothing yet."""

@@ -1,0 +1,85 @@
+"""Errors and diagnostics: values until `cli` renders them under the user's own text.
+
+A stage that finds something wrong in the user's program raises `ProgramError` with one `Diagnostic` per fault; every
+other failure is a `TracerError`. Each class carries the exit status it ends in; `cli` catches `TracerError` once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A program's text and where it came from (`-e` or a file's path)."""
+
+    text: str
+    name: str = "-e"
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1, of a character offset into `text`."""
+        before = self.text[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open range of character offsets into a `Source`."""
+
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        """The range from the start of this span to the end of `other`."""
+        return Span(self.start, other.end)
+
+
+NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: what is wrong, where in the user's text, and how to mend it.
+
+    `message` names the construct and the reason, in lower case and without a full stop; `hint` is the remedy.
+    """
+
+    message: str
+    span: Span = NOWHERE
+    hint: str | None = None
+    severity: str = "error"
+
+
+class TracerError(Exception):
+    """A failure with a message, a remedy and an exit status; never shown as a Python traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None, detail: str | None = None) -> None:
+        """`detail` is for `-v` alone: a compiler's or the verifier's log."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail = detail
+
+
+class UsageError(TracerError):
+    """A wrong command line."""
+
+    exit_code = 2
+
+
+class ProgramError(TracerError):
+    """The user's program is wrong, or asks for what cannot be done: the diagnostics stand under its text."""
+
+    exit_code = 2
+
+    def __init__(
+        self, source: Source, diagnostics: Iterable[Diagnostic], detail: str | None = None, exit_code: int = 2
+    ) -> None:
+        self.source = source
+        self.diagnostics = tuple(diagnostics)
+        self.exit_code = exit_code
+        first = self.diagnostics[0]
+        super().__init__(first.message, first.hint, detail)

@@ -1,0 +1,482 @@
+"""The typed program: what `analyse` makes of the AST, and what every later stage works on.
+
+Every expression carries its type and the span of the user's text it came from. All conversions are explicit here
+(`Cast`): both operands of an arithmetic `Binary` have the type of its result, both operands of a comparison have one
+type, and what is stored in a map has the type its `MapDecl` states. Literals are folded as far as they go; `unroll` is
+already expanded, and keys written `@[(a, b)]` are the same as `@[a, b]`.
+
+Semantics shared by the C that BCC compiles and by the interpreter:
+
+* Integers wrap at their width. Division and remainder truncate towards zero; `x / 0` is 0 and `x % 0` is x, as in BPF.
+  Shift counts are taken modulo 64. `>>` of a signed value keeps the sign.
+* `&&`, `||` and `?:` evaluate only what they need. Comparisons and logical operators give `bool`.
+* A missing map key reads as 0, "" or a tuple of those. Reading does not create the key.
+* `Str` of address 0 is "". `Str`, `Load` or an argument in memory that cannot be read ends the clause at that point for
+  that hit, and the hit is counted in `Loss.unreadable`: never a made-up value.
+* A string longer than its buffer is cut to size - 1 bytes and counted in `Loss.truncated`, unless the program itself
+  gave the size (`str(x, 16)`).
+* `While` and `ForRange` run at most `LOOP_LIMIT` rounds; a loop that is cut there is counted in `Loss.loops`.
+* `Exit` ends the clause; no hit of any clause after it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tracer.errors import Source, Span
+from tracer.lang.types import Type
+from tracer.resolve.model import Site
+
+LOOP_LIMIT = 1024
+
+AggregateName = Literal["count", "sum", "avg", "min", "max", "stats", "hist", "lhist"]
+MapKind = Literal["scalar", "count", "sum", "avg", "min", "max", "stats", "hist", "lhist"]
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of all expressions."""
+
+    type: Type
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class IntLit(Expr):
+    """An integer constant, already wrapped to `type`."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoolLit(Expr):
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StrLit(Expr):
+    """A string constant; `type.size` is its length plus one."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin(Expr):
+    """`pid tid uid gid cpu nsecs elapsed comm probe func username cpid`, by name.
+
+    pid, tid, uid, gid, cpu, cpid: uint64 here whatever bpftrace's width, nsecs and elapsed: uint64; comm: string[16];
+    probe and func: strings that are known for each site before attaching; username: UsernameType.
+    In BEGIN, END and interval they are the tracer's own.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arg(Expr):
+    """`argN`: uint64, extended from the size and sign that the site's argument has."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retval(Expr):
+    """`retval` in a uretprobe: uint64, the whole return register."""
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A scratch variable: a slot of its clause (`Clause.slots`)."""
+
+    slot: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapGet(Expr):
+    """`@map[key]` as a value; `key` is () for a map without one.
+
+    Of an aggregation: count, sum, min, max as they are, avg and stats their average.
+    """
+
+    map: str
+    key: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapLen(Expr):
+    """`len(@map)`: how many keys it holds."""
+
+    map: str
+
+
+@dataclass(frozen=True, slots=True)
+class HasKey(Expr):
+    """`has_key(@map, key)`."""
+
+    map: str
+    key: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """`-`, `~` (type of the operand) or `!` (bool; the operand is an int or a bool)."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """`+ - * / % & | ^ << >>` on integers, `== != < <= > >=` on integers, `== !=` on strings and tuples, `&& ||` on
+    integers and bools."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary(Expr):
+    """`condition ? then : otherwise`; both arms have the type of the whole (strings: the larger buffer)."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """To an integer type from an integer or bool; to bool from an integer; to a wider string buffer."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TupleExpr(Expr):
+    """`(a, b, …)`."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TupleItem(Expr):
+    """`$t.0`."""
+
+    operand: Expr
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """`*(int32 *)addr`: reads memory of the hit process at `address` (uint64), in the width and sign of `type`."""
+
+    address: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Str(Expr):
+    """`str(addr)` or `str(addr, N)`: a string in the memory of the hit process; `type.size` is the buffer.
+
+    `sized`: the program gave the size, so a cut is what it asked for.
+    """
+
+    address: Expr
+    sized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Strncmp(Expr):
+    """`strncmp(a, b, n)`: 0 where the first n bytes agree, else 1 (uint64), as bpftrace's."""
+
+    left: Expr
+    right: Expr
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strlen(Expr):
+    """`strlen(s)`: uint64."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Strcontains(Expr):
+    """`strcontains(haystack, needle)`: bool."""
+
+    haystack: Expr
+    needle: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class UStack(Expr):
+    """`ustack`, `ustack(n)`: `type.frames` frames at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class USym(Expr):
+    """`usym(addr)`."""
+
+    address: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Strftime(Expr):
+    """`strftime(fmt, ns)`: the format stands in `type`."""
+
+    nanoseconds: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class VarIncr(Expr):
+    """`$x++` and its kin: adds `delta` (1 or -1); the value is the new one for the prefix form, else the old."""
+
+    slot: int
+    delta: int
+    prefix: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MapIncr(Expr):
+    """`@x[k]++` and its kin, atomic; the value as in `VarIncr`."""
+
+    map: str
+    key: tuple[Expr, ...]
+    delta: int
+    prefix: bool
+
+
+# --- statements ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stmt:
+    """Base of all statements."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class VarSet(Stmt):
+    """`$x = value`; compound assignments arrive here already expanded."""
+
+    slot: int
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class MapSet(Stmt):
+    """`@x[key] = value` on a scalar map. Compound assignments other than += and -= arrive here expanded."""
+
+    map: str
+    key: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class MapAdd(Stmt):
+    """`@x[key] += value`, `-=` (value negated) and `@x[key]++;` whose value nobody uses: atomic."""
+
+    map: str
+    key: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Stmt):
+    """`@x[key] = count()` and the other aggregations; their parameters stand in the map's `MapDecl`."""
+
+    map: str
+    key: tuple[Expr, ...]
+    function: AggregateName
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Stmt):
+    """`delete(@x, key)`, or `delete(@x)` of a map without key."""
+
+    map: str
+    key: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExprStmt(Stmt):
+    """An expression for its side effect."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class If(Stmt):
+    """`if (condition) { then } else { otherwise }`."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While(Stmt):
+    """`while (condition) { body }`, at most `LOOP_LIMIT` rounds."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForRange(Stmt):
+    """`for ($i : start..stop) { body }`, stop excluded; both bounds are evaluated once."""
+
+    slot: int
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForMap(Stmt):
+    """`for ($kv : @map) { body }`: the slot holds the tuple (key, value). In user space only (BEGIN, END, interval)."""
+
+    slot: int
+    map: str
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Return(Stmt):
+    """Ends the clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break(Stmt):
+    """Ends the innermost loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue(Stmt):
+    """Next round of the innermost loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printf(Stmt):
+    """`printf(fmt, …)`: `format` is an index into `Program.formats`."""
+
+    format: int
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrintValue(Stmt):
+    """`print(expr)`: `shape` is an index into `Program.shapes` (the type of the value)."""
+
+    shape: int
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class PrintMap(Stmt):
+    """`print(@x)`, `print(@x, top)`, `print(@x, top, div)`; 0 stands for "not given"."""
+
+    map: str
+    top: int
+    div: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clear(Stmt):
+    """`clear(@x)`: no keys are left."""
+
+    map: str
+
+
+@dataclass(frozen=True, slots=True)
+class Zero(Stmt):
+    """`zero(@x)`: the keys stay, their values are 0."""
+
+    map: str
+
+
+@dataclass(frozen=True, slots=True)
+class Time(Stmt):
+    """`time(fmt)`: prints the wall clock; `format` is an index into `Program.formats`."""
+
+    format: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exit(Stmt):
+    """`exit()` or `exit(code)`."""
+
+    code: int
+
+
+# --- program ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MapDecl:
+    """A map: its name with the `@`, the types of its key's parts (() without key), and what it holds.
+
+    `value` is the scalar's type, or the integer type that an aggregation works in (its signedness decides how sum, min,
+    max, avg, stats and hist read it). `bits` is hist's second argument, 0 to 5; `low`, `high`, `step` are lhist's.
+    """
+
+    name: str
+    key: tuple[Type, ...]
+    kind: MapKind
+    value: Type
+    span: Span
+    bits: int = 0
+    low: int = 0
+    high: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`probe, probe /predicate/ { body }`.
+
+    `kind`: "begin", "end", "interval" (every `period_ns`) run in user space and have no sites; "probe" runs at `sites`,
+    which may mix usdt, uprobe and uretprobe. `slots` are the types of the scratch variables.
+    """
+
+    id: int
+    kind: Literal["begin", "end", "interval", "probe"]
+    names: tuple[str, ...]
+    predicate: Expr | None
+    body: tuple[Stmt, ...]
+    slots: tuple[Type, ...]
+    span: Span
+    sites: tuple[Site, ...] = ()
+    period_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What `config = { … }` or the environment sets: sizes in bytes, counts."""
+
+    max_strlen: int = 1024
+    max_map_keys: int = 16384
+    stack_frames: int = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The whole typed program. `formats` are printf, time and strftime texts; `shapes` the types that print() shows."""
+
+    source: Source
+    clauses: tuple[Clause, ...]
+    maps: dict[str, MapDecl]
+    formats: tuple[str, ...]
+    shapes: tuple[Type, ...]
+    config: Config = field(default_factory=Config)
+
+

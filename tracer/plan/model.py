@@ -1,0 +1,61 @@
+"""The plan: which clause runs at which sites, how it reads them, and what a backend must be able to do for it.
+
+`lower` makes it from the typed program; a backend compiles it. A clause whose sites keep their arguments in different
+places gets one `Variant` for each distinct layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.backends.capabilities import Feature
+from tracer.errors import Span
+from tracer.lang.typed import Clause, Program
+from tracer.resolve.model import ArgSpec, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The sites of one clause that can share one compiled function.
+
+    `args` holds, for each argument index the clause uses, where it is at these sites (indices it does not use are left
+    out). `probe` and `function` are the texts of those built-ins where the clause uses them, else None.
+    """
+
+    id: int
+    args: dict[int, ArgSpec]
+    probe: str | None
+    function: str | None
+    sites: tuple[Site, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlan:
+    """One probe clause with its variants; variant ids are unique in the whole plan."""
+
+    clause: Clause
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something the program asks of a backend, the construct that asks, and where it stands."""
+
+    feature: Feature
+    construct: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, run by `interp`."""
+
+    program: Program
+    probes: tuple[ProbePlan, ...]
+    user: tuple[Clause, ...]
+    needs: tuple[Need, ...]
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """All sites, in the order of the program."""
+        return tuple(site for probe in self.probes for variant in probe.variants for site in variant.sites)

@@ -1,0 +1,128 @@
+"""What resolution yields: sites, and where each of their arguments is found.
+
+Addresses are virtual addresses as the ELF file states them (before any load bias); offsets are offsets into the file,
+which is what the kernel's uprobes take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant, before it is cut to the argument's size."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A register by its pt_regs name without decoration (x86-64: ax bx cx dx si di bp sp r8…r15 ip; aarch64: x0…x30 sp)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mem:
+    """Memory at `base` + `index` * `scale` + `disp`; base or index may be absent (None)."""
+
+    base: str | None
+    disp: int
+    index: str | None = None
+    scale: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """Memory at a fixed place of the same file: `address` is the virtual address there, to which the load bias is added.
+
+    With `index` that register times `scale` is added. `fetch_offset` is what ftrace's `@+OFF` takes: `address` minus the
+    difference between address and file offset in the segment that holds the *probe*. `site_delta` is `address` minus
+    the address of the site, so that a program can add it to the instruction pointer.
+    """
+
+    address: int
+    fetch_offset: int
+    site_delta: int
+    index: str | None = None
+    scale: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalPointer:
+    """The value stored in the GOT slot at `slot` (`sym@GOTPCREL(%rip)`): the operand's value is that pointer itself."""
+
+    slot: Global
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An operand no backend can read, with the reason; only this argument is lost, not the probe."""
+
+    reason: str
+
+
+Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSpec:
+    """One argument of a site: `text` as it stands in the note, `size` bytes (1, 2, 4, 8), sign- or zero-extended.
+
+    `is_float`: the bits of a float or double (`8f@`), handed on as an integer of that size.
+    """
+
+    text: str
+    size: int
+    signed: bool
+    operand: Operand
+    is_float: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """Which file it was when it was checked: compared again right before attaching."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    build_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place in one file where a probe goes.
+
+    `probe` is the full name that the `probe` built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`), `function`
+    what `func` shows (the symbol that holds the place, or "" in a stripped file). `semaphore` is the file offset of the
+    USDT semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary
+    probe on one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN;
+    for functions it holds the registers of the calling convention.
+    """
+
+    kind: Literal["usdt", "uprobe", "uretprobe", "ret"]
+    path: str
+    identity: FileIdentity
+    address: int
+    offset: int
+    probe: str
+    function: str
+    args: tuple[ArgSpec, ...] = ()
+    semaphore: int | None = None
+    semaphore_address: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom the trace is about: one process with all its threads, or every process that maps the file (`pid` None).
+
+    `-c` fills in `pid` once the child waits behind its pipe.
+    """
+
+    pid: int | None = None
+
+
+EVERY_PROCESS = Target()

@@ -1,0 +1,51 @@
+"""Which bucket of a histogram a value falls into: one numbering for the C prelude, the interpreter and the renderers.
+
+hist(v, k): v is read as a signed 64-bit integer, as bpftrace reads it whatever its type. Bucket 0 holds the negatives;
+values below 2^k have a bucket each (v + 1); above, each power of two is cut into 2^k equal parts. With k = 0 this
+gives [0] [1] [2, 4) [4, 8) …
+
+lhist(v, low, high, step): bucket 0 holds what is below `low`, the last one (see `linear_count`) what is not below `high`.
+"""
+
+from __future__ import annotations
+
+HIST_MAX_BITS = 5
+
+
+def log2_bucket(value: int, bits: int) -> int:
+    """The bucket of hist(value, bits), 0 to (64 - bits) * 2**bits."""
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    if value >> 63:
+        return 0
+    exponent = value.bit_length() - 1
+    if exponent < bits:
+        return value + 1
+    return 1 + ((exponent - bits) << bits) + (value >> (exponent - bits))
+
+
+def log2_bounds(bucket: int, bits: int) -> tuple[int | None, int]:
+    """First value of a bucket and the first value after it; (None, 0) for the negatives."""
+    if bucket == 0:
+        return None, 0
+    value = bucket - 1
+    if value < 2 << bits:
+        return value, value + 1
+    shift = (value >> bits) - 1
+    low = (value - (shift << bits)) << shift
+    return low, low + (1 << shift)
+
+
+def linear_count(low: int, high: int, step: int) -> int:
+    """How many buckets lhist has, the two open ones included."""
+    return -(-(high - low) // step) + 2
+
+
+def linear_bucket(value: int, low: int, high: int, step: int) -> int:
+    """The bucket of lhist(value, low, high, step); value is a signed 64-bit integer, in any representation."""
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    value -= (value >> 63) << 64
+    if value < low:
+        return 0
+    if value >= high:
+        return linear_count(low, high, step) - 1
+    return (value - low) // step + 1
