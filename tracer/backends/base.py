@@ -31,6 +31,10 @@ class Session(Protocol):
 
     maps: MapStore
 
+    wake: tuple[int, ...]
+    """Descriptors that end a wait in `events` early when they become readable (a signal came, the target ended); ()
+    until the run loop sets them. The session only polls them; it does not read them."""
+
     def attach(self) -> int:
         """Attaches all probes or none; returns how many sites. Raises `TracerError`, `ProgramError` with spans."""
 

@@ -24,6 +24,7 @@ class Feature(Enum):
     SYMBOL = "usym"
     LOOP = "while"
     MAP_LENGTH = "len"
+    MAP_ITERATION = "for over a map in a probe"
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
 

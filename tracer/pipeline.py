@@ -1,0 +1,89 @@
+"""The stages in order, and nothing else: the file to read first.
+
+    text → parse → AST → expand (attach points → sites) → analyse → typed program → lower → Plan → choose (check) →
+    compile → Program → open, attach → Session → events, maps → render
+
+Each arrow is one function; each result is an immutable value that `-d` can print. Nothing before `open` needs root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.resolve.model import EVERY_PROCESS, Target
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Program, Session
+    from tracer.plan.model import Plan
+
+STAGES = ("ast", "typed", "plan", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan with the backend that will run it; `program` is None where nothing is traced (BEGIN, END, interval)."""
+
+    plan: Plan
+    backend: str | None
+    program: Program | None
+    notes: tuple[str, ...]
+
+
+def plan(source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS) -> tuple[Plan, list[Diagnostic]]:
+    """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong."""
+    from tracer.lang.analyse import analyse
+    from tracer.lang.parser import parse
+    from tracer.plan.check import check_arguments
+    from tracer.plan.lower import lower
+    from tracer.resolve.expand import expand
+
+    tree = parse(source, params)
+    sites = expand(tree, target)
+    typed = analyse(tree, sites)
+    lowered = lower(typed)
+    found = [*typed.warnings, *check_arguments(lowered)]
+    errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+    if errors:
+        raise ProgramError(source, errors)
+    return lowered, found
+
+
+def compile(plan: Plan, forced: str | None = None, need_usable: bool = True) -> Compiled:
+    """Plan → Program on the backend that can run it."""
+    from tracer.backends import choose
+
+    if not plan.probes:
+        return Compiled(plan, None, None, ())
+    choice = choose(plan, forced, need_usable)
+    return Compiled(plan, choice.backend.name, choice.backend.compile(plan), choice.passed_over)
+
+
+def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> Session:
+    """Program → Session, with its maps but nothing attached yet."""
+    from tracer.backends import BACKENDS
+    from tracer.backends.local import LocalSession
+
+    if compiled.program is None or compiled.backend is None:
+        return LocalSession(compiled.plan)
+    return BACKENDS[compiled.backend]().open(compiled.program, target)
+
+
+def dump(stage: str, source: Source, params: Sequence[str], target: Target, forced: str | None = None) -> str:
+    """What `-d STAGE` shows."""
+    from tracer.lang.parser import parse
+    from tracer.lang.printer import print_ast, print_typed
+
+    if stage == "ast":
+        return print_ast(parse(source, params))
+    lowered, _ = plan(source, params, target)
+    if stage == "typed":
+        return print_typed(lowered.program)
+    if stage == "plan":
+        from tracer.plan.dump import dump as dump_plan
+
+        return dump_plan(lowered)
+    compiled = compile(lowered, forced, need_usable=False)
+    return compiled.program.text() if compiled.program is not None else "nothing to attach: runs in user space\n"

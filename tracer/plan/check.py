@@ -1,0 +1,56 @@
+"""Plan × capabilities → what stands in the way, under the user's own text."""
+
+from __future__ import annotations
+
+from tracer.backends.capabilities import Capabilities
+from tracer.errors import Diagnostic
+from tracer.lang.typed import Arg
+from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.walk import walk_clause
+from tracer.resolve.model import Unreadable
+
+
+def check(plan: Plan, capabilities: Capabilities) -> list[Diagnostic]:
+    """Every need of the plan that the backend cannot meet; empty where it can run the plan as it is."""
+    return [
+        Diagnostic(
+            f"{need.construct} is not available with {capabilities.backend}: {missing.reason}", need.span, missing.hint
+        )
+        for need in plan.needs
+        if (missing := capabilities.missing.get(need.feature)) is not None
+    ]
+
+
+def check_arguments(plan: Plan) -> list[Diagnostic]:
+    """Arguments that no backend can read: an error where no site of the clause has a readable one, else a warning."""
+    return [diagnostic for probe in plan.probes for diagnostic in _unreadable(probe)]
+
+
+def _unreadable(probe: ProbePlan) -> list[Diagnostic]:
+    found: dict[int, Diagnostic] = {}
+    total = sum(len(variant.sites) for variant in probe.variants)
+    for node in walk_clause(probe.clause):
+        if not isinstance(node, Arg) or node.index in found:
+            continue
+        bad = [
+            (variant, operand)
+            for variant in probe.variants
+            if isinstance(operand := variant.args[node.index].operand, Unreadable)
+        ]
+        if not bad:
+            continue
+        variant, operand = bad[0]
+        text = variant.args[node.index].text
+        where = f"arg{node.index} cannot be read at {variant.sites[0].probe}"
+        reason = f"{where}: {operand.reason}" + (f" ({text})" if text else "")
+        count = sum(len(variant.sites) for variant, _ in bad)
+        if count == total:
+            found[node.index] = Diagnostic(reason, node.span, "leave it out; the other arguments can be read")
+        else:
+            found[node.index] = Diagnostic(
+                f"{reason}, and so at {count} of {total} sites",
+                node.span,
+                "hits there end at this place and are counted as unreadable",
+                severity="warning",
+            )
+    return list(found.values())

@@ -1,0 +1,55 @@
+"""The plan as text, for `-d plan`, `--dry-run` and the golden tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.lang.typed import MapDecl
+from tracer.plan.model import Plan, Variant
+from tracer.resolve.model import Site
+
+
+def dump(plan: Plan) -> str:
+    """All of the plan but the statements, which `-d typed` shows."""
+    return "\n".join(_lines(plan)) + "\n"
+
+
+def site_line(site: Site) -> str:
+    """One site: what it is, and its place in the file."""
+    parts = [f"{site.kind} {site.probe}", f"file {site.path}", f"address {site.address:#x}", f"offset {site.offset:#x}"]
+    if site.semaphore is not None:
+        parts.append(f"semaphore {site.semaphore:#x}")
+    if site.kind == "usdt" and site.args:
+        parts.append("args " + " ".join(arg.text for arg in site.args))
+    return "  ".join(parts)
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    for decl in plan.program.maps.values():
+        yield f"map {_map(decl)}"
+    for clause in plan.user:
+        period = f" every {clause.period_ns} ns" if clause.kind == "interval" else ""
+        yield f"clause {clause.id} {clause.kind}{period}: in user space"
+    for probe in plan.probes:
+        yield f"clause {probe.clause.id} {', '.join(probe.clause.names)}"
+        for variant in probe.variants:
+            yield from _variant(variant)
+    for need in plan.needs:
+        yield f"needs {need.feature.value}: {need.construct}"
+
+
+def _variant(variant: Variant) -> Iterator[str]:
+    args = "".join(f"  arg{index} = {spec.text or spec.operand}" for index, spec in variant.args.items())
+    texts = "".join(f"  {name} = {text}" for name, text in (("probe", variant.probe), ("func", variant.function)) if text)
+    yield f"  variant {variant.id}{args}{texts}"
+    for site in variant.sites:
+        yield f"    {site_line(site)}"
+
+
+def _map(decl: MapDecl) -> str:
+    key = f"[{', '.join(map(str, decl.key))}]" if decl.key else ""
+    parameters = {
+        "hist": f"({decl.bits})",
+        "lhist": f"({decl.low}, {decl.high}, {decl.step})",
+    }.get(decl.kind, "")
+    return f"{decl.name}{key}: {decl.kind}{parameters} of {decl.value}"

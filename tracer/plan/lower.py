@@ -1,0 +1,57 @@
+"""Typed program → plan: the sites of each clause, grouped by where they keep what the clause reads."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from tracer.lang.typed import Arg, Builtin, Clause, Program, Retval
+from tracer.plan.model import Plan, ProbePlan, Variant
+from tracer.plan.requires import needs
+from tracer.plan.walk import walk_clause
+from tracer.resolve.model import ArgSpec, Site, Unreadable
+
+
+def lower(program: Program) -> Plan:
+    """The plan of a program. Pure: neither root nor a kernel is needed."""
+    numbers = count()
+    probes = tuple(
+        ProbePlan(clause, _variants(clause, numbers)) for clause in program.clauses if clause.kind == "probe"
+    )
+    user = tuple(clause for clause in program.clauses if clause.kind != "probe")
+    return Plan(program, probes, user, needs(program, probes))
+
+
+def _variants(clause: Clause, numbers: count[int]) -> tuple[Variant, ...]:
+    nodes = list(walk_clause(clause))
+    indices = sorted({node.index for node in nodes if isinstance(node, Arg)})
+    names = {node.name for node in nodes if isinstance(node, Builtin)}
+    returns = any(isinstance(node, Retval) for node in nodes)
+
+    groups: dict[object, tuple[dict[int, ArgSpec], list[Site]]] = {}
+    for site in clause.sites:
+        args = {index: _argument(site, index) for index in indices}
+        layout = (
+            # The text of an argument is for people; equal places may be spelled differently.
+            tuple((spec.size, spec.signed, spec.operand) for spec in args.values()),
+            site.probe if "probe" in names else None,
+            site.function if "func" in names else None,
+            returns and site.kind,
+        )
+        groups.setdefault(layout, (args, []))[1].append(site)
+    return tuple(
+        Variant(
+            id=next(numbers),
+            args=args,
+            probe=sites[0].probe if "probe" in names else None,
+            function=sites[0].function if "func" in names else None,
+            sites=tuple(sites),
+        )
+        for args, sites in groups.values()
+    )
+
+
+def _argument(site: Site, index: int) -> ArgSpec:
+    if index < len(site.args):
+        return site.args[index]
+    have = len(site.args)
+    return ArgSpec("", 8, False, Unreadable(f"the site has {have or 'no'} argument{'' if have == 1 else 's'}"))

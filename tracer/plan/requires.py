@@ -1,0 +1,104 @@
+"""What a program asks of a backend: one `Need` per construct, at the place where the user wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.backends.capabilities import Feature
+from tracer.errors import Span
+from tracer.interp.fetch import is_fetchable
+from tracer.lang.typed import (
+    Arg,
+    Builtin,
+    Clause,
+    ForMap,
+    ForRange,
+    Load,
+    MapGet,
+    MapLen,
+    Program,
+    Str,
+    Strcontains,
+    Strlen,
+    UStack,
+    USym,
+    While,
+)
+from tracer.plan.model import Need, ProbePlan
+from tracer.plan.walk import Node, walk_clause
+from tracer.resolve.model import Global, Mem
+
+_OWNER = frozenset({"uid", "gid", "username"})
+
+
+def needs(program: Program, probes: tuple[ProbePlan, ...]) -> tuple[Need, ...]:
+    """The needs of all probe clauses, each feature and place once. What runs in user space needs nothing."""
+    found: dict[tuple[Feature, Span], Need] = {}
+    for probe in probes:
+        for need in (*_of_sites(probe), *_of_body(program, probe)):
+            found.setdefault((need.feature, need.span), need)
+    return tuple(found.values())
+
+
+def _of_sites(probe: ProbePlan) -> Iterator[Need]:
+    clause = probe.clause
+    for variant in probe.variants:
+        for site in variant.sites:
+            if site.kind == "uretprobe":
+                yield Need(Feature.URETPROBE, site.probe, clause.span)
+            else:
+                yield Need(Feature.UPROBE, site.probe, clause.span)
+            if site.semaphore is not None:
+                yield Need(Feature.SEMAPHORE, site.probe, clause.span)
+
+
+def _of_body(program: Program, probe: ProbePlan) -> Iterator[Need]:
+    for node in walk_clause(probe.clause):
+        if isinstance(node, Arg):
+            yield from _of_argument(probe, node)
+        else:
+            need = _of_node(program, probe.clause, node)
+            if need is not None:
+                yield need
+
+
+def _of_argument(probe: ProbePlan, arg: Arg) -> Iterator[Need]:
+    for variant in probe.variants:
+        spec = variant.args[arg.index]
+        construct = f"arg{arg.index} at {spec.text}"
+        if isinstance(spec.operand, Mem) and spec.operand.index is not None:
+            yield Need(Feature.MEMORY_INDEXED, construct, arg.span)
+        elif isinstance(spec.operand, Global) and spec.operand.index is not None:
+            yield Need(Feature.GLOBAL_INDEXED, construct, arg.span)
+
+
+def _of_node(program: Program, clause: Clause, node: Node) -> Need | None:
+    match node:
+        case Builtin(name=name) if name in _OWNER:
+            return Need(Feature.UID, name, node.span)
+        case Str():
+            fetchable = is_fetchable(node.address)
+            return Need(Feature.STRING if fetchable else Feature.STRING_COMPUTED, "str()", node.span)
+        case Load():
+            fetchable = is_fetchable(node.address)
+            return Need(Feature.LOAD if fetchable else Feature.LOAD_COMPUTED, "*", node.span)
+        case UStack():
+            return Need(Feature.USER_STACK, "ustack", node.span)
+        case USym():
+            return Need(Feature.SYMBOL, "usym()", node.span)
+        case While():
+            return Need(Feature.LOOP, "while", node.span)
+        case ForRange():
+            return Need(Feature.LOOP, "for", node.span)
+        case ForMap():
+            return Need(Feature.MAP_ITERATION, f"for over {node.map}", node.span)
+        case MapLen():
+            return Need(Feature.MAP_LENGTH, f"len({node.map})", node.span)
+        case MapGet() if program.maps[node.map].kind != "scalar":
+            return Need(Feature.AGGREGATION_READ, f"{node.map} as a value", node.span)
+        case Strlen():
+            return Need(Feature.STRING_FUNCTIONS, "strlen()", node.span)
+        case Strcontains():
+            return Need(Feature.STRING_FUNCTIONS, "strcontains()", node.span)
+        case _:
+            return None

@@ -1,0 +1,31 @@
+"""Walking the typed tree: one generic traversal instead of one per question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from tracer.lang.typed import Clause, Expr, Stmt
+
+Node = Expr | Stmt
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first, in the order of the text."""
+    yield node
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, (Expr, Stmt)):
+            yield from walk(value)
+        elif isinstance(value, tuple):
+            for item in value:
+                if isinstance(item, (Expr, Stmt)):
+                    yield from walk(item)
+
+
+def walk_clause(clause: Clause) -> Iterator[Node]:
+    """Every node of a clause, the predicate first."""
+    if clause.predicate is not None:
+        yield from walk(clause.predicate)
+    for statement in clause.body:
+        yield from walk(statement)

@@ -1,0 +1,229 @@
+"""A trace from start to end: BEGIN, attach, events and intervals, detach, drain, END, the maps.
+
+Nothing here knows which backend it drives, and nothing prints: what there is to show goes to the renderer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tracer.interp.compile import compile_clause
+from tracer.interp.hostvalues import host_values
+from tracer.interp.runtime import Runtime
+from tracer.results.events import ClearEvent, Event, ExitEvent, Loss, MapEvent, ZeroEvent
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Session
+    from tracer.lang.typed import Clause
+    from tracer.plan.model import Plan
+    from tracer.results.values import MapSnapshot, MapStore
+
+_LONGEST_WAIT_S = 1.0
+_CATCH_UP = 10  # periods; an interval that fell further behind than this starts anew
+
+
+class Renderer(Protocol):
+    """Text or JSON (`tracer.render`)."""
+
+    def attached(self, probes: int) -> None: ...
+
+    def event(self, event: Event, store: MapStore) -> None: ...
+
+    def maps(self, snapshots: Iterable[MapSnapshot]) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Controls:
+    """What signal handlers set and the loop looks at.
+
+    `wake` are descriptors that become readable when something was set or a watched process ended; `acknowledge` reads
+    them empty, so that the next wait waits again.
+    """
+
+    stop: bool = False
+    print_maps: bool = False
+    wake: tuple[int, ...] = ()
+    acknowledge: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A process whose end ends the trace: the child of `-c` or the target of `-p`."""
+
+    ended: Callable[[], bool]
+    start: Callable[[], None] = field(default=lambda: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the trace ended: exit() code, losses, and hits (-1 where the backend does not know them)."""
+
+    code: int
+    loss: Loss
+    hits: int
+    attached: int
+
+
+def run(
+    session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None = None,
+    on_attached: Callable[[int], None] = lambda sites: None,
+) -> Outcome:
+    """Runs the whole trace. The session is open and is closed by the caller."""
+    trace = _Trace(session, plan, renderer, controls, watched)
+    return trace.run(on_attached)
+
+
+class _Trace:
+    def __init__(
+        self, session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None
+    ) -> None:
+        self.session = session
+        self.plan = plan
+        self.renderer = renderer
+        self.controls = controls
+        self.watched = watched
+        self.code: int | None = None
+        self.in_handler = False
+        self.runtime = Runtime(maps=session.maps, emit=self.handle, loss=Loss())
+        self.begin = self._user("begin")
+        self.end = self._user("end")
+        self.timers = [_Timer(entry) for entry in self._user("interval")]
+
+    def run(self, on_attached: Callable[[int], None]) -> Outcome:
+        self.session.wake = self.controls.wake
+        self.renderer.attached(probe_count(self.plan))
+        self.run_handler(self.begin)
+        attached = 0
+        if self.code is None:
+            attached = self.session.attach()
+            on_attached(attached)
+            if self.watched is not None:
+                self.watched.start()
+            self.loop()
+        self.session.detach()
+        if self.code is None:
+            self.consume(self.session.drain())
+        self.run_handler(self.end, closing=True)
+        return Outcome(self.code or 0, self.session.loss() + self.runtime.loss, self.session.hits(), attached)
+
+    def loop(self) -> None:
+        now = time.monotonic_ns()
+        for timer in self.timers:
+            timer.start(now)
+        while not self.controls.stop:
+            self.consume(self.session.events(self.wait_s()))
+            if self.code is not None:
+                return
+            self.controls.acknowledge()
+            self.run_timers()
+            if self.code is not None or (self.watched is not None and self.watched.ended()):
+                return
+            if self.controls.print_maps:
+                self.controls.print_maps = False
+                self.run_handler([], closing=True)
+            self.renderer.flush()
+
+    def wait_s(self) -> float:
+        now = time.monotonic_ns()
+        nearest = min((timer.due - now for timer in self.timers), default=_LONGEST_WAIT_S * 1e9)
+        return float(min(max(nearest / 1e9, 0.0), _LONGEST_WAIT_S))
+
+    def run_timers(self) -> None:
+        now = time.monotonic_ns()
+        due = [timer for timer in self.timers if timer.due <= now]
+        if due:
+            # What happened before the interval is over belongs to it.
+            self.consume(self.session.events(0))
+        for timer in sorted(due, key=lambda timer: timer.due):
+            for _ in range(timer.take(now)):
+                if self.code is None:
+                    self.run_handler([timer.entry])
+
+    def consume(self, events: Iterable[Event]) -> None:
+        try:
+            for event in events:
+                # print(@x) and clear(@x) that follow each other must see the same moment.
+                if isinstance(event, (MapEvent, ClearEvent, ZeroEvent)):
+                    self.enter()
+                elif self.in_handler:
+                    self.leave()
+                self.handle(event)
+                if self.code is not None:
+                    return
+        finally:
+            self.leave()
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, ClearEvent):
+            self.session.maps.clear(event.map)
+        elif isinstance(event, ZeroEvent):
+            self.session.maps.zero(event.map)
+        elif isinstance(event, ExitEvent):
+            if self.code is None:
+                self.code = event.code
+        else:
+            self.renderer.event(event, self.session.maps)
+
+    def run_handler(self, entries: Sequence[_Entry], closing: bool = False) -> None:
+        """Runs clauses in user space, then prints all maps where `closing`; every map is read at one moment."""
+        self.enter()
+        try:
+            for clause, body in entries:
+                self.runtime.exiting = False
+                body(host_values(clause))
+            if closing:
+                maps = self.plan.program.maps
+                self.renderer.maps([self.session.maps.snapshot(name) for name in sorted(maps)])
+        finally:
+            self.leave()
+        self.renderer.flush()
+
+    def enter(self) -> None:
+        if not self.in_handler:
+            self.in_handler = True
+            self.session.maps.begin_handler()
+
+    def leave(self) -> None:
+        if self.in_handler:
+            self.in_handler = False
+            self.session.maps.end_handler()
+
+    def _user(self, kind: str) -> list[_Entry]:
+        return [
+            (clause, compile_clause(self.plan.program, clause, None, self.runtime))
+            for clause in self.plan.user
+            if clause.kind == kind
+        ]
+
+
+_Entry = tuple["Clause", Callable[[tuple[object, ...]], None]]
+
+
+class _Timer:
+    """When an interval is due next; it keeps its beat however long its body takes."""
+
+    def __init__(self, entry: _Entry) -> None:
+        self.entry = entry
+        self.period_ns = entry[0].period_ns
+        self.due = 0
+
+    def start(self, now: int) -> None:
+        self.due = now + self.period_ns
+
+    def take(self, now: int) -> int:
+        """How many beats are due; the next one is in the future afterwards."""
+        beats = (now - self.due) // self.period_ns + 1
+        self.due += beats * self.period_ns
+        return min(beats, _CATCH_UP)
+
+
+def probe_count(plan: Plan) -> int:
+    """How many probes a user sees attached: each name once in each clause, however many sites it has."""
+    return len(plan.user) + sum(
+        len({site.probe for variant in probe.variants for site in variant.sites}) for probe in plan.probes
+    )
