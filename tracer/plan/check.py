@@ -1,4 +1,4 @@
-"""Plan × capabilities → what stands in the way, under the user's own text."""
+"""Plan and capabilities → what stands in the way, under the user's own text."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _variant(variant: Variant) -> Iterator[str]:
     args = "".join(f"  arg{index} = {spec.text or spec.operand}" for index, spec in variant.args.items())
-    texts = "".join(f"  {name} = {text}" for name, text in (("probe", variant.probe), ("func", variant.function)) if text)
+    named = (("probe", variant.probe), ("func", variant.function))
+    texts = "".join(f"  {name} = {text}" for name, text in named if text)
     yield f"  variant {variant.id}{args}{texts}"
     for site in variant.sites:
         yield f"    {site_line(site)}"
