@@ -7,20 +7,138 @@ value is needed). Strings are delivered uncut; the interpreter cuts them.
 
 from __future__ import annotations
 
-from tracer.lang.typed import Clause, Expr
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from tracer.errors import NOWHERE
+from tracer.lang.typed import (
+    Arg,
+    Binary,
+    Builtin,
+    Cast,
+    Clause,
+    Expr,
+    IntLit,
+    Load,
+    Retval,
+    Stmt,
+    Str,
+    UStack,
+    USym,
+)
+from tracer.lang.types import UINT64, IntType
+
+_CONSTANT_BUILTINS = frozenset({"probe", "func"})
+_READ_AS = {"elapsed": "nsecs", "username": "uid"}
+
+PID = Builtin(UINT64, NOWHERE, "pid")
+"""The leaf that `usym` needs beside its address."""
 
 
 def fetches(clause: Clause) -> tuple[Expr, ...]:
     """The distinct leaves of a clause in the order of first use, spans aside.
 
-    Leaves are `Arg`, `Retval`, `UStack`, every `Builtin` but `probe` and `func` (constants of the variant; `elapsed` is a
-    leaf `nsecs`, `username` a leaf `uid`, `usym` needs a leaf `pid`), and `Str` and `Load` whose address
+    Leaves are `Arg`, `Retval`, `UStack`, every `Builtin` but `probe` and `func` (constants of the variant; `elapsed` is
+    a leaf `nsecs`, `username` a leaf `uid`, `usym` needs a leaf `pid`), and `Str` and `Load` whose address
     `is_fetchable`.
     """
-    raise NotImplementedError
+    found: dict[Expr, Expr] = {}
+    if clause.predicate is not None:
+        _collect(clause.predicate, found)
+    for statement in clause.body:
+        _collect(statement, found)
+    return tuple(found.values())
 
 
 def is_fetchable(address: Expr) -> bool:
     """Whether an address can be read as part of the hit: an argument or the return value, a fetchable `Load`, or one of
-    these plus a constant. Everything else needs the process's memory at a computed address."""
-    raise NotImplementedError
+    these plus a constant. Everything else needs the process's memory at a computed address.
+    """
+    return split_address(address) is not None
+
+
+def split_address(address: Expr) -> tuple[Expr, int] | None:
+    """A fetchable address as its base (`Arg`, `Retval` or a fetchable `Load` of 64 bits) and the constant added to it.
+
+    The constant is signed; casts between 64-bit integers change nothing in an address and are looked through. None
+    where the address is not fetchable.
+    """
+    match address:
+        case Arg() | Retval():
+            return address, 0
+        case Load(type=IntType(bits=64)) if is_fetchable(address.address):
+            return address, 0
+        case Cast(type=IntType(bits=64), operand=Expr(type=IntType(bits=64)) as operand):
+            return split_address(operand)
+        case Binary(op="+" | "-" as op, type=IntType(bits=64)):
+            return _split_sum(op, address.left, address.right)
+        case _:
+            return None
+
+
+def leaf_of(expr: Expr) -> Expr | None:
+    """The leaf that an expression is read from, with spans taken out so that equal leaves compare equal; else None."""
+    match expr:
+        case Builtin(name=name):
+            if name in _CONSTANT_BUILTINS:
+                return None
+            if name in _READ_AS:
+                return Builtin(UINT64, NOWHERE, _READ_AS[name])
+            return replace(expr, span=NOWHERE)
+        case Arg() | Retval() | UStack():
+            return replace(expr, span=NOWHERE)
+        case Str() | Load():
+            if not is_fetchable(expr.address):
+                return None
+            return replace(expr, span=NOWHERE, address=_without_spans(expr.address))
+        case _:
+            return None
+
+
+def _split_sum(op: str, left: Expr, right: Expr) -> tuple[Expr, int] | None:
+    if op == "+" and (constant := _constant(left)) is not None:
+        left, right = right, left
+    elif (constant := _constant(right)) is None:
+        return None
+    base = split_address(left)
+    if base is None:
+        return None
+    total = base[1] + (constant if op == "+" else -constant)
+    return base[0], (total + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _constant(expr: Expr) -> int | None:
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return expr.value if isinstance(expr, IntLit) else None
+
+
+def _collect(node: Expr | Stmt, found: dict[Expr, Expr]) -> None:
+    if isinstance(node, Expr) and (leaf := leaf_of(node)) is not None:
+        found.setdefault(leaf, leaf if isinstance(node, Builtin) else node)
+        return
+    for child in _children(node):
+        _collect(child, found)
+    if isinstance(node, USym):
+        found.setdefault(PID, PID)
+
+
+def _children(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
+    for field in fields(node):
+        value = getattr(node, field.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, (Expr, Stmt)):
+                yield item
+
+
+def _without_spans(expr: Expr) -> Expr:
+    """A copy of an address with every span taken out."""
+    match expr:
+        case Binary():
+            return replace(expr, span=NOWHERE, left=_without_spans(expr.left), right=_without_spans(expr.right))
+        case Cast():
+            return replace(expr, span=NOWHERE, operand=_without_spans(expr.operand))
+        case Load():
+            return replace(expr, span=NOWHERE, address=_without_spans(expr.address))
+        case _:
+            return replace(expr, span=NOWHERE)

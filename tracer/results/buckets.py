@@ -4,7 +4,9 @@ hist(v, k): v is read as a signed 64-bit integer, as bpftrace reads it whatever 
 values below 2^k have a bucket each (v + 1); above, each power of two is cut into 2^k equal parts. With k = 0 this
 gives [0] [1] [2, 4) [4, 8) …
 
-lhist(v, low, high, step): bucket 0 holds what is below `low`, the last one (see `linear_count`) what is not below `high`.
+lhist(v, low, high, step): bucket 0 holds what is below `low`, then come buckets of `step` values. The last one (see
+`linear_count`) is open: it begins at the last multiple of `step` from `low` that is not above `high`, so that a `high`
+in between (`lhist(v, 0, 10, 3)`: …, [6, 9), [9, ...)) gives the buckets that bpftrace gives.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def log2_bounds(bucket: int, bits: int) -> tuple[int | None, int]:
 
 def linear_count(low: int, high: int, step: int) -> int:
     """How many buckets lhist has, the two open ones included."""
-    return -(-(high - low) // step) + 2
+    return (high - low) // step + 2
 
 
 def linear_bucket(value: int, low: int, high: int, step: int) -> int:
@@ -49,3 +51,11 @@ def linear_bucket(value: int, low: int, high: int, step: int) -> int:
     if value >= high:
         return linear_count(low, high, step) - 1
     return (value - low) // step + 1
+
+
+def linear_bounds(bucket: int, low: int, high: int, step: int) -> tuple[int | None, int | None]:
+    """First value of a bucket and the first value after it; None where it is open."""
+    return (
+        None if bucket == 0 else low + (bucket - 1) * step,
+        None if bucket == linear_count(low, high, step) - 1 else low + bucket * step,
+    )

@@ -61,8 +61,8 @@ Event = PrintfEvent | ValueEvent | MapEvent | ClearEvent | ZeroEvent | TimeEvent
 class Loss:
     """What makes an answer incomplete: exact counts per cause.
 
-    `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or string
-    could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
+    `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
+    string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
     limit; `stacks` could not be walked.
     """
 

@@ -44,8 +44,8 @@ class MapStore(Protocol):
     """The maps of a session, for what runs in user space and for printing.
 
     A store may be written by the kernel at the same time. `begin_handler` and `end_handler` bracket a handler (an
-    interval's body, END, a control event): inside it every read of a map sees one moment, and `clear` or `zero` of a map that was read takes away
-    exactly what was read, so that each hit falls into exactly one interval.
+    interval's body, END, a control event): inside it every read of a map sees one moment, and `clear` or `zero` of a
+    map that was read takes away exactly what was read, so that each hit falls into exactly one interval.
     """
 
     def get(self, name: str, key: Key) -> MapValue | None:

@@ -1,0 +1,206 @@
+"""Maps in Python dictionaries: the store of ftrace, of programs that trace nothing, and of what user space adds on BCC.
+
+Inside, values have a form that is quick to update, and the interpreter's compiled clauses update it in place
+(`LocalMaps.table`); `get` and `snapshot` give them the form of `results.values`.
+
+| kind | inside |
+|---|---|
+| scalar | the value |
+| count, sum | int, not wrapped: sums wrap when they are read |
+| min, max | int, or `UNSET` after `zero` |
+| avg, stats | list of hits and total, not wrapped |
+| hist, lhist | dict from bucket number to count |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tracer.lang.typed import AggregateName, MapDecl, Program
+from tracer.lang.types import (
+    BoolType,
+    IntType,
+    Stack,
+    StackType,
+    StringType,
+    Symbol,
+    SymbolType,
+    TupleType,
+    Type,
+    Value,
+)
+from tracer.results.buckets import linear_bucket, log2_bucket
+from tracer.results.events import Loss
+from tracer.results.integers import wrap_int
+from tracer.results.values import Average, Key, MapSnapshot, MapValue
+
+Table = dict[Key, Any]
+
+
+class _Unset(int):
+    """The 0 that `zero` leaves in a min or max map: any value is less, and any is greater, so the next one replaces it.
+
+    Python asks the subclass first (`5 < UNSET` calls its `__gt__`), so that the compiled code needs no case of its own.
+    """
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    def __lt__(self, other: object) -> bool:
+        return True
+
+
+UNSET = _Unset(0)
+
+
+class LocalMaps:
+    """A `MapStore` in this process. `loss.keys` counts the updates that found their map full."""
+
+    def __init__(self, program: Program, loss: Loss | None = None) -> None:
+        self.loss = Loss() if loss is None else loss
+        self.limit = program.config.max_map_keys
+        self._decls = program.maps
+        self._tables: dict[str, Table] = {name: {} for name in program.maps}
+
+    def table(self, name: str) -> Table:
+        """The live dictionary of a map, in the inner form; it is the same object as long as the store lives."""
+        return self._tables[name]
+
+    def inserter(self, name: str) -> Callable[[Key, Any], None]:
+        """A function that adds a key that is not there yet, or counts it as lost where the map is full."""
+        table, loss, limit = self._tables[name], self.loss, self.limit
+
+        def insert(key: Key, value: Any) -> None:
+            if len(table) < limit:
+                table[key] = value
+            else:
+                loss.keys += 1
+
+        return insert
+
+    def get(self, name: str, key: Key) -> MapValue | None:
+        """The value of a key, or None where there is none."""
+        inner = self._tables[name].get(key)
+        return None if inner is None else _outer(self._decls[name], inner)
+
+    def snapshot(self, name: str) -> MapSnapshot:
+        """The whole map, copied."""
+        decl = self._decls[name]
+        return MapSnapshot(decl, {key: _outer(decl, inner) for key, inner in self._tables[name].items()})
+
+    def partial(self, name: str) -> Table:
+        """A copy of the map for `results.merge`: as `snapshot`, but `UNSET` stays where min and max have no value."""
+        decl = self._decls[name]
+        return {
+            key: UNSET if inner is UNSET else _outer(decl, inner) for key, inner in self._tables[name].items()
+        }
+
+    def set(self, name: str, key: Key, value: Value) -> None:
+        """Assigns a scalar."""
+        table = self._tables[name]
+        if key in table:
+            table[key] = value
+        else:
+            self.inserter(name)(key, value)
+
+    def add(self, name: str, key: Key, delta: int) -> None:
+        """Adds to a scalar integer; wraps at its width."""
+        table = self._tables[name]
+        type = self._decls[name].value
+        total = table.get(key, 0) + delta
+        self.set(name, key, wrap_int(total, type.bits, type.signed) if isinstance(type, IntType) else total)
+
+    def aggregate(self, name: str, key: Key, function: AggregateName, value: int) -> None:
+        """One more value for an aggregation."""
+        decl = self._decls[name]
+        table = self._tables[name]
+        if function in ("hist", "lhist"):
+            bucket = (
+                log2_bucket(value, decl.bits)
+                if function == "hist"
+                else linear_bucket(value, decl.low, decl.high, decl.step)
+            )
+            counts = table.get(key)
+            if counts is None:
+                self.inserter(name)(key, {bucket: 1})
+            else:
+                counts[bucket] = counts.get(bucket, 0) + 1
+            return
+        value = wrap_int(value, 64, is_signed(decl))
+        inner = table.get(key)
+        if inner is None:
+            first: Any = {"count": 1, "avg": [1, value], "stats": [1, value]}.get(function, value)
+            self.inserter(name)(key, first)
+        elif function in ("avg", "stats"):
+            inner[0] += 1
+            inner[1] += value
+        elif function in ("count", "sum"):
+            table[key] = inner + (1 if function == "count" else value)
+        elif (value < inner) if function == "min" else (value > inner):
+            table[key] = value
+
+    def delete(self, name: str, key: Key) -> None:
+        """Removes a key; no error where it is absent."""
+        self._tables[name].pop(key, None)
+
+    def clear(self, name: str) -> None:
+        """Removes all keys."""
+        self._tables[name].clear()
+
+    def zero(self, name: str) -> None:
+        """Sets all values to 0, and keeps the keys."""
+        table = self._tables[name]
+        decl = self._decls[name]
+        for key in table:
+            table[key] = _zero(decl)
+
+    def begin_handler(self) -> None:
+        """Nothing else writes this store while a handler runs."""
+
+    def end_handler(self) -> None:
+        """See `begin_handler`."""
+
+
+def is_signed(decl: MapDecl) -> bool:
+    """Whether an aggregation reads its values, and shows its sums, as signed."""
+    return isinstance(decl.value, IntType) and decl.value.signed
+
+
+def empty_value(type: Type) -> Any:
+    """What a missing key or an unset variable of a type reads as."""
+    if isinstance(type, StringType):
+        return b""
+    if isinstance(type, BoolType):
+        return False
+    if isinstance(type, TupleType):
+        return tuple(empty_value(item) for item in type.items)
+    if isinstance(type, StackType):
+        return Stack(0, ())
+    if isinstance(type, SymbolType):
+        return Symbol(0, 0)
+    return 0
+
+
+def _zero(decl: MapDecl) -> Any:
+    if decl.kind in ("min", "max"):
+        return UNSET
+    if decl.kind in ("avg", "stats"):
+        return [0, 0]
+    if decl.kind in ("hist", "lhist"):
+        return {}
+    return empty_value(decl.value) if decl.kind == "scalar" else 0
+
+
+def _outer(decl: MapDecl, inner: Any) -> MapValue:
+    kind = decl.kind
+    if kind == "scalar":
+        value: MapValue = inner
+        return value
+    if kind in ("hist", "lhist"):
+        return dict(inner)
+    if kind in ("avg", "stats"):
+        return Average(inner[0], wrap_int(inner[1], 64, is_signed(decl)))
+    if kind == "count":
+        return int(inner)
+    return wrap_int(int(inner), 64, is_signed(decl))
