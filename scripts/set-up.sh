@@ -1,0 +1,180 @@
+# Sourced by the scripts beside it: makes a fresh machine ready, in silence when it is.
+#
+# Before: $root is the project's folder, $wanted names what is needed: "run" for tracer itself, "test" for its tests too.
+# All talk goes to stderr; stdout belongs to the command that follows. It ends the script with status 1 where something
+# is missing that it cannot install, and says which command would.
+
+say() { printf 'set-up: %s\n' "$*" >&2; }
+give_up() { say "$*"; exit 1; }
+
+venv=$root/.venv
+stamp=$venv/.tracer-$wanted
+
+# --- the short way: one file to read, nothing to start -----------------------------------------------------------------
+
+# The stamp holds what the environment was made from: it is stale when the tree was moved, the distribution's Python was
+# replaced, or pyproject.toml is newer.
+is_ready() {
+    [ -f "$stamp" ] && [ -x "$venv/bin/python" ] && [ ! "$root/pyproject.toml" -nt "$stamp" ] || return 1
+    { IFS= read -r made_in && IFS= read -r made_of; } < "$stamp" || return 1
+    [ "$made_in" = "$root" ] && [ -x "$made_of" ]
+}
+
+# --- what is missing ----------------------------------------------------------------------------------------------------
+
+# The interpreter for .venv: the distribution's, because its BCC binding belongs to it, else the newest that will do.
+find_python() {
+    for python in /usr/bin/python3 /usr/bin/python3.14 /usr/bin/python3.13 /usr/bin/python3.12 /usr/bin/python3.11 \
+        /usr/bin/python3.10 python3; do
+        python=$(command -v "$python" 2>/dev/null) || continue
+        if "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            return 0
+        fi
+    done
+    python=
+    return 1
+}
+
+has_venv() { find_python && "$python" -I -c 'import ensurepip, venv' 2>/dev/null; }
+# The real one: PyPI has another project of that name.
+has_bcc() {
+    for each in /usr/bin/python3 $python; do
+        "$each" -I -c 'import bcc; bcc.BPF' >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+has_c() { command -v cc >/dev/null 2>&1; }
+has_cxx() { command -v c++ >/dev/null 2>&1; }
+has_sdt() { [ -f /usr/include/sys/sdt.h ] || [ -n "$(find /usr/include -path '*/sys/sdt.h' 2>/dev/null | head -n 1)" ]; }
+has_readelf() { command -v readelf >/dev/null 2>&1; }
+has_postgres() {
+    for each in /usr/lib/postgresql/*/bin/pgbench /usr/pgsql-*/bin/pgbench /usr/bin/pgbench; do
+        [ -x "$each" ] && return 0
+    done
+    return 1
+}
+has_java() { command -v javac >/dev/null 2>&1; }
+
+# Sets $missing to the things that are not there, out of those that $wanted needs.
+find_missing() {
+    missing=
+    needed="venv bcc"
+    [ "$wanted" = test ] && needed="$needed c cxx sdt readelf postgres java"
+    for thing in $needed; do
+        "has_$thing" || missing="$missing $thing"
+    done
+}
+
+# --- installing it -------------------------------------------------------------------------------------------------------
+
+# $1: a package manager; prints the names of the packages for $missing there.
+packages_for() {
+    for thing in $missing; do
+        case $1:$thing in
+            apt:venv) echo python3 python3-venv ;;
+            apt:bcc) echo python3-bpfcc ;;
+            apt:c) echo gcc libc6-dev ;;
+            apt:cxx) echo g++ ;;
+            apt:sdt) echo systemtap-sdt-dev ;;
+            apt:readelf) echo binutils ;;
+            apt:postgres) echo postgresql ;;
+            apt:java) echo default-jdk-headless ;;
+            dnf:venv | zypper:venv) echo python3 python3-pip ;;
+            dnf:bcc | zypper:bcc) echo python3-bcc ;;
+            dnf:c | zypper:c) echo gcc ;;
+            dnf:cxx | zypper:cxx) echo gcc-c++ ;;
+            dnf:sdt) echo systemtap-sdt-devel ;;
+            zypper:sdt) echo systemtap-sdt-devel ;;
+            dnf:readelf | zypper:readelf) echo binutils ;;
+            dnf:postgres) echo postgresql-server postgresql-contrib ;;
+            zypper:postgres) echo postgresql-server postgresql-contrib ;;
+            dnf:java) echo java-latest-openjdk-devel ;;
+            zypper:java) echo java-17-openjdk-devel ;;
+            apk:venv) echo python3 py3-pip ;;
+            apk:bcc) echo bcc-tools py3-bcc ;;
+            apk:c) echo gcc musl-dev ;;
+            apk:cxx) echo g++ ;;
+            apk:sdt) echo systemtap-dev ;;
+            apk:readelf) echo binutils ;;
+            apk:postgres) echo postgresql postgresql-contrib ;;
+            apk:java) echo openjdk17-jdk ;;
+        esac
+    done | tr '\n' ' '
+}
+
+install_missing() {
+    find_missing
+    [ -n "$missing" ] || return 0
+    if ! command -v apt-get >/dev/null 2>&1; then
+        for manager in dnf zypper apk; do
+            command -v "$manager" >/dev/null 2>&1 || continue
+            case $manager in apk) verb=add ;; *) verb=install ;; esac
+            give_up "missing:$missing; install with: sudo $manager $verb $(packages_for "$manager")"
+        done
+        give_up "missing:$missing; this machine has no apt-get, dnf, zypper or apk to install it with"
+    fi
+    packages=$(packages_for apt)
+    if [ "$(id -u)" != 0 ]; then
+        give_up "missing:$missing; install with: sudo apt-get install $packages(or start this script with sudo once)"
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    # A new image has no package lists, and old ones name files that are gone.
+    if [ -z "$(find /var/lib/apt/lists -name '*_Packages*' 2>/dev/null | head -n 1)" ]; then
+        update_lists
+    fi
+    say "installing $packages"
+    # shellcheck disable=SC2086 # the packages are separate words
+    apt-get install -y -q --no-install-recommends $packages >&2 </dev/null 9<&- ||
+        { update_lists && apt-get install -y -q --no-install-recommends $packages >&2 </dev/null 9<&-; } ||
+        give_up "apt-get could not install $packages"
+    find_missing
+    [ -z "$missing" ] || give_up "still missing after apt-get:$missing"
+}
+
+update_lists() {
+    say "fetching package lists"
+    apt-get update -q >&2 </dev/null 9<&- || say "apt-get update failed; going on with the lists that are there"
+}
+
+# --- the environment -----------------------------------------------------------------------------------------------------
+
+make_environment() {
+    # A Python that the distribution replaced leaves an environment without its packages: it is made anew.
+    if ! "$venv/bin/python" -I -c 'import pip, sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+        say "making $venv with $python"
+        rm -rf "$venv"
+        "$python" -m venv "$venv" >&2 9<&- || give_up "could not make $venv"
+    fi
+    say "installing tracer into $venv"
+    package=.
+    [ "$wanted" = test ] && package='.[test]'
+    (cd "$root" && exec "$venv/bin/python" -I -m pip install -q --disable-pip-version-check -e "$package") \
+        >&2 </dev/null 9<&- || give_up "pip could not install tracer"
+    made_of=$(readlink -f "$venv/bin/python")
+    for name in run "$wanted"; do
+        printf '%s\n%s\n' "$root" "$made_of" > "$venv/.tracer-$name.$$"
+        mv "$venv/.tracer-$name.$$" "$venv/.tracer-$name"
+    done
+}
+
+set_up() {
+    is_ready && return 0
+    install_missing
+    find_python || give_up "no Python 3.10 or newer"
+    if [ ! -w "$root" ] || { [ -d "$venv" ] && [ ! -w "$venv" ]; }; then
+        give_up "cannot write $venv; start this script with sudo once"
+    fi
+    make_environment
+}
+
+is_ready || {
+    if command -v flock >/dev/null 2>&1; then
+        # Two at once would install into one environment: the second waits, and finds it ready. Nothing that is started
+        # here may keep the lock, a server that a package starts least of all; hence 9<&- at every command above.
+        exec 9< "$root" && flock 9
+        set_up
+        exec 9<&-
+    else
+        set_up
+    fi
+}

@@ -1,0 +1,45 @@
+"""Which command a line means."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.cli.arguments import as_command, near_option
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ([], ["--help"]),
+        (["-h"], ["-h"]),
+        (["--help"], ["--help"]),
+        (["-e", "BEGIN { }"], ["run", "-e", "BEGIN { }"]),
+        (["run", "-e", "x"], ["run", "-e", "x"]),
+        (["script.bt", "1", "-l"], ["run", "script.bt", "1", "-l"]),
+        (["-", "x"], ["run", "-", "x"]),
+        (["-l"], ["list"]),
+        (["-l", "usdt:*"], ["list", "usdt:*"]),
+        (["--list", "usdt:*"], ["list", "usdt:*"]),
+        (["-lv", "usdt:*"], ["list", "-v", "usdt:*"]),
+        (["-vl"], ["list", "-v"]),
+        (["-p", "7", "-l"], ["list", "-p", "7"]),
+        (["-v", "-l", "usdt:*", "--json"], ["list", "-v", "usdt:*", "--json"]),
+        (["--info"], ["info"]),
+        (["--info", "--json"], ["info", "--json"]),
+        (["--json", "--info"], ["info", "--json"]),
+        (["--version"], ["--version"]),
+        (["-V"], ["--version"]),
+        (["-e", "-l"], ["run", "-e", "-l"]),
+        (["--", "-l"], ["run", "--", "-l"]),
+        (["--bakend", "bcc"], ["run", "--bakend", "bcc"]),
+        (["list", "-v"], ["list", "-v"]),
+    ],
+)
+def test_means_the_command(line: list[str], meant: list[str]) -> None:
+    assert as_command(line) == meant
+
+
+def test_finds_the_option_that_was_probably_meant() -> None:
+    assert near_option("--bakend", ["--backend", "--format"]) == "--backend"
+    assert near_option("--dryrun", ["--dry-run", "--format"]) == "--dry-run"
+    assert near_option("--xyzzy", ["--dry-run", "--format"]) is None

@@ -1,0 +1,171 @@
+"""The program of `-c`: what it sees, when it runs, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tracer.child import Child, find_program, parse_command
+from tracer.errors import TracerError, UsageError
+
+
+def run_to_end(child: Child, timeout_s: float = 5) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not child.ended():
+        assert time.monotonic() < deadline, "the child did not end"
+        time.sleep(0.005)
+
+
+def test_runs_nothing_before_it_is_told(tmp_path: Path) -> None:
+    flag = tmp_path / "ran"
+    with Child(["touch", str(flag)]) as child:
+        time.sleep(0.05)
+        assert not flag.exists()
+        assert not child.ended()
+        child.start()
+        run_to_end(child)
+        assert flag.exists()
+        assert child.failure() is None
+
+
+def test_keeps_its_pid_over_exec(tmp_path: Path) -> None:
+    out = tmp_path / "pid"
+    with Child(["/bin/sh", "-c", f"echo $$ > {out}"]) as child:
+        child.start()
+        run_to_end(child)
+        assert int(out.read_text()) == child.pid
+
+
+def test_a_child_that_was_never_started_leaves_without_running(tmp_path: Path) -> None:
+    flag = tmp_path / "ran"
+    with Child(["touch", str(flag)]) as child:
+        pid = child.pid
+    assert not flag.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_holds_none_of_our_descriptors_and_no_changed_signal(tmp_path: Path) -> None:
+    out = tmp_path / "state"
+    leak = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(leak, True)
+    previous = signal.signal(signal.SIGUSR2, lambda number, frame: None)
+    try:
+        script = f"ls /proc/$$/fd > {out}; grep -E 'Sig(Ign|Cgt|Blk)' /proc/$$/status >> {out}"
+        with Child(["/bin/sh", "-c", script]) as child:
+            child.start()
+            run_to_end(child)
+    finally:
+        signal.signal(signal.SIGUSR2, previous)
+        os.close(leak)
+    lines = out.read_text().split("\n")
+    assert str(leak) not in lines
+    assert {line for line in lines if line.isdigit()} <= {"0", "1", "2", "10"}  # 10: the shell's own
+    ignored = next(int(line.split()[1], 16) for line in lines if line.startswith("SigIgn"))
+    assert not ignored >> (signal.SIGPIPE - 1) & 1
+    assert not ignored >> (signal.SIGXFSZ - 1) & 1
+    blocked = next(int(line.split()[1], 16) for line in lines if line.startswith("SigBlk"))
+    assert blocked == 0
+
+
+def test_stays_in_our_process_group() -> None:
+    with Child(["sleep", "5"]) as child:
+        child.start()
+        assert os.getpgid(child.pid) == os.getpgrp()
+
+
+def test_ends_and_reaps_a_running_program_in_silence() -> None:
+    with Child(["sleep", "100"]) as child:
+        child.start()
+        begun = time.monotonic()
+        child.end()
+        assert time.monotonic() - begun < 1
+        assert child.status is not None
+        assert os.WTERMSIG(child.status) == signal.SIGTERM
+        assert child.failure() is None
+
+
+def test_kills_a_program_that_does_not_heed_sigterm() -> None:
+    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(100)"
+    read, write = os.pipe()
+    saved = os.dup(1)
+    os.dup2(write, 1)
+    try:
+        child = Child([sys.executable, "-c", script], patience_s=0.1)
+        child.start()
+        assert os.read(read, 1) == b"\n"
+    finally:
+        os.dup2(saved, 1)
+        for descriptor in (saved, read, write):
+            os.close(descriptor)
+    child.end()
+    assert child.failure() == f"{sys.executable} was ended by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("exit 3", "/bin/sh ended with status 3"), ("kill -SEGV $$", "/bin/sh was ended by SIGSEGV"), ("exit 0", None)],
+)
+def test_says_how_it_failed(script: str, said: str | None) -> None:
+    with Child(["/bin/sh", "-c", script]) as child:
+        child.start()
+        run_to_end(child)
+    assert child.failure() == said
+
+
+def test_a_file_that_is_no_program_is_one_error(tmp_path: Path) -> None:
+    file = tmp_path / "noise"
+    file.write_bytes(b"\0\1\2\3" * 10)
+    file.chmod(0o755)
+    with Child([str(file)]) as child:
+        with pytest.raises(TracerError) as caught:
+            child.start()
+        assert caught.value.message == f"cannot run {file}: not a program this kernel can run"
+        assert child.ended()
+
+
+def test_finds_programs_through_path_and_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    monkeypatch.setenv("PATH", f"/usr/bin:{tmp_path}")
+    assert find_program("env") == "/usr/bin/env"
+    for name, said in (
+        ("no-such-program", "cannot run no-such-program: no such program"),
+        (str(plain), f"cannot run {plain}: it is not executable"),
+        ("/tmp", "cannot run /tmp: it is a directory"),
+    ):
+        with pytest.raises(TracerError) as caught:
+            find_program(name)
+        assert caught.value.message == said
+
+
+def test_splits_a_command_as_a_shell_does_and_runs_none() -> None:
+    assert parse_command("a 'b c' \"d\\\"e\" $HOME * f\\ g") == ("a", "b c", 'd"e', "$HOME", "*", "f g")
+    for text, said in (("  ", "-c needs a command"), ("a 'b", "-c: no closing quotation")):
+        with pytest.raises(UsageError) as caught:
+            parse_command(text)
+        assert caught.value.message == said
+
+
+def test_the_child_leaves_when_the_tracer_is_killed_before_the_start(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "from tracer.child import Child\n"
+        "child = Child(['sleep', '100'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(100)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stdout is not None
+        pid = int(tracer.stdout.readline())
+        tracer.kill()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
+        assert time.monotonic() < deadline, "the child outlived its tracer"
+        time.sleep(0.01)

@@ -1,0 +1,96 @@
+"""Signals set flags, wake the loop, and are as before afterwards."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tracer.cli.signals import Signals
+from tracer.errors import TracerError
+from tracer.running import RunningProcess
+from tracer.tracing import Controls
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asks_for_the_end_and_wakes_the_loop(number: signal.Signals) -> None:
+    controls = Controls()
+    with Signals(controls):
+        assert select.select(controls.wake, [], [], 0)[0] == []
+        os.kill(os.getpid(), number)
+        assert select.select(controls.wake, [], [], 1)[0] == list(controls.wake)
+        assert (controls.stop, controls.print_maps) == (True, False)
+        controls.acknowledge()
+        assert select.select(controls.wake, [], [], 0)[0] == []
+
+
+def test_asks_for_the_maps_and_goes_on() -> None:
+    controls = Controls()
+    with Signals(controls):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert (controls.stop, controls.print_maps) == (False, True)
+
+
+def test_puts_everything_back() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    descriptors = len(os.listdir("/proc/self/fd"))
+    controls = Controls(wake=(0,))
+    with Signals(controls):
+        during = controls.wake
+    assert len(during) == 2
+    assert list(controls.wake) == [0]
+    assert {number: signal.getsignal(number) for number in before} == before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    controls.acknowledge()
+
+
+def test_the_third_sigint_interrupts_whatever_hangs() -> None:
+    with Signals(Controls()), pytest.raises(KeyboardInterrupt):
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        controls = Controls()
+        with Signals(controls):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert not controls.stop
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
+def test_sees_a_process_end() -> None:
+    with subprocess.Popen(["sleep", "100"]) as process, RunningProcess(process.pid) as running:
+        assert not running.ended()
+        process.kill()
+        assert select.select([running.pidfd], [], [], 5)[0] == [running.pidfd]
+        assert running.ended()
+
+
+def test_refuses_a_pid_that_is_gone_and_one_that_is_a_thread() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(TracerError) as caught:
+        RunningProcess(process.pid)
+    assert caught.value.message == f"no process {process.pid}"
+    script = (
+        "import threading, time\n"
+        "thread = threading.Thread(target=time.sleep, args=(100,), daemon=True)\n"
+        "thread.start()\n"
+        "print(thread.native_id, flush=True)\n"
+        "time.sleep(100)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as threaded:
+        assert threaded.stdout is not None
+        thread = int(threaded.stdout.readline())
+        with pytest.raises(TracerError) as caught:
+            RunningProcess(thread)
+        assert caught.value.message == f"{thread} is a thread of process {threaded.pid}"
+        assert caught.value.hint == f"-p {threaded.pid} traces all its threads"
+        threaded.kill()

@@ -1,0 +1,10 @@
+"""`python -m tracer` and the command `tracer`."""
+
+from __future__ import annotations
+
+import sys
+
+from tracer.cli.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""The program of `-c`: started behind a pipe, so that probes are in place before its first instruction.
+
+A fork waits on the pipe; told to go, it execs. The process keeps our process group, so that Ctrl-C at a terminal
+reaches both, and it holds none of our descriptors. SIGSTOP would disturb job control and ptrace would break setuid programs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+
+from tracer.errors import TracerError, UsageError
+
+PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
+_GO = b"g"
+
+
+class Child:
+    """One process: waiting, running, or ended. A context manager: leaving it ends and reaps the process."""
+
+    def __init__(self, argv: Sequence[str], patience_s: float = PATIENCE_S) -> None:
+        """Forks. Raises `TracerError` where there is no such program, or the fork fails."""
+        self.argv = tuple(argv)
+        self.status: int | None = None
+        self.ended_by_us = False
+        self._patience_s = patience_s
+        path = find_program(self.argv[0])
+        go_read, self._go = os.pipe2(os.O_CLOEXEC)
+        self._failure, failure_write = os.pipe2(os.O_CLOEXEC)
+        try:
+            self.pid = os.fork()
+        except OSError as error:
+            for descriptor in (go_read, self._go, self._failure, failure_write):
+                os.close(descriptor)
+            raise TracerError(f"cannot start {self.argv[0]}: {error.strerror}") from None
+        if self.pid == 0:
+            _wait_and_exec(path, self.argv, go_read, failure_write)
+        os.close(go_read)
+        os.close(failure_write)
+        self.pidfd = _pidfd(self.pid)
+
+    def start(self) -> None:
+        """Lets it run. Raises `TracerError` where the exec fails."""
+        if self._go < 0:
+            return
+        with suppress(BrokenPipeError):  # it is gone already: `ended` says so
+            os.write(self._go, _GO)
+        os.close(self._go)
+        self._go = -1
+        report = _read_all(self._failure)
+        os.close(self._failure)
+        self._failure = -1
+        if report:
+            self._reap(block=True)
+            number = int(report)
+            reason = "not a program this kernel can run" if number == errno.ENOEXEC else os.strerror(number)
+            hint = "does a script lack its first line, #!/bin/sh?" if number == errno.ENOEXEC else None
+            raise TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
+
+    def ended(self) -> bool:
+        """Whether it has ended; reaps it then."""
+        if self.status is None:
+            self._reap(block=False)
+        return self.status is not None
+
+    def end(self) -> None:
+        """Ends it with SIGTERM, after `patience_s` with SIGKILL, and reaps it."""
+        self._close_pipes()
+        if not self.ended():
+            self.ended_by_us = True
+            self._signal(signal.SIGTERM)
+            deadline = time.monotonic() + self._patience_s
+            while not self.ended() and time.monotonic() < deadline:
+                self._wait(deadline - time.monotonic())
+            if not self.ended():
+                self._signal(signal.SIGKILL)
+                self._reap(block=True)
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+    def failure(self) -> str | None:
+        """What to say about how it ended: None where that was status 0, or our own SIGTERM."""
+        if self.status is None:
+            return None
+        if os.WIFSIGNALED(self.status):
+            number = os.WTERMSIG(self.status)
+            if self.ended_by_us and number == signal.SIGTERM:
+                return None
+            return f"{self.argv[0]} was ended by {_signal_name(number)}"
+        code = os.WEXITSTATUS(self.status)
+        if code == 0 or self.ended_by_us:
+            return None
+        return f"{self.argv[0]} ended with status {code}"
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def _wait(self, timeout_s: float) -> None:
+        if self.pidfd >= 0:
+            select.select([self.pidfd], [], [], max(timeout_s, 0))
+        else:
+            time.sleep(min(max(timeout_s, 0), 0.01))
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)  # not yet reaped, so the number is still this process
+
+    def _reap(self, block: bool) -> None:
+        try:
+            pid, status = os.waitpid(self.pid, 0 if block else os.WNOHANG)
+        except ChildProcessError:  # SIGCHLD is ignored: the kernel reaped it and keeps no status
+            pid, status = self.pid, 0
+        if pid == self.pid:
+            self.status = status
+
+    def _close_pipes(self) -> None:
+        # The pipe's end is what a child that still waits takes as the order to leave.
+        for descriptor in (self._go, self._failure):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._go = self._failure = -1
+
+
+def parse_command(text: str) -> tuple[str, ...]:
+    """The words of `-c`, split as a shell splits them; no shell runs. Raises `UsageError`."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"-c: {str(error).lower()}", f"the command is: {text}") from None
+    if not words:
+        raise UsageError("-c needs a command", "for example -c 'sleep 1'")
+    return words
+
+
+def find_program(name: str) -> str:
+    """The file that will run. Raises `TracerError` where there is none, or it may not be run."""
+    found = shutil.which(name)
+    if found is not None:
+        return os.path.abspath(found)
+    if os.path.isdir(name):
+        raise TracerError(f"cannot run {name}: it is a directory")
+    if "/" in name and os.path.exists(name):
+        raise TracerError(f"cannot run {name}: it is not executable", f"chmod +x {shlex.quote(name)}")
+    raise TracerError(f"cannot run {name}: no such program")
+
+
+def _wait_and_exec(path: str, argv: tuple[str, ...], go: int, failure: int) -> None:
+    """The child's side; never returns. Only system calls here: the parent's Python state is not ours to touch."""
+    status = 127
+    try:
+        keep = sorted({0, 1, 2, go, failure})
+        for low, high in zip(keep, [*keep[1:], _highest_descriptor()], strict=True):
+            os.closerange(low + 1, high)
+        for number in signal.valid_signals():
+            # Python ignores SIGPIPE and SIGXFSZ, and exec hands on what is ignored. nohup's SIGHUP stays ignored.
+            if number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", None)) or callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        if os.read(go, 1) == _GO:
+            os.close(go)
+            os.execv(path, argv)
+        status = 0
+    except OSError as error:
+        os.write(failure, str(error.errno or errno.EIO).encode())
+    finally:
+        os._exit(status)
+
+
+def _highest_descriptor() -> int:
+    """One more than the highest descriptor that is open: RLIMIT_NOFILE may be a billion."""
+    try:
+        return max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    except (OSError, ValueError):
+        return 4096
+
+
+def _pidfd(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends; -1 before Linux 5.3."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
+
+
+def _read_all(descriptor: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, 64):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,134 @@
+"""The command line: which command is meant, and the one place where errors become text and an exit status.
+
+Only the module of the command that runs is imported; `--help` alone imports them all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tracer.cli.arguments import COMMANDS, as_command
+from tracer.cli.errors import error_text
+from tracer.errors import TracerError, UsageError
+
+if TYPE_CHECKING:
+    import typer
+
+os.environ["TYPER_USE_RICH"] = "0"  # typer reads it once, when it is imported
+
+EPILOG = "\b\nExample:\n  sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'"
+OVERVIEW = """Trace user programs: one line, through eBPF or ftrace.
+
+`tracer -e PROGRAM` and `tracer FILE` mean `tracer run`; `-l`, `--info` and `--version` are spelled as in bpftrace.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit status: 0, 1 for a failure, 2 for wrong use or a wrong program."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        _say("tracer: interrupted\n")
+        return 1
+    except TracerError as error:
+        _say(error_text(error, verbose=_is_verbose(arguments)))
+        return error.exit_code
+    except OSError as error:
+        _say(error_text(TracerError(_os_error(error))))
+        return 1
+
+
+def application(names: Sequence[str]) -> typer.Typer:
+    """The Typer application with these commands."""
+    import typer
+
+    app = typer.Typer(
+        name="tracer",
+        help=OVERVIEW,
+        epilog=EPILOG,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback()(_overview)
+    for name in names:
+        module = import_module(f"tracer.cli.{name}")
+        app.command(name, epilog=f"\b\nExample:\n  {module.EXAMPLE}")(module.command)
+    return app
+
+
+def _overview() -> None:
+    """Holds the application together: with a callback, one command alone keeps its name."""
+
+
+def _run(arguments: list[str]) -> int:
+    words = as_command(arguments)
+    if words == ["--version"]:
+        from tracer import __version__
+
+        print(f"tracer {__version__}")
+        return 0
+    import typer
+
+    # Typer's faults have one base, click's in some of its versions and its own in others.
+    fault_of_the_line: type[BaseException] = typer.BadParameter.__mro__[2]
+    known = words[0] in COMMANDS
+    try:
+        status = application([words[0]] if known else COMMANDS)(
+            args=words, prog_name="tracer", standalone_mode=False
+        )
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except fault_of_the_line as fault:
+        raise _usage_error(fault, words) from None
+    return status if isinstance(status, int) else 0
+
+
+def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
+    option = getattr(fault, "option_name", None)
+    possible = getattr(fault, "possibilities", None)
+    help_line = f"see tracer {words[0]} --help" if words[0] in COMMANDS else "see tracer --help"
+    if isinstance(option, str) and "no such option" in str(fault).lower():
+        from tracer.cli.arguments import near_option
+
+        near = near_option(option, possible or ())
+        return UsageError(f"unknown option {option}", f"did you mean {near}?" if near else help_line)
+    describe = getattr(fault, "format_message", None)
+    message = (describe() if describe is not None else str(fault)).rstrip(".")
+    return UsageError(message[:1].lower() + message[1:], help_line)
+
+
+def _is_verbose(arguments: Sequence[str]) -> bool:
+    return any(word in ("-v", "--verbose") for word in arguments)
+
+
+def _os_error(error: OSError) -> str:
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return error.strerror or str(error)
+
+
+def _reader_left() -> int:
+    """The reader of stdout has had enough (`| head`): no failure. Nothing more may go there, at exit either."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    return 0
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):  # stderr is closed: the exit status has to say it
+        pass

@@ -1,0 +1,53 @@
+"""Which command a line means: `tracer -e …`, `-l`, `--info` and `--version` are spelled as in bpftrace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+COMMANDS = ("run", "list", "info", "cleanup", "demo")
+# Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option.
+_WITH_VALUE = {"-e", "-p", "-c", "-f", "-o", "-d", "--backend", "--pid", "--command", "--format", "--output", "--expr"}
+_AS_OPTION = {"--version": "--version", "-V": "--version", "--info": "info", "--list": "list"}
+_LIST_AMONG_FLAGS = re.compile(r"-[vq]*l[vq]*")
+
+
+def as_command(words: Sequence[str]) -> list[str]:
+    """The same line with its command first; without any words, the help."""
+    if not words:
+        return ["--help"]
+    first = words[0]
+    if first in COMMANDS or first in ("-h", "--help"):
+        return list(words)
+    found = _spelled_as_option(words)
+    if found is None:
+        return ["run", *words]
+    index, command = found
+    if command == "--version":
+        return ["--version"]
+    flags = [f"-{letter}" for letter in words[index][1:] if letter == "v"] if command == "list" else []
+    return [command, *flags, *words[:index], *words[index + 1 :]]
+
+
+def near_option(option: str, possible: Iterable[str]) -> str | None:
+    """The option of `possible` that looks most like `option`."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(option, sorted(possible), 1, 0.5)), None)
+
+
+def _spelled_as_option(words: Sequence[str]) -> tuple[int, str] | None:
+    """Where before the first positional word a command stands as an option, and which it is."""
+    takes_value = False
+    for index, word in enumerate(words):
+        if takes_value:
+            takes_value = False
+        elif word in _AS_OPTION:
+            return index, _AS_OPTION[word]
+        elif _LIST_AMONG_FLAGS.fullmatch(word):
+            return index, "list"
+        elif word in _WITH_VALUE:
+            takes_value = True
+        elif word in ("-", "--") or not word.startswith("-"):
+            return None
+    return None

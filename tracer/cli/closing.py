@@ -1,0 +1,88 @@
+"""What is said when a trace has ended: what makes its answer incomplete, and why it may be silent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracer.plan.model import Plan
+    from tracer.resolve.model import Target
+    from tracer.results.events import Loss
+    from tracer.tracing import Outcome
+
+# One sentence for each cause in `Loss`, with what to do about it.
+_CAUSES = {
+    "events": ("lost {} events: the answer is incomplete", "print less in the probe, or count there"),
+    "unreadable": ("left out {} hits whose argument or string could not be read", None),
+    "truncated": ("cut {} strings", "raise max_strlen"),
+    "keys": ("dropped {} map updates: a map was full", "raise max_map_keys"),
+    "loops": ("cut {} loops at their limit", None),
+    "stacks": ("could not walk {} stacks", None),
+}
+
+
+def closing_lines(plan: Plan, target: Target, outcome: Outcome) -> Iterator[str]:
+    """The lines, without an end of line; none where all is well."""
+    yield from loss_lines(outcome.loss)
+    if outcome.attached and outcome.hits == 0:
+        yield from _silence(plan, target)
+
+
+def loss_lines(loss: Loss) -> Iterator[str]:
+    """One line for each cause of loss."""
+    for cause, (sentence, hint) in _CAUSES.items():
+        count = getattr(loss, cause)
+        if count:
+            text = sentence.format(count)
+            if count == 1:
+                text = text.replace("events", "event").replace("hits whose", "hit whose").replace("updates:", "update:")
+                text = text.replace("strings", "string").replace("loops at their", "loop at its")
+                text = text.replace("stacks", "stack")
+            yield f"{text}; {hint}" if hint else text
+
+
+def _silence(plan: Plan, target: Target) -> Iterator[str]:
+    """Why nothing may have been hit: the file is not in use, or simply nothing came by."""
+    paths = sorted({site.path for site in plan.sites})
+    if target.pid is not None and not os.path.exists(f"/proc/{target.pid}"):
+        yield "no probe was hit"
+        return
+    unused = ", ".join(path for path in paths if not is_mapped(path, target.pid))
+    if not unused:
+        yield "no probe was hit"
+    elif target.pid is not None:
+        yield f"no probe was hit: process {target.pid} has not loaded {unused}"
+    else:
+        yield f"no probe was hit: no process that runs now has loaded {unused}"
+
+
+def is_mapped(path: str, pid: int | None) -> bool:
+    """Whether the process, or any process for None, has this very file mapped; True where that cannot be seen."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return True
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    file = os.path.basename(path)
+    hidden = False
+    for name in [str(pid)] if pid is not None else [name for name in os.listdir("/proc") if name.isdigit()]:
+        try:
+            with open(f"/proc/{name}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+                if any(_is_of(line, device, status.st_ino, file) for line in maps):
+                    return True
+        except PermissionError:
+            hidden = True
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return hidden
+
+
+def _is_of(line: str, device: str, inode: int, file: str) -> bool:
+    """Whether a line of maps (proc(5): address perms offset dev inode pathname) is of that file.
+
+    btrfs and overlayfs show another device there than stat does; the name decides then.
+    """
+    parts = line.split(None, 5)
+    return len(parts) == 6 and parts[4] == str(inode) and (parts[3] == device or parts[5].strip().endswith(f"/{file}"))

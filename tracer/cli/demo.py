@@ -1,0 +1,80 @@
+"""`tracer demo`: three questions about a small real program, on each backend that works here, and a comparison."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tracer
+from tracer.cli.info import examine
+from tracer.errors import TracerError
+
+if TYPE_CHECKING:
+    from tracer.demo.program import Demonstration, Question
+
+EXAMPLE = "sudo tracer demo"
+
+
+def command() -> int:
+    """Trace a small program that comes with tracer: a count by key, a histogram and a latency."""
+    from tracer.demo.program import demonstration
+    from tracer.paths import cache_directory
+
+    host = examine()
+    usable = [name for name, state in host.backends.items() if state.usable]
+    for name, state in host.backends.items():
+        if not state.usable:
+            hint = f" ({state.remedy})" if state.remedy else ""
+            print(f"tracer: {name} cannot be used here: {state.reason}{hint}", file=sys.stderr)
+    if not usable:
+        raise TracerError("the demo traces, and nothing can be traced here", "see tracer info; tracing needs root")
+    shown = demonstration(cache_directory())
+    print(f"Tracing {shown.what}")
+    verdicts = [_ask(shown, number, question, usable) for number, question in enumerate(shown.questions, 1)]
+    print(f"\n{_comparison(usable, verdicts)}")
+    return 0 if all(verdict is not False for verdict in verdicts) else 1
+
+
+def _ask(shown: Demonstration, number: int, question: Question, backends: list[str]) -> bool | None:
+    """Prints one question and its answers; whether they are the same bytes, None where they need not be."""
+    print(f"\n{number}. {question.asks}\n   tracer -e '{question.program}' -c …", flush=True)
+    answers = {backend: _answer(shown, question, backend) for backend in backends}
+    first = answers[backends[0]]
+    for backend, answer in answers.items():
+        if backend != backends[0] and answer == first:
+            print(f"-- {backend}: the same {len(answer)} bytes")
+        else:
+            print(f"-- {backend}:\n{answer.decode(errors='replace').strip()}")
+    return all(answer == first for answer in answers.values()) if question.repeatable else None
+
+
+def _answer(shown: Demonstration, question: Question, backend: str) -> bytes:
+    """What the command itself prints, run as a user would run it."""
+    words = ["run", "-q", "--backend", backend, "-e", question.program, "-c", shown.command]
+    result = subprocess.run(
+        [sys.executable, "-m", "tracer", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=Path(tracer.__file__).parent.parent,  # so that -m finds this very tracer, installed or not
+    )
+    if result.returncode != 0:
+        said = result.stderr.decode(errors="replace").strip().removeprefix("tracer: error: ")
+        raise TracerError(f"{backend} failed: {said or f'status {result.returncode}'}")
+    sys.stderr.write(result.stderr.decode(errors="replace"))
+    return result.stdout
+
+
+def _comparison(backends: list[str], verdicts: list[bool | None]) -> str:
+    compared = [verdict for verdict in verdicts if verdict is not None]
+    if len(backends) < 2:
+        return f"Compared: nothing, since {backends[0]} alone can be used here."
+    names = " and ".join(backends)
+    same = sum(compared)
+    if same == len(compared):
+        return (
+            f"Compared: {names} gave the same bytes for {same} of {len(compared)} questions whose answer does not "
+            "depend on time; latencies are measured, so they differ from run to run."
+        )
+    return f"Compared: {names} differ in {len(compared) - same} of {len(compared)} answers. This is a fault of tracer."

@@ -1,0 +1,123 @@
+"""How errors look: the user's line, the fault marked under it, one message with its remedy.
+
+    usdt:/bin/app:shop:order { @ = cout(); }
+                                   ^^^^ error: unknown function "cout"; did you mean count?
+
+Everything here returns text; `app` alone writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable
+
+from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, TracerError
+
+TAB = 8
+# Where stderr is no terminal nothing cuts a line, but a program of many kilobytes in one line helps nobody.
+WIDTH_WITHOUT_TERMINAL = 200
+_NARROWEST = 20
+_CUT = "…"
+
+
+def error_text(error: TracerError, verbose: bool = False, width: int | None = None) -> str:
+    """What the user sees of an error, ending in a newline; `verbose` adds the compiler's or verifier's own words."""
+    if isinstance(error, ProgramError):
+        text = diagnostics_text(error.source, error.diagnostics, width)
+    else:
+        text = f"tracer: error: {_with_hint(error.message, error.hint)}\n"
+    if verbose and error.detail:
+        text += "".join(f"  {printable(line)}\n" for line in error.detail.splitlines())
+    return text
+
+
+def diagnostics_text(source: Source, diagnostics: Iterable[Diagnostic], width: int | None = None) -> str:
+    """Each diagnostic under the line of `source` it is about."""
+    limit = max(width if width is not None else terminal_width(), _NARROWEST)
+    return "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in diagnostics)
+
+
+def warning_text(message: str, hint: str | None = None) -> str:
+    """A line about something that is not the user's program."""
+    return f"tracer: {_with_hint(message, hint)}\n"
+
+
+def terminal_width() -> int:
+    """Columns of the terminal that stderr goes to."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH_WITHOUT_TERMINAL
+    except (OSError, ValueError):  # ValueError: stderr is closed or has no descriptor
+        return WIDTH_WITHOUT_TERMINAL
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer the terminal: control characters (escape sequences among them) become U+FFFD."""
+    return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char for char in text)
+
+
+def _diagnostic_text(source: Source, diagnostic: Diagnostic, width: int) -> str:
+    message = f"{diagnostic.severity}: {_with_hint(diagnostic.message, diagnostic.hint)}"
+    of_file = source.name != "-e"
+    if diagnostic.span == NOWHERE:
+        return f"{printable(source.name)}: {message}\n" if of_file else f"tracer: {message}\n"
+    start = min(diagnostic.span.start, len(source.text))
+    line_start = source.text.rfind("\n", 0, start) + 1
+    line_end = source.text.find("\n", start)
+    line = source.text[line_start : line_end if line_end >= 0 else len(source.text)]
+    # A span over several lines is marked on its first one.
+    end = min(max(diagnostic.span.end, start), line_start + len(line))
+    shown, before, marked = _window(line, start - line_start, end - line_start, width)
+    heading = ""
+    if of_file:
+        heading = "{}:{}:{}\n".format(printable(source.name), *source.position(start))
+    return f"{heading}{shown}\n{' ' * before}{'^' * marked} {message}\n"
+
+
+def _with_hint(message: str, hint: str | None) -> str:
+    text = message if hint is None else f"{message}; {hint}"
+    return " ".join(printable(line) for line in text.splitlines())
+
+
+def _window(line: str, start: int, end: int, width: int) -> tuple[str, int, int]:
+    """The part of `line` to show, the columns before the marked part in it, and the columns of the marked part."""
+    cells = _cells(line)
+    columns = [0]
+    for cell in cells:
+        columns.append(columns[-1] + _columns(cell, columns[-1]))
+    first, last = 0, len(cells)
+    if columns[-1] > width:
+        # One third of the width before the fault keeps the message beside it on the screen.
+        earliest = max(columns[start] - width // 3, 0)
+        earliest = min(earliest, columns[-1] - width + 1)
+        first = next(index for index, column in enumerate(columns) if column >= earliest)
+        room = width - (1 if first else 0)
+        last = first
+        while last < len(cells) and columns[last + 1] - columns[first] <= room - (1 if last + 1 < len(cells) else 0):
+            last += 1
+    text = "".join(
+        " " * (columns[index + 1] - columns[index]) if cells[index] == "\t" else cells[index]
+        for index in range(first, last)
+    )
+    lead = _CUT if first else ""
+    before = len(lead) + columns[max(start, first)] - columns[first]
+    marked = columns[min(end, last)] - columns[min(max(start, first), last)]
+    return f"{lead}{text}{_CUT if last < len(cells) else ''}", before, max(marked, 1)
+
+
+def _cells(line: str) -> list[str]:
+    """The characters of a line, one entry each, with what could steer the terminal replaced."""
+    return [char if char == "\t" else _shown(char) for char in line]
+
+
+def _shown(char: str) -> str:
+    return "\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char
+
+
+def _columns(char: str, column: int) -> int:
+    if char == "\t":
+        return TAB - column % TAB
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

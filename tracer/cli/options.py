@@ -1,0 +1,50 @@
+"""What several commands share: the types of their options, as Typer wants them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Optional
+
+import typer
+
+from tracer.errors import UsageError
+
+
+class Format(str, Enum):
+    """`-f`."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class BackendName(str, Enum):
+    """`--backend`."""
+
+    AUTO = "auto"
+    BCC = "bcc"
+    FTRACE = "ftrace"
+
+
+class Stage(str, Enum):
+    """`-d`."""
+
+    AST = "ast"
+    TYPED = "typed"
+    PLAN = "plan"
+    PROGRAM = "program"
+
+
+# Typer reads these at run time and its older versions know no `X | None` there.
+Pid = Annotated[
+    Optional[int],  # noqa: UP045 - see above
+    typer.Option("-p", "--pid", metavar="PID", help="Only this process, with all its threads; ends with it."),
+]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def checked_pid(pid: int) -> int:
+    """Raises `UsageError` for a number that can be no process."""
+    if pid <= 0:
+        raise UsageError(f"-p {pid}: a process number is positive")
+    return pid

@@ -1,0 +1,135 @@
+"""`tracer run`: the program, from the words of the command line to the last map."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from tracer.cli.dry_run import dry_run_text
+from tracer.cli.errors import diagnostics_text
+from tracer.cli.options import BackendName, Format, Pid, Stage, Verbose, checked_pid
+from tracer.errors import Source, TracerError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracer.running import RunningProcess
+
+EXAMPLE = "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'"
+
+
+def command(
+    words: Annotated[
+        Optional[list[str]],  # noqa: UP045 - older versions of Typer know no `X | None`
+        typer.Argument(
+            metavar="[FILE] [ARGS]", help="The program's file (- is stdin), then its $1, $2, …", show_default=False
+        ),
+    ] = None,
+    expression: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("-e", metavar="PROGRAM", help="The program itself.", show_default=False),
+    ] = None,
+    pid: Pid = None,
+    child: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("-c", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False),
+    ] = None,
+    format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = Format.TEXT,
+    output: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    verbose: Verbose = False,
+    stage: Annotated[
+        Optional[Stage],  # noqa: UP045
+        typer.Option("-d", help="Print a stage of the program, and trace nothing.", show_default=False),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print sites, backend and kernel program, and attach nothing.")
+    ] = False,
+    backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = BackendName.AUTO,
+) -> int:
+    """Trace with a program."""
+    source, params = _source(expression, words or [])
+    if pid is not None and child is not None:
+        raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
+    from tracer import pipeline
+    from tracer.resolve.model import Target
+
+    forced = None if backend is BackendName.AUTO else backend.value
+    argv = _argv(child)
+    with _process(pid) as process:
+        target = Target(None if process is None else process.pid)
+        if stage is not None:
+            print(pipeline.dump(stage.value, source, params, target, forced), end="")
+            return 0
+        plan, warnings = pipeline.plan(source, params, target)
+        if warnings and not quiet:
+            sys.stderr.write(diagnostics_text(source, warnings))
+        compiled = pipeline.compile(plan, forced, need_usable=not dry_run)
+        if dry_run:
+            print(dry_run_text(compiled, forced), end="")
+            return 0
+        from tracer.cli.trace import Request, trace
+
+        return trace(compiled, Request(process, argv, format.value, output, quiet, verbose))
+
+
+def _argv(command_line: str | None) -> tuple[str, ...] | None:
+    if command_line is None:
+        return None
+    from tracer.child import find_program, parse_command
+
+    argv = parse_command(command_line)
+    find_program(argv[0])  # said before the compiler is started
+    return argv
+
+
+def _process(pid: int | None) -> AbstractContextManager[RunningProcess | None]:
+    if pid is None:
+        return nullcontext()
+    from tracer.running import RunningProcess
+
+    return RunningProcess(checked_pid(pid))
+
+
+def _source(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequence[str]]:
+    """The program's text and its positional parameters."""
+    if expression is not None:
+        return Source(expression), words
+    if not words:
+        raise UsageError("no program", "give one with -e 'PROGRAM', or a file")
+    name = words[0]
+    if name == "-":
+        return Source(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin"), words[1:]
+    try:
+        with open(name, "rb") as file:
+            return Source(_decoded(file.read(), name), name), words[1:]
+    except FileNotFoundError:
+        raise UsageError(f"no such file: {name}", _meant(name)) from None
+    except OSError as error:
+        raise TracerError(f"cannot read {name}: {error.strerror}") from None
+
+
+def _meant(word: str) -> str:
+    """What somebody may have wanted who wrote a word that is no file."""
+    from difflib import get_close_matches
+
+    from tracer.cli.arguments import COMMANDS
+
+    if any(mark in word for mark in "{:/") and not word.startswith(("/", ".")):
+        return "a program is given with -e"
+    near = get_close_matches(word, COMMANDS, 1, 0.6)
+    return f"did you mean the command {near[0]}?" if near else "a program is given with -e"
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{name}: line {line} is not UTF-8", "is it a program's text?") from None

@@ -1,0 +1,74 @@
+"""Signals while a trace runs: a handler sets a flag and raises nothing, so that the end is always the orderly one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracer.tracing import Controls
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IMPATIENT = 3
+
+
+class Signals:
+    """From `with` to its end SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 for the maps.
+
+    A pipe in `controls.wake` becomes readable at each signal (signal.set_wakeup_fd), so a wait that began just before
+    ends at once. Whoever sends SIGINT a third time means it: that one raises KeyboardInterrupt, in case the
+    orderly end hangs.
+    """
+
+    def __init__(self, controls: Controls) -> None:
+        self._controls = controls
+        self._previous: dict[int, Any] = {}
+        self._asked = 0
+        self._read = self._write = -1
+        self._previous_wakeup = -1
+
+    def __enter__(self) -> Signals:
+        self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._previous_wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in ENDING:
+            # A shell's `nohup` and background jobs without job control ignore some of them: then so do we.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._take(number, self._end)
+        self._take(signal.SIGUSR1, self._print)
+        self._controls.wake = (*self._controls.wake, self._read)
+        self._controls.acknowledge = self._drain
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+        signal.set_wakeup_fd(self._previous_wakeup)
+        self._controls.wake = tuple(descriptor for descriptor in self._controls.wake if descriptor != self._read)
+        self._controls.acknowledge = lambda: None
+        os.close(self._read)
+        os.close(self._write)
+
+    def _take(self, number: signal.Signals, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._previous[number] = signal.signal(number, handler)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self._controls.stop = True
+        if number == signal.SIGINT:
+            self._asked += 1
+            if self._asked >= _IMPATIENT:
+                raise KeyboardInterrupt
+
+    def _print(self, number: int, frame: FrameType | None) -> None:
+        self._controls.print_maps = True
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._read, 4096):
+                pass
+        except BlockingIOError:
+            pass

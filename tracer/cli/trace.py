@@ -1,0 +1,122 @@
+"""A compiled program on its way: the child, the signals, the renderer, and what is said on stderr before and after."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from tracer.cli.closing import closing_lines
+from tracer.cli.signals import Signals
+from tracer.errors import TracerError
+from tracer.pipeline import open_session
+from tracer.resolve.model import Target
+from tracer.tracing import Controls, Watched, probe_count, run
+
+if TYPE_CHECKING:
+    from tracer.child import Child
+    from tracer.pipeline import Compiled
+    from tracer.running import RunningProcess
+    from tracer.tracing import Renderer
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How to run it: whom (`process` of -p, `argv` of -c, or everybody), and where results and words go."""
+
+    process: RunningProcess | None
+    argv: tuple[str, ...] | None
+    format: str
+    output: str | None
+    quiet: bool
+    verbose: bool
+
+
+def trace(compiled: Compiled, request: Request) -> int:
+    """Runs the program to its end; returns the exit status."""
+    if not request.quiet:
+        for note in compiled.notes:
+            _say(f"tracer: {note}")
+    with ExitStack() as stack:
+        out = stack.enter_context(_output(request.output))
+        renderer = _renderer(compiled, request.format, out)
+        child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
+        controls = Controls()
+        stack.enter_context(Signals(controls))
+        target, watched = _watched(request.process, child, controls)
+        session = stack.enter_context(open_session(compiled, target))
+        attached = f"Attached {_counted(probe_count(compiled.plan), 'probe')}"
+
+        def on_attached(sites: int) -> None:
+            if not request.quiet:
+                backend = f" through {compiled.backend}, {_counted(sites, 'site')}" if compiled.backend else ""
+                _say(attached + (backend if request.verbose else ""))
+
+        outcome = run(session, compiled.plan, renderer, controls, watched, on_attached)
+        out.flush()
+        session.close()
+        if child is not None:
+            child.end()
+            if (failure := child.failure()) is not None:
+                _say(f"tracer: {failure}")
+        for line in closing_lines(compiled.plan, target, outcome):
+            _say(f"tracer: {line}")
+        return outcome.code
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
+    """Where results go, as UTF-8 whatever the locale: a traced program's bytes come out as they went in."""
+    if path is None:
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+        yield sys.stdout
+        return
+    try:
+        file = open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n")  # noqa: SIM115 - see below
+    except OSError as error:
+        raise TracerError(f"cannot write {path}: {error.strerror}") from None
+    with file:
+        yield file
+
+
+def _renderer(compiled: Compiled, format: str, out: TextIO) -> Renderer:
+    if format == "json":
+        from tracer.render.json import JsonRenderer
+
+        return JsonRenderer(compiled.plan.program, None, out)
+    from tracer.render.text import TextRenderer
+
+    return TextRenderer(compiled.plan.program, None, out)
+
+
+def _child(argv: tuple[str, ...]) -> Child:
+    from tracer.child import Child
+
+    return Child(argv)
+
+
+def _watched(
+    process: RunningProcess | None, child: Child | None, controls: Controls
+) -> tuple[Target, Watched | None]:
+    """Whom to trace, and whose end ends the trace; its descriptor wakes the loop."""
+    watched = child if child is not None else process
+    if watched is None:
+        return Target(), None
+    if watched.pidfd >= 0:
+        controls.wake = (*controls.wake, watched.pidfd)
+    if child is not None:
+        return Target(child.pid), Watched(child.ended, child.start)
+    return Target(watched.pid), Watched(watched.ended)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,173 @@
+"""Finds or builds what the demo traces, and states the three questions for it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracer.errors import TracerError
+
+_SOURCE = Path(__file__).with_name("bakery.c")
+_ORDERS = 1000
+_SCRIPT = """
+class Cell:
+    pass
+
+def even(n):
+    return n % 2 == 0
+
+def ring(n):
+    first = Cell()
+    first.next = first
+    return even(n)
+
+for n in range(3000):
+    ring(n)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A one-liner, what it asks, and whether its answer is the same in every run."""
+
+    asks: str
+    program: str
+    repeatable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What runs (`command`, for -c), what it is, and what is asked about it."""
+
+    what: str
+    command: str
+    questions: tuple[Question, ...]
+
+
+def demonstration(cache: Path) -> Demonstration:
+    """The bakery where a compiler builds it, else the system's Python. Raises `TracerError` where neither is there."""
+    built = build(cache)
+    if built is not None:
+        return bakery(built)
+    found = system_python()
+    if found is not None:
+        return python(*found)
+    raise TracerError(
+        "the demo found neither a C compiler with sys/sdt.h nor a Python with USDT probes",
+        "apt-get install gcc systemtap-sdt-dev",
+    )
+
+
+def bakery(binary: Path) -> Demonstration:
+    """The three questions about the bakery."""
+    return Demonstration(
+        what=f"a bakery's day, {_ORDERS} orders: {binary}",
+        command=f"{shlex.quote(str(binary))} {_ORDERS}",
+        questions=(
+            Question(
+                "How many orders of each item? (count by key, USDT)",
+                f"usdt:{binary}:bakery:order {{ @[str(arg1)] = count(); }}",
+                True,
+            ),
+            Question(
+                "How large are they? (histogram, USDT)",
+                f"usdt:{binary}:bakery:order {{ @cents = hist(arg3); }}",
+                True,
+            ),
+            Question(
+                "How long does baking take? (latency, function and its return)",
+                f"uprobe:{binary}:bake {{ @start[tid] = nsecs; }} "
+                f"uretprobe:{binary}:bake /@start[tid]/ "
+                "{ @microseconds = hist((nsecs - @start[tid]) / 1000); delete(@start, tid); }",
+                False,
+            ),
+        ),
+    )
+
+
+def python(interpreter: str, probed: str) -> Demonstration:
+    """The three questions about a Python script; `probed` is the file that holds the interpreter's probes."""
+    return Demonstration(
+        what=f"a script in the system's Python, for there is no C compiler with sys/sdt.h: {interpreter}",
+        command=shlex.join([interpreter, "-I", "-S", "-c", _SCRIPT]),
+        questions=(
+            Question(
+                "How often did each function return? (count by key, USDT)",
+                f'usdt:{probed}:python:function__return /str(arg0) == "<string>"/ {{ @[str(arg1)] = count(); }}',
+                True,
+            ),
+            Question(
+                "Which lines ran? (histogram, USDT)",
+                f'usdt:{probed}:python:line /str(arg0) == "<string>"/ {{ @line = lhist(arg2, 0, 20, 1); }}',
+                True,
+            ),
+            Question(
+                "How long does the garbage collector take? (latency, USDT)",
+                f"usdt:{probed}:python:gc__start {{ @start[tid] = nsecs; }} "
+                f"usdt:{probed}:python:gc__done /@start[tid]/ "
+                "{ @microseconds = hist((nsecs - @start[tid]) / 1000); delete(@start, tid); }",
+                False,
+            ),
+        ),
+    )
+
+
+def build(cache: Path) -> Path | None:
+    """The bakery's binary, built once; None where there is no compiler or no sys/sdt.h.
+
+    What lies in the cache will run as root: it counts only if it is ours and nobody else may write it.
+    """
+    source = _SOURCE.read_bytes()
+    folder = cache / f"demo-{hashlib.sha256(source + os.uname().machine.encode()).hexdigest()[:12]}"
+    binary = folder / "bakery"
+    if _is_ours(binary) and _is_ours(folder):
+        return binary
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not _is_ours(folder):
+            raise PermissionError(folder)
+    except OSError:  # no home, a read-only one, or somebody else's folder
+        folder = Path(tempfile.mkdtemp(prefix="tracer-demo-"))
+        binary = folder / "bakery"
+    unfinished = folder / f"bakery.{os.getpid()}"
+    result = subprocess.run(
+        [compiler, "-O2", "-o", str(unfinished), str(_SOURCE)], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if result.returncode != 0:
+        unfinished.unlink(missing_ok=True)
+        return None
+    unfinished.chmod(0o755)
+    unfinished.rename(binary)
+    return binary
+
+
+def system_python() -> tuple[str, str] | None:
+    """The system's Python and the file that holds its probes: itself, or its libpython."""
+    interpreter = os.path.realpath("/usr/bin/python3")
+    if not os.access(interpreter, os.X_OK):
+        return None
+    library = f"lib{os.path.basename(interpreter)}*.so.1.0"
+    folders = (Path("/usr").glob(f"{folder}/{library}") for folder in ("lib64", "lib", "lib/*-linux-gnu"))
+    for path in (interpreter, *sorted(str(path) for paths in folders for path in paths)):
+        with open(path, "rb") as file:
+            # The note's provider and name, as they follow each other in it (sys/sdt.h).
+            if b"python\0function__return\0" in file.read():
+                return interpreter, path
+    return None
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022

@@ -1,0 +1,60 @@
+"""The process of `-p`: already running, not ours, and the trace ends with it."""
+
+from __future__ import annotations
+
+import os
+import select
+from types import TracebackType
+
+from tracer.errors import TracerError
+
+
+class RunningProcess:
+    """A process by its number; a descriptor on it keeps a later process of the same number from being taken for it."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises `TracerError` where there is no such process, or `pid` is one of its threads."""
+        self.pid = pid
+        group = _thread_group(pid)
+        if group is None:
+            raise TracerError(f"no process {pid}", "list processes with: ps -e")
+        if group != pid:
+            raise TracerError(f"{pid} is a thread of process {group}", f"-p {group} traces all its threads")
+        try:
+            self.pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            raise TracerError(f"no process {pid}", "list processes with: ps -e") from None
+        except OSError:  # before Linux 5.3
+            self.pidfd = -1
+
+    def ended(self) -> bool:
+        """Whether it has ended; one that its parent has not reaped yet has."""
+        if self.pidfd >= 0:
+            return bool(select.select([self.pidfd], [], [], 0)[0])
+        return _thread_group(self.pid) is None
+
+    def close(self) -> None:
+        """Lets go of it; the process is not touched."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+    def __enter__(self) -> RunningProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _thread_group(pid: int) -> int | None:
+    """The process a thread belongs to, None where it has ended (proc(5), status: Tgid and State)."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+            fields = dict(line.split(":", 1) for line in status if ":" in line)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields["State"].strip().startswith(("Z", "X")):
+        return None
+    return int(fields["Tgid"])
