@@ -1,0 +1,199 @@
+"""Built-ins, strings and memory of the target, printf and time.
+
+What differs from run to run is asked about in ways that do not.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tests.contract.case import Case, said
+from tests.contract.depot import COLD, HUGE, LABELS, rounds
+from tests.contract.expect import Out, keyed, printf, scalar, together
+from tests.contract.expect import time as time_out
+
+R = rounds()
+
+BOOT_YEAR = time.strftime("%Y", time.localtime(time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)))
+
+
+def labels_with(text: str, kinds: list[int]) -> Out:
+    """One printf for each kind of label: its number and its text put into `text`."""
+    return together(printf(text % (kind, LABELS[kind] or "")) for kind in kinds)
+
+
+CASES = [
+    Case("comm", 'usdt:T:depot:plain /comm == "depot"/ { @[comm] = count(); }', keyed("@", {"depot": 40})),
+    Case("pid_is_tid_in_one_thread", "usdt:T:depot:plain /pid == tid && pid > 1/ { @ = count(); }", scalar("@", 40)),
+    Case("pid_is_cpid", "usdt:T:depot:plain { @[pid == cpid] = count(); }", keyed("@", {True: 40})),
+    Case(
+        "one_pid_one_key",
+        'usdt:T:depot:plain { @[pid, tid] = count(); } END { printf("%d\\n", len(@)); clear(@); }',
+        printf("1\n"),
+        probes=2,
+    ),
+    Case("cpu", "usdt:T:depot:plain /cpu < 4096/ { @ = count(); }", scalar("@", 40)),
+    Case(
+        "nsecs_never_goes_back",
+        "usdt:T:depot:plain { if (nsecs < @last) { @back = count(); } @last = nsecs; @n = count(); } END {"
+        " clear(@last); }",
+        scalar("@n", 40),
+        probes=2,
+    ),
+    Case(
+        "elapsed_is_short",
+        "usdt:T:depot:plain /elapsed > 0 && elapsed < 600000000000/ { @ = count(); }",
+        scalar("@", 40),
+    ),
+    Case(
+        "latency_by_thread",
+        "uprobe:T:price { @start[tid] = nsecs; }"
+        " uretprobe:T:price /@start[tid]/ { $d = nsecs - @start[tid]; if ($d < 10000000000) { @sane = count(); }"
+        " delete(@start, tid); }",
+        scalar("@sane", 40),
+        probes=2,
+    ),
+    Case("uid", "usdt:T:depot:plain /uid == 0/ { @ = count(); }", scalar("@", 40), refused={"ftrace": "uid"}),
+    Case("gid", "usdt:T:depot:plain { @[gid] = count(); }", keyed("@", {0: 40}), refused={"ftrace": "gid"}),
+    Case(
+        "username",
+        "usdt:T:depot:plain { @[username] = count(); }",
+        keyed("@", {"root": 40}),
+        refused={"ftrace": "username"},
+    ),
+    Case(
+        "owner_in_begin",
+        'BEGIN { printf("%d %d %s\\n", uid, gid, username); exit(); }',
+        printf("0 0 root\n"),
+        target=None,
+    ),
+    Case(
+        "func",
+        "uprobe:T:sign_of, uretprobe:T:price, usdt:T:depot:plain { @[func] = count(); }",
+        keyed("@", {"plain": 40, "price": 40, "sign_of": 40}),
+        probes=3,
+    ),
+    Case(
+        "probe_in_printf",
+        'uprobe:T:weigh, uretprobe:T:weigh { printf("%s\\n", probe); }',
+        printf("uprobe:T:weigh\n") + printf("uretprobe:T:weigh\n"),
+        probes=2,
+    ),
+    Case(
+        "strings_of_every_kind",
+        f'usdt:T:depot:label /arg0 != {HUGE}/ {{ printf("%d [%s]\\n", arg0, str(arg1)); }}',
+        labels_with("%d [%s]\n", [kind for kind in range(len(LABELS)) if kind != HUGE]),
+    ),
+    Case(
+        "a_string_on_a_page_that_nobody_touched",
+        f"usdt:T:depot:label /arg0 == {COLD}/ {{ @[str(arg1)] = count(); }}",
+        keyed("@", {"a page nobody touched": 1}),
+    ),
+    Case(
+        "a_string_longer_than_the_buffer",
+        f'usdt:T:depot:label /arg0 == {HUGE}/ {{ printf("%s\\n", str(arg1)); }}',
+        printf(f"{LABELS[HUGE]}"[:1023] + "\n"),
+        truncated=1,
+    ),
+    Case(
+        "a_string_of_a_given_size",
+        f'usdt:T:depot:label /arg0 == {HUGE} || arg0 == 0/ {{ printf("[%s] [%s]\\n", str(arg1, 4), str(arg1, 100)); }}',
+        printf("[tou] [touched]\n") + printf(f"[012] [{f'{LABELS[HUGE]}'[:99]}]\n"),
+    ),
+    Case(
+        "an_unreadable_string_ends_the_clause",
+        "usdt:T:depot:stray { @before = count(); @[str(arg1)] = count(); @after = count(); }",
+        scalar("@before", 1),
+        unreadable=1,
+    ),
+    Case(
+        "an_unreadable_string_that_nobody_needs",
+        "usdt:T:depot:stray { if (arg0 == 2) { @[str(arg1)] = count(); } @after = count(); }",
+        scalar("@after", 1),
+    ),
+    Case(
+        "memory_through_a_pointer",
+        'uprobe:T:weigh { printf("%d %u %d %s\\n", *(int32 *)arg0, *(uint16 *)(arg0 + 4), *(int8 *)(arg0 + 6),'
+        " str(*(uint64 *)(arg0 + 8))); }",
+        printf("-1234 50000 -3 world\n"),
+    ),
+    Case(
+        "strings_of_function_arguments",
+        "uprobe:T:greet { @[str(arg0), (int32)arg1] = count(); }",
+        keyed("@", {("depot", 2): 1, ("", 3): 1}),
+    ),
+    Case("usym", "usdt:T:depot:callback { @[usym(arg0)] = count(); }", keyed("@", {"price": 1})),
+    Case(
+        "printf_with_arguments",
+        'usdt:T:depot:parcel /arg0 <= 3/ { printf("parcel %d: %s x%d = %d.%02d (%d)\\n", arg0, str(arg1), arg2,'
+        " arg3 / 100, arg3 % 100, (int32)arg4); }",
+        together(
+            printf(f"parcel {r.id}: {r.item} x{r.zone} = {r.weight // 100}.{r.weight % 100:02d} ({r.delta})\n")
+            for r in R[:3]
+        ),
+    ),
+    said(
+        "printf_conversions",
+        'BEGIN { printf("[%d|%u|%x|%X|%o|%c|%s|%5s|%-5s|%05d|%+d|%ld|%llu|%%]\\n",'
+        ' -1, 1, 255, 255, 8, 65, "s", "ab", "cd", 42, 7, -5, 9); exit(); }',
+        "[-1|1|ff|FF|10|A|s|   ab|cd   |00042|+7|-5|9|%]",
+    ),
+    said(
+        "printf_bases_and_widths",
+        'BEGIN { printf("%#x %#o %016x %p [%8d] [%-8d] [%8x]\\n", 255, 8, 48879, 4096, 42, 42, 42); exit(); }',
+        "0xff 010 000000000000beef 0x1000 [      42] [42      ] [      2a]",
+    ),
+    said(
+        "printf_booleans",
+        'BEGIN { printf("%d %s\\n", 1 == 1, 1 == 2); exit(); }',
+        "1 false",
+    ),
+    said(
+        "printf_escapes",
+        'BEGIN { printf("tab\\tquote\\"back\\\\slash\\x41\\101\\n"); exit(); }',
+        'tab\tquote"back\\slashAA',
+    ),
+    said("printf_utf8", 'BEGIN { printf("%s – ☕ [%6s]\\n", "naïve", "ab"); exit(); }', "naïve – ☕ [    ab]"),
+    Case(
+        "printf_in_a_probe_with_widths",
+        'usdt:T:depot:parcel /arg0 <= 2/ { printf("[%-12s|%12s|%6d|%-6d|%06x]\\n", str(arg1), str(arg1), arg3,'
+        " (int32)arg4, arg3); }",
+        together(printf(f"[{r.item:<12}|{r.item:>12}|{r.weight:6d}|{r.delta:<6d}|{r.weight:06x}]\n") for r in R[:2]),
+    ),
+    Case("time", 'BEGIN { time("at %% or so\\n"); exit(); }', time_out("at % or so\n"), target=None),
+    Case("time_in_a_probe", 'usdt:T:depot:parcel /arg0 == 1/ { time("now\\n"); }', time_out("now\n")),
+    said("strftime", 'BEGIN { printf("%s\\n", strftime("%Y", 0)); exit(); }', BOOT_YEAR),
+    Case(
+        "strftime_in_a_probe",
+        'usdt:T:depot:parcel /arg0 == 1/ { printf("%s\\n", strftime("%Y [%%]", nsecs)); @ = count(); }',
+        printf(time.strftime("%Y [%%]\n")) + scalar("@", 1),
+    ),
+    Case(
+        "ustack",
+        "usdt:T:depot:plain /arg0 == 1/ { @[ustack(3)] = count(); }",
+        # Offsets are the compiler's; the harness leaves them out.
+        Out(
+            b"@[\n    plain+N\n    round_of+N\n    main+N\n]: 1\n",
+            (b'{"type": "map", "data": {"@": {"plain+N\\nround_of+N\\nmain+N": 1}}}\n',),
+        ),
+    ),
+    Case(
+        "a_long_answer_in_order",
+        'usdt:T:depot:plain { printf("%d\\n", arg0); }',
+        together(printf(f"{n}\n") for n in range(1, 2001)),
+        rounds=2000,
+    ),
+    Case(
+        "many_keys",
+        "usdt:T:depot:plain { @[arg0] = count(); @two[arg0 % 2, arg0 / 100] = sum(arg0); }",
+        keyed("@", {n: 1 for n in range(1, 2001)})
+        + keyed(
+            "@two",
+            {
+                (n % 2, n // 100): sum(m for m in range(1, 2001) if (m % 2, m // 100) == (n % 2, n // 100))
+                for n in range(1, 2001)
+            },
+        ),
+        rounds=2000,
+    ),
+]

@@ -1,0 +1,359 @@
+"""Maps: keys of every kind, assignment, counters, aggregations, and what print, clear, zero and delete make of them."""
+
+from __future__ import annotations
+
+from tests.contract.case import Case, by_hand
+from tests.contract.depot import HUNDRED, ITEMS, LABELS, NULL, TOUCHED, Round, rounds, signed, u
+from tests.contract.expect import NOTHING, Plain, average, hist, keyed, lhist, printf, scalar, stats, value
+
+R = rounds()
+
+
+def weights_by_item(of: str = "weight") -> dict[Plain, list[int]]:
+    return {item: [getattr(r, of) for r in R if r.item == item] for item in ITEMS}
+
+
+def by(part: str) -> dict[Plain, list[Round]]:
+    return {key: [r for r in R if getattr(r, part) == key] for key in {getattr(r, part) for r in R}}
+
+
+def counted(part: str) -> dict[Plain, Plain]:
+    return {key: len(group) for key, group in by(part).items()}
+
+
+def summed(part: str, of: str = "weight") -> dict[Plain, Plain]:
+    return {key: sum(getattr(r, of) for r in group) for key, group in by(part).items()}
+
+
+CASES = [
+    Case(
+        "keys_none_one_several",
+        "usdt:T:depot:parcel /arg0 <= 3/ { @last = arg0; @w[arg0] = arg3; @z[arg2, str(arg1)] = arg0; }",
+        scalar("@last", 3)
+        + keyed("@w", {r.id: r.weight for r in R[:3]})
+        + keyed("@z", {(r.zone, r.item): r.id for r in R[:3]}),
+    ),
+    Case(
+        "key_of_strings",
+        "usdt:T:depot:parcel { @[str(arg1)] = count(); }",
+        by_hand(
+            '@[3" "brass" nails]: 8\n@[bolts]: 8\n@[copper wire]: 8\n@[glue]: 8\n@[étau]: 8\n',
+            '{"type": "map", "data": {"@": {"3\\" \\"brass\\" nails": 8, "bolts": 8, "copper wire": 8, "glue": 8,'
+            ' "étau": 8}}}',
+        ),
+    ),
+    Case(
+        "key_of_negatives",
+        "usdt:T:depot:parcel { @[(int64)arg4] = count(); }",
+        by_hand(
+            "".join(f"@[{d}]: 4\n" for d in range(-4, 6)),
+            '{"type": "map", "data": {"@": {' + ", ".join(f'"{d}": 4' for d in range(-4, 6)) + "}}}",
+        ),
+    ),
+    Case(
+        "key_of_negatives_unsigned",
+        "usdt:T:depot:parcel /(int64)arg4 >= -1/ { @[arg4] = count(); }",
+        keyed("@", {u(d): 4 for d in range(-1, 6)}),
+    ),
+    Case(
+        "key_of_tuple",
+        "usdt:T:depot:parcel /arg0 <= 5/ { @[(arg2, str(arg1))] = sum(arg3); }",
+        keyed("@", {(r.zone, r.item): r.weight for r in R[:5]}),
+    ),
+    Case(
+        "key_of_expressions",
+        'usdt:T:depot:parcel { @[arg2 % 3, arg0 > 20, str(arg1) == "glue"] = count(); }',
+        keyed(
+            "@",
+            {
+                key: sum((r.zone % 3, r.id > 20, r.item == "glue") == key for r in R)
+                for key in {(r.zone % 3, r.id > 20, r.item == "glue") for r in R}
+            },
+        ),
+    ),
+    Case(
+        "key_order_of_ties",
+        "usdt:T:depot:parcel { @[str(arg1), (int32)arg4 % 2] = count(); }",
+        keyed(
+            "@",
+            {
+                key: sum((r.item, int(r.delta / abs(r.delta or 1)) * (abs(r.delta) % 2)) == key for r in R)
+                for key in {(r.item, int(r.delta / abs(r.delta or 1)) * (abs(r.delta) % 2)) for r in R}
+            },
+        ),
+    ),
+    Case(
+        "assign_strings_and_tuples",
+        "usdt:T:depot:parcel { @item = str(arg1); @last = arg0; @pair = (arg0, str(arg1)); }",
+        scalar("@item", "bolts") + scalar("@last", 40) + scalar("@pair", (40, "bolts")),
+    ),
+    Case(
+        "value_of_a_missing_key",
+        'BEGIN { @a[1] = 5; @s[1] = "x"; $n = @a[2]; printf("%d [%s]\\n", $n, @s[2]); exit(); }',
+        printf("0 []\n") + keyed("@a", {1: 5}) + keyed("@s", {1: "x"}),
+        target=None,
+    ),
+    Case(
+        "compound_assignment",
+        "usdt:T:depot:parcel { @add += arg0; @sub -= arg0; @or |= arg0; @xor ^= arg0; @k[arg2] += arg3; }",
+        scalar("@add", 820)
+        + keyed("@k", summed("zone"))
+        + scalar("@or", 63)
+        + scalar("@sub", u(-820))
+        + scalar("@xor", 40),
+    ),
+    Case(
+        "compound_assignment_of_the_rest",
+        "BEGIN { @mul = 1; @shl = 1; @shr = 1 << 40; @and = 255; @div = 1000000; @mod = 1000003; }"
+        " usdt:T:depot:parcel /arg0 <= 3/ { @mul *= 3; @shl <<= 2; @shr >>= 3; @and &= 252 + (int64)arg0;"
+        " @div /= 10; @mod %= 1000 - (int64)arg0 * 100; }",
+        scalar("@and", 255 & 253 & 254 & 255)
+        + scalar("@div", 1000)
+        + scalar("@mod", 1000003 % 900 % 800 % 700)
+        + scalar("@mul", 27)
+        + scalar("@shl", 64)
+        + scalar("@shr", 1 << 31),
+        probes=2,
+    ),
+    Case(
+        "counters",
+        "usdt:T:depot:parcel { @n++; ++@p; @d--; --@e; @k[arg2]++; }",
+        scalar("@d", -40) + scalar("@e", -40) + keyed("@k", counted("zone")) + scalar("@n", 40) + scalar("@p", 40),
+    ),
+    Case(
+        "counters_as_values",
+        'usdt:T:depot:plain /arg0 <= 2/ { $a = @n++; $b = ++@n; $c = @n--; $d = --@m; printf("%d %d %d %d\\n",'
+        " $a, $b, $c, $d); }",
+        printf("0 2 2 -1\n") + printf("1 3 3 -2\n") + scalar("@m", -2) + scalar("@n", 2),
+    ),
+    Case(
+        "count",
+        "usdt:T:depot:parcel { @ = count(); @k[arg2] = count(); }",
+        scalar("@", 40) + keyed("@k", counted("zone")),
+    ),
+    Case(
+        "sum",
+        "usdt:T:depot:parcel { @ = sum(arg3); @k[str(arg1)] = sum(arg3); @d[arg2] = sum((int32)arg4); }",
+        scalar("@", sum(r.weight for r in R)) + keyed("@d", summed("zone", "delta")) + keyed("@k", summed("item")),
+    ),
+    Case("sum_wraps", "usdt:T:depot:widths { @ = sum(arg6); }", scalar("@", u(sum(r.widths[6] for r in R)))),
+    Case(
+        "avg",
+        "usdt:T:depot:parcel { @ = avg(arg3); @d[arg2] = avg((int32)arg4 * 3); @k[str(arg1)] = avg(arg3); }",
+        average("@", [r.weight for r in R])
+        + average("@d", {zone: [r.delta * 3 for r in group] for zone, group in by("zone").items()})
+        + average("@k", weights_by_item()),
+    ),
+    Case(
+        "avg_of_negatives_truncates_towards_zero",
+        "usdt:T:depot:parcel /arg0 <= 5/ { @ = avg((int32)arg4 - 5); }",
+        average("@", [r.delta - 5 for r in R[:5]]),
+    ),
+    Case(
+        "min_and_max",
+        "usdt:T:depot:parcel { @hi = max(arg3); @lo = min(arg3); @low[arg2 & 1] = min((int32)arg4); @top[arg2 &"
+        " 1] = max((int32)arg4); }",
+        scalar("@hi", max(r.weight for r in R))
+        + scalar("@lo", min(r.weight for r in R))
+        + keyed("@low", {k: min(r.delta for r in R if r.zone & 1 == k) for k in (0, 1)})
+        + keyed("@top", {k: max(r.delta for r in R if r.zone & 1 == k) for k in (0, 1)}),
+    ),
+    Case(
+        "min_and_max_of_negatives_only",
+        "usdt:T:depot:parcel { @a = max((int32)arg4 - 100); @b = min((int32)arg4 - 100); @c = max(arg4); }",
+        scalar("@a", -95) + scalar("@b", -104) + scalar("@c", u(-1)),
+    ),
+    Case(
+        "stats",
+        "usdt:T:depot:parcel { @ = stats(arg3); @d = stats((int32)arg4 - 9); @k[str(arg1)] = stats(arg3); }",
+        stats("@", [r.weight for r in R]) + stats("@d", [r.delta - 9 for r in R]) + stats("@k", weights_by_item()),
+    ),
+    Case("hist", "usdt:T:depot:parcel { @w = hist(arg3); }", hist("@w", [r.weight for r in R])),
+    Case(
+        "hist_by_hand",
+        "usdt:T:depot:parcel { @ = hist(arg2); }",
+        by_hand(
+            "@:\n"
+            "[0]                    4 |@@@@@@@@@@@@@                                       |\n"
+            "[1]                    4 |@@@@@@@@@@@@@                                       |\n"
+            "[2, 4)                 8 |@@@@@@@@@@@@@@@@@@@@@@@@@@                          |\n"
+            "[4, 8)                16 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|\n"
+            "[8, 16)                8 |@@@@@@@@@@@@@@@@@@@@@@@@@@                          |\n"
+            "\n",
+            '{"type": "hist", "data": {"@": [{"min": 0, "max": 0, "count": 4},{"min": 1, "max": 1, "count": 4},'
+            '{"min": 2, "max": 3, "count": 8},{"min": 4, "max": 7, "count": 16},{"min": 8, "max": 15, "count": 8}]}}',
+        ),
+    ),
+    Case("hist_by_key", "usdt:T:depot:parcel { @[str(arg1)] = hist(arg3); }", hist("@", weights_by_item())),
+    Case("hist_of_negatives", "usdt:T:depot:parcel { @ = hist((int32)arg4); }", hist("@", [r.delta for r in R])),
+    Case("hist_reads_signed", "usdt:T:depot:parcel { @ = hist(arg4); }", hist("@", [r.delta for r in R])),
+    Case("hist_with_bits", "usdt:T:depot:parcel { @ = hist(arg3, 2); }", hist("@", [r.weight for r in R], 2)),
+    Case(
+        "hist_of_large_values",
+        "usdt:T:depot:parcel { @ = hist(arg3 * 3000); @h = hist(arg3 * 3000, 1); }",
+        hist("@", [r.weight * 3000 for r in R]) + hist("@h", [r.weight * 3000 for r in R], 1),
+    ),
+    Case(
+        "hist_of_the_whole_range",
+        "usdt:T:depot:widths { @ = hist(arg6); }",
+        hist("@", [r.widths[7] for r in R]),
+    ),
+    Case(
+        "hist_of_zero_alone",
+        "usdt:T:depot:parcel /arg2 == 0/ { @ = hist(arg2); }",
+        hist("@", [0, 0, 0, 0]),
+    ),
+    Case("lhist", "usdt:T:depot:parcel { @ = lhist(arg2, 0, 10, 3); }", lhist("@", [r.zone for r in R], 0, 10, 3)),
+    Case(
+        "lhist_open_at_both_ends",
+        "usdt:T:depot:parcel { @ = lhist((int32)arg4, -2, 3, 1); @k[arg2 & 1] = lhist(arg3, 100, 400, 50); }",
+        lhist("@", [r.delta for r in R], -2, 3, 1)
+        + lhist("@k", {k: [r.weight for r in R if r.zone & 1 == k] for k in (0, 1)}, 100, 400, 50),
+    ),
+    Case(
+        "lhist_of_kibibytes",
+        "usdt:T:depot:parcel { @ = lhist(arg3 * 10, 0, 8192, 2048); }",
+        lhist("@", [r.weight * 10 for r in R], 0, 8192, 2048),
+    ),
+    Case(
+        "print_a_map",
+        "usdt:T:depot:parcel { @[arg2] = sum(arg3); } END { print(@); clear(@); }",
+        keyed("@", summed("zone")),
+        probes=2,
+    ),
+    Case(
+        "print_the_top",
+        "usdt:T:depot:parcel { @[arg2] = sum(arg3); } END { print(@, 2); clear(@); }",
+        keyed("@", dict(sorted(summed("zone").items(), key=lambda row: (row[1], row[0]))[-2:])),
+        probes=2,
+    ),
+    Case(
+        "print_divided",
+        "usdt:T:depot:parcel { @[arg2] = sum(arg3); } END { print(@, 3, 100); clear(@); }",
+        keyed(
+            "@",
+            {zone: int(total) // 100 for zone, total in sorted(summed("zone").items(), key=lambda row: row[1])[-3:]},
+        ),
+        probes=2,
+    ),
+    Case(
+        "print_one_key",
+        "usdt:T:depot:parcel { @[arg2] = sum(arg3); } END { print(@[5]); clear(@); }",
+        value(summed("zone")[5]),
+        probes=2,
+    ),
+    Case(
+        "print_values",
+        'BEGIN { print(1 - 3); print("text"); print((1, ("two", 3), -4)); print(1 == 1); @x = 7; print(@x);'
+        " clear(@x); exit(); }",
+        by_hand(
+            "-2\ntext\n(1, (two, 3), -4)\ntrue\n@x: 7\n",
+            '{"type": "value", "data": -2}',
+            '{"type": "value", "data": "text"}',
+            '{"type": "value", "data": [1,["two",3],-4]}',
+            '{"type": "value", "data": true}',
+            '{"type": "map", "data": {"@x": 7}}',
+        ),
+        target=None,
+    ),
+    Case(
+        "print_values_in_a_probe",
+        "usdt:T:depot:parcel /arg0 <= 2/ { print(str(arg1)); print((arg0, (int32)arg4)); }",
+        value("copper wire") + value((1, 3)) + value("glue") + value((2, 0)),
+    ),
+    Case(
+        "zero_and_clear",
+        "usdt:T:depot:parcel { @a[arg2 & 1] = count(); @b = count(); @c[arg2] = hist(arg3); @d = 3; }"
+        " END { zero(@a); clear(@b); clear(@c); zero(@d); }",
+        by_hand(
+            "@a[0]: 0\n@a[1]: 0\n@d: 0\n",
+            '{"type": "map", "data": {"@a": {"0": 0, "1": 0}}}',
+            '{"type": "map", "data": {"@d": 0}}',
+        ),
+        probes=2,
+    ),
+    Case(
+        "delete_in_end",
+        "usdt:T:depot:parcel { @[arg2] = count(); } END { delete(@, 3); delete(@[4]); delete(@, 99); }",
+        keyed("@", {zone: n for zone, n in counted("zone").items() if zone not in (3, 4)}),
+        probes=2,
+    ),
+    Case(
+        "delete_in_a_probe",
+        "usdt:T:depot:parcel { @open[arg0] = arg2; } usdt:T:depot:plain /@open[arg0] != 3/ { delete(@open, arg0); }",
+        keyed("@open", {r.id: 3 for r in R if r.zone == 3}),
+        probes=2,
+    ),
+    Case(
+        "length_of_a_map",
+        'usdt:T:depot:parcel { @[arg2] = count(); } END { printf("%d\\n", len(@)); clear(@); }',
+        printf("10\n"),
+        probes=2,
+    ),
+    Case(
+        "has_key",
+        'BEGIN { @[1] = 0; if (has_key(@, 1)) { printf("yes\\n"); } if (!has_key(@, 2)) { printf("no\\n"); }'
+        " clear(@); exit(); }",
+        printf("yes\n") + printf("no\n"),
+        target=None,
+    ),
+    Case(
+        "aggregations_as_values_in_end",
+        "usdt:T:depot:parcel { @n = count(); @s = sum(arg3); @a = avg(arg3); @hi = max((int32)arg4); }"
+        ' END { printf("%d %d %d %d\\n", @n, @s, @a, @hi); if (@n > 39) { printf("many\\n"); }'
+        " clear(@n); clear(@s); clear(@a); clear(@hi); }",
+        printf(f"40 {sum(r.weight for r in R)} {sum(r.weight for r in R) // 40} 5\n") + printf("many\n"),
+        probes=2,
+    ),
+    Case(
+        "for_over_a_map_in_end",
+        "usdt:T:depot:parcel { @[arg2] = count(); } END { for ($kv : @) { @keys = sum($kv.0); @vals ="
+        " sum((int64)$kv.1); } clear(@); }",
+        scalar("@keys", 45) + scalar("@vals", 40),
+        probes=2,
+    ),
+    Case(
+        "integers_beyond_a_double",
+        "BEGIN { @a = 9223372036854775807; @b = (uint64)18446744073709551615; @c = -9223372036854775807; exit(); }",
+        by_hand(
+            "@a: 9223372036854775807\n@b: 18446744073709551615\n@c: -9223372036854775807\n",
+            '{"type": "map", "data": {"@a": "9223372036854775807"}}',
+            '{"type": "map", "data": {"@b": "18446744073709551615"}}',
+            '{"type": "map", "data": {"@c": "-9223372036854775807"}}',
+        ),
+        target=None,
+    ),
+    Case(
+        "keys_with_newlines_and_quotes",
+        "usdt:T:depot:label /arg0 > 5/ { @[str(arg1)] = count(); }",
+        by_hand(
+            "@[naïve café – ☕]: 1\n@[say \"hi\" \\ 'there']: 1\n@[two\nlines\tand a tab]: 1\n",
+            '{"type": "map", "data": {"@": {"naïve café – ☕": 1, "say \\"hi\\" \\\\ \'there\'": 1,'
+            ' "two\\nlines\\tand a tab": 1}}}',
+        ),
+    ),
+    Case(
+        "key_of_a_null_pointer_is_empty",
+        "usdt:T:depot:label /arg0 == 2 || arg0 == 3/ { @[str(arg1)] = count(); }",
+        by_hand("@[]: 2\n", '{"type": "map", "data": {"@": {"": 2}}}'),
+    ),
+    Case(
+        "key_of_long_strings",
+        "usdt:T:depot:label /arg0 == 4 || arg0 == 0/ { @[str(arg1)] = sum(arg0); }",
+        keyed("@", {str(LABELS[HUNDRED]): 4, str(LABELS[TOUCHED]): 0}),
+    ),
+    Case("no_key_no_map", f"usdt:T:depot:label /arg0 == {NULL} && arg1 != 0/ {{ @[arg0] = count(); }}", NOTHING),
+    Case(
+        "scratch_beside_maps",
+        "usdt:T:depot:parcel { $heavy = arg3 > 400; $z = arg2; if ($heavy) { @heavy[$z] = count(); } }",
+        keyed(
+            "@heavy",
+            {z: len([r for r in g if r.weight > 400]) for z, g in by("zone").items() if any(r.weight > 400 for r in g)},
+        ),
+    ),
+    Case(
+        "signed_sum_of_the_whole_range",
+        "usdt:T:depot:widths { @ = sum((int64)arg7); }",
+        scalar("@", signed(sum(r.widths[7] for r in R))),
+    ),
+]

@@ -1,0 +1,66 @@
+"""Runs the command lines of the suite two at a time, ahead of the tests that look at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.contract.case import Case
+from tests.harness.cli import Done, tracer
+from tests.targets.build import build
+from tests.targets.symbols import function_addresses
+
+Leg = tuple[Case, str, str]  # case, backend, format
+
+
+def command_line(case: Case, backend: str, format: str) -> list[str]:
+    """The words after `tracer` for one leg of a case."""
+    words = ["run", "--backend", backend, "-f", format, "-e", program_of(case)]
+    if case.target is not None:
+        words += ["-c", f"{build(case.target)} {case.rounds}"]
+    return words
+
+
+def program_of(case: Case) -> str:
+    """The program with the target's path and addresses in place."""
+    program = case.program
+    if case.target is not None:
+        path = build(case.target)
+        program = program.replace(":T:", f":{path}:")
+        for name, address in function_addresses(path).items():
+            program = program.replace("{" + name + "}", f"{address:#x}")
+    return program
+
+
+class Answers:
+    """The runs of the selected legs, started in the order of the tests and kept until they are asked for."""
+
+    def __init__(self, legs: list[Leg]) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1))
+        self._runs: dict[tuple[str, str, str], Future[Done]] = {
+            (case.name, backend, format): self._pool.submit(tracer, *command_line(case, backend, format))
+            for case, backend, format in legs
+        }
+
+    def __call__(self, case: Case, backend: str, format: str) -> Done:
+        """How the run of that leg ended."""
+        return self._runs[case.name, backend, format].result()
+
+    def close(self) -> None:
+        """Drops the runs that nobody will ask for."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="session")
+def answers(request: pytest.FixtureRequest) -> Iterator[Answers]:
+    legs: list[Leg] = []
+    for item in request.session.items:
+        call = getattr(item, "callspec", None)
+        if call is not None and {"case", "backend", "format"} <= call.params.keys():
+            legs.append((call.params["case"], call.params["backend"], call.params["format"]))
+    answers = Answers(legs)
+    yield answers
+    answers.close()

@@ -1,0 +1,262 @@
+"""What an answer looks like, said independently of the product: text and JSON of printf, values and maps.
+
+The functions take plain Python values (int, bool, str, bytes, tuples of them) and know bpftrace's formats; nothing
+of `tracer` is imported. A few cases spell their output out by hand, so that this file is itself held to account.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Union
+
+Plain = Union[int, bool, str, bytes, tuple["Plain", ...]]  # noqa: UP007 - recursive
+Bounds = tuple[int | None, int | None]  # first value of a bucket, first value after it; None where it is open
+
+BAR_WIDTH = 52
+
+
+@dataclass(frozen=True)
+class Out:
+    """A piece of output: its text, and its lines of JSON."""
+
+    text: bytes
+    json: tuple[bytes, ...]
+
+    def __add__(self, other: Out) -> Out:
+        return Out(self.text + other.text, self.json + other.json)
+
+
+NOTHING = Out(b"", ())
+
+
+def together(pieces: Iterable[Out]) -> Out:
+    """The pieces one after the other."""
+    whole = NOTHING
+    for piece in pieces:
+        whole += piece
+    return whole
+
+
+def printf(text: str | bytes) -> Out:
+    """What one printf puts out."""
+    return Out(as_bytes(text), (_line("printf", quoted(as_bytes(text))),))
+
+
+def time(text: str) -> Out:
+    """What time(fmt) puts out."""
+    return Out(text.encode(), (_line("time", quoted(text.encode())),))
+
+
+def value(item: Plain) -> Out:
+    """What print(expression) puts out."""
+    return Out(text_of(item) + b"\n", (_line("value", json_of(item)),))
+
+
+def scalar(name: str, item: Plain, kind: str = "map") -> Out:
+    """A map without key. `kind` is "stats" for avg."""
+    head = name.encode()
+    return Out(head + b": " + text_of(item) + b"\n", (_line(kind, _named(head, json_of(item))),))
+
+
+def keyed(
+    name: str, items: Mapping[Plain, Plain], kind: str = "map", order: Callable[[Plain], int] | None = None
+) -> Out:
+    """A map with keys, sorted by value and then by key; `order` gives what to sort by instead of the value."""
+    if not items:
+        return NOTHING
+    rank = order or (lambda item: item if isinstance(item, int) else 0)
+    rows = sorted(items.items(), key=lambda row: (rank(row[1]), _key_rank(row[0])))
+    text = b"".join(name.encode() + b"[" + key_text(key) + b"]: " + text_of(item) + b"\n" for key, item in rows)
+    members = b", ".join(quoted(key_text(key, b",")) + b": " + json_of(item) for key, item in rows)
+    return Out(text, (_line(kind, _named(name.encode(), b"{" + members + b"}")),))
+
+
+def average(name: str, values: list[int] | Mapping[Plain, list[int]]) -> Out:
+    """avg() over the values, of the whole or by key."""
+    if isinstance(values, list):
+        return scalar(name, _mean(values), "stats")
+    return keyed(name, {key: _mean(each) for key, each in values.items()}, "stats")
+
+
+def stats(name: str, values: list[int] | Mapping[Plain, list[int]]) -> Out:
+    """stats() over the values, of the whole or by key; sorted by average."""
+    if isinstance(values, list):
+        text, data = _stats(values)
+        return Out(name.encode() + b": " + text + b"\n", (_line("stats", _named(name.encode(), data)),))
+    rows = sorted(values.items(), key=lambda row: (_mean(row[1]), _key_rank(row[0])))
+    lines = b"".join(name.encode() + b"[" + key_text(key) + b"]: " + _stats(each)[0] + b"\n" for key, each in rows)
+    members = b", ".join(quoted(key_text(key, b",")) + b": " + _stats(each)[1] for key, each in rows)
+    return Out(lines, (_line("stats", _named(name.encode(), b"{" + members + b"}")),))
+
+
+def hist(name: str, values: list[int] | Mapping[Plain, list[int]], bits: int = 0) -> Out:
+    """hist(value, bits); values are signed."""
+    return _histogram(name, values, lambda each: log2_buckets(each, bits))
+
+
+def lhist(name: str, values: list[int] | Mapping[Plain, list[int]], low: int, high: int, step: int) -> Out:
+    """lhist(value, low, high, step); values are signed."""
+    return _histogram(name, values, lambda each: linear_buckets(each, low, high, step))
+
+
+# --- buckets ---------------------------------------------------------------------------------------------------------
+
+Row = tuple[Bounds, int, Callable[[int], bytes]]
+
+
+def log2_buckets(values: list[int], bits: int) -> list[Row]:
+    """From the first bucket that holds a value to the last: bounds, count, and how a bound is written."""
+    edges = list(range(2 << bits))
+    power = 1
+    while edges[-1] < 1 << 62:
+        edges += [(part << power) for part in range(1 << bits, 2 << bits)]
+        power += 1
+    edges = sorted(set(edges))
+
+    def label(edge: int) -> bytes:
+        # An edge of 2^power * part is written with the largest suffix that 2^power holds.
+        power = max(edge.bit_length() - 1 - bits, 0) if edge >= 2 << bits else 0
+        suffix = ["", "K", "M", "G", "T", "P", "E"][power // 10]
+        return f"{edge >> (power // 10 * 10)}{suffix}".encode()
+
+    bounds: list[Bounds] = [(None, 0), *((edge, after) for edge, after in pairwise(edges))]
+    return _between(bounds, values, label)
+
+
+def linear_buckets(values: list[int], low: int, high: int, step: int) -> list[Row]:
+    """The same for lhist."""
+    edges = [*range(low, high, step), high]
+    bounds: list[Bounds] = [(None, low), *((a, b) for a, b in pairwise(edges)), (high, None)]
+
+    def label(edge: int) -> bytes:
+        if step % 1024 or edge == 0:
+            return str(edge).encode()
+        return (f"{edge >> 20}M" if edge % (1 << 20) == 0 else f"{edge >> 10}K").encode()
+
+    return _between(bounds, values, label)
+
+
+def _between(bounds: list[Bounds], values: list[int], label: Callable[[int], bytes]) -> list[Row]:
+    counts = [
+        sum((first is None or v >= first) and (after is None or v < after) for v in values) for first, after in bounds
+    ]
+    used = [i for i, count in enumerate(counts) if count]
+    return [(bounds[i], counts[i], label) for i in range(used[0], used[-1] + 1)] if used else []
+
+
+def _histogram(
+    name: str, values: list[int] | Mapping[Plain, list[int]], split: Callable[[list[int]], list[Row]]
+) -> Out:
+    if isinstance(values, list):
+        rows = split(values)
+        return Out(
+            name.encode() + b":\n" + _bars(rows) + b"\n", (_line("hist", _named(name.encode(), _bars_json(rows))),)
+        )
+    keys = sorted(values, key=lambda key: (len(values[key]), _key_rank(key)))
+    text = b"".join(name.encode() + b"[" + key_text(key) + b"]:\n" + _bars(split(values[key])) + b"\n" for key in keys)
+    members = b", ".join(quoted(key_text(key, b",")) + b": " + _bars_json(split(values[key])) for key in keys)
+    return Out(text, (_line("hist", _named(name.encode(), b"{" + members + b"}")),))
+
+
+def _bars(rows: list[Row]) -> bytes:
+    highest = max(count for _, count, _ in rows)
+    lines = []
+    for (first, after), count, label in rows:
+        if first is None:
+            head = b"(..., " + label(after or 0) + b")"
+        elif after is None:
+            head = b"[" + label(first) + b", ...)"
+        elif after == first + 1:
+            head = b"[" + label(first) + b"]"
+        else:
+            head = b"[" + label(first) + b", " + label(after) + b")"
+        # The original computes in single precision.
+        width = int(_single(_single(count / highest) * BAR_WIDTH))
+        lines.append(b"%-16s%8d |%-52s|\n" % (head, count, b"@" * width))
+    return b"".join(lines)
+
+
+def _bars_json(rows: list[Row]) -> bytes:
+    members = []
+    for (first, after), count, _ in rows:
+        low = b"" if first is None else b'"min": ' + json_of(first) + b", "
+        high = b"" if after is None else b'"max": ' + json_of(after - 1) + b", "
+        members.append(b"{" + low + high + b'"count": %d}' % count)
+    return b"[" + b",".join(members) + b"]"
+
+
+def _single(number: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def as_bytes(text: str | bytes) -> bytes:
+    """UTF-8 where it is not bytes already."""
+    return text.encode() if isinstance(text, str) else text
+
+
+def text_of(item: Plain) -> bytes:
+    """A value as text."""
+    if isinstance(item, bool):
+        return b"true" if item else b"false"
+    if isinstance(item, int):
+        return str(item).encode()
+    if isinstance(item, tuple):
+        return b"(" + b", ".join(map(text_of, item)) + b")"
+    return as_bytes(item)
+
+
+def key_text(key: Plain, comma: bytes = b", ") -> bytes:
+    """A key between its brackets: the outermost parentheses are left out."""
+    if isinstance(key, tuple):
+        return comma.join(map(text_of, key))
+    return text_of(key)
+
+
+def json_of(item: Plain) -> bytes:
+    """A value as JSON; integers that a double cannot hold are strings."""
+    if isinstance(item, bool):
+        return b"true" if item else b"false"
+    if isinstance(item, int):
+        return str(item).encode() if int(float(item)) == item else b'"%d"' % item
+    if isinstance(item, tuple):
+        return b"[" + b",".join(map(json_of, item)) + b"]"
+    return quoted(as_bytes(item))
+
+
+def quoted(text: bytes) -> bytes:
+    """A string as JSON, with the text as it is: no escapes beyond the necessary ones."""
+    return json.dumps(text.decode("utf-8", "replace"), ensure_ascii=False).encode()
+
+
+def _named(name: bytes, data: bytes) -> bytes:
+    return b"{" + quoted(name) + b": " + data + b"}"
+
+
+def _line(kind: str, data: bytes) -> bytes:
+    return b'{"type": "' + kind.encode() + b'", "data": ' + data + b"}\n"
+
+
+def _key_rank(key: Plain) -> tuple[object, ...]:
+    if isinstance(key, tuple):
+        return tuple(rank for part in key for rank in _key_rank(part))
+    return (key if isinstance(key, int) else as_bytes(key),)
+
+
+def _mean(values: list[int]) -> int:
+    total = sum(values)
+    return total // len(values) if total >= 0 else -(-total // len(values))
+
+
+def _stats(values: list[int]) -> tuple[bytes, bytes]:
+    count, mean, total = len(values), _mean(values), sum(values)
+    return (
+        b"{ .count = %d, .average = %d, .total = %d }" % (count, mean, total),
+        b'{"count": %d, "average": %b, "total": %b}' % (count, json_of(mean), json_of(total)),
+    )

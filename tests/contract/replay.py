@@ -1,0 +1,222 @@
+"""The third leg: the interpreter, fed with the hits that `depot` makes by its arithmetic, in place of a kernel.
+
+`Replay` is a session whose hits come from `tests.contract.depot`. The run loop, the maps and the renderers are the
+product's own; what a backend does (fetching, filtering, aggregating in the kernel) is left out.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from tests.contract import depot
+from tests.contract.depot import Hit
+from tests.targets.build import build
+from tests.targets.symbols import function_addresses
+from tracer.errors import Source
+from tracer.interp.compile import compile_clause
+from tracer.interp.fetch import fetches
+from tracer.interp.runtime import Compiled, Runtime
+from tracer.lang.typed import Arg, Binary, Builtin, Cast, Expr, IntLit, Load, Retval, Str, UStack
+from tracer.lang.types import IntType, Stack
+from tracer.pipeline import open_session
+from tracer.pipeline import plan as plan_of
+from tracer.plan.model import Plan, ProbePlan
+from tracer.resolve.model import Site
+from tracer.results.events import Event, ExitEvent, Loss
+from tracer.results.store import LocalMaps
+from tracer.tracing import Controls, Outcome, Watched, run
+
+PID = 4242
+STACK = (0x1001, 0x1002, 0x1003)
+
+
+class Names:
+    """The symbols of the replayed process: addresses are made up here, so their names are too."""
+
+    def symbol(self, pid: int, address: int) -> str:
+        """The function that holds an address."""
+        assert pid == PID
+        return {depot.PRICE: "price"}[address]
+
+    def frame(self, pid: int, address: int) -> str:
+        """The function and the offset in it."""
+        assert pid == PID
+        return dict(zip(STACK, ("plain+4", "round_of+190", "main+90"), strict=True))[address]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a replay ended."""
+
+    out: bytes
+    outcome: Outcome
+
+
+def replay(program: str, format: str, rounds: int) -> Answer:
+    """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`."""
+    plan, _ = plan_of(Source(program))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", newline="\n", write_through=True)
+    session = Replay(plan, depot.hits(rounds)) if plan.probes else open_session(_uncompiled(plan))
+    watched = Watched(lambda: session.over) if isinstance(session, Replay) else None
+    with session:
+        outcome = run(session, plan, _renderer(plan, format, out), Controls(), watched)
+    out.flush()
+    buffer = out.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return Answer(buffer.getvalue(), outcome)
+
+
+class Replay:
+    """Follows `backends.base.Session`."""
+
+    def __init__(self, plan: Plan, hits: tuple[Hit, ...]) -> None:
+        self.maps = LocalMaps(plan.program)
+        self.over = False
+        self._events: list[Event] = []
+        self._lost = Loss()
+        self._runtime = Runtime(self.maps, self._events.append, self._lost, read_memory=_read)
+        self._clauses = [_Clause(plan, probe, self._runtime) for probe in plan.probes]
+        self._hits = hits
+        self._attached = False
+
+    def attach(self) -> int:
+        """Hits begin to count."""
+        self._attached = True
+        return sum(len(clause.sites) for clause in self._clauses)
+
+    def events(self, timeout_s: float) -> Iterator[Event]:
+        """Everything that happens, one hit after the other."""
+        for number, hit in enumerate(self._hits):
+            for clause in self._clauses:
+                clause.take(hit, nsecs=1_000_000_000 + 1000 * number)
+                events, self._events[:] = list(self._events), []
+                for event in events:
+                    yield event
+                    if isinstance(event, ExitEvent):
+                        self.over = True
+                        return
+        self.over = True
+
+    def detach(self) -> None:
+        """No hit counts any more."""
+        self._attached = False
+
+    def drain(self) -> Iterable[Event]:
+        """Nothing is on its way."""
+        return ()
+
+    def loss(self) -> Loss:
+        """What the clauses and the maps lost."""
+        return self._lost + self.maps.loss
+
+    def hits(self) -> int:
+        """All of them."""
+        return len(self._hits)
+
+    def close(self) -> None:
+        """Nothing to undo."""
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Clause:
+    """A clause with its compiled variants."""
+
+    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime) -> None:
+        self.leaves = fetches(probe.clause)
+        self.sites: list[tuple[Site, Compiled]] = []
+        for variant in probe.variants:
+            body = compile_clause(plan.program, probe.clause, variant, runtime)
+            self.sites += [(site, body) for site in variant.sites]
+
+    def take(self, hit: Hit, nsecs: int) -> None:
+        """Runs the clause if one of its sites is the place of the hit."""
+        for site, body in self.sites:
+            if _is_at(site, hit):
+                body(tuple(_value(leaf, hit, nsecs) for leaf in self.leaves))
+                return
+
+
+def _is_at(site: Site, hit: Hit) -> bool:
+    if site.kind == "usdt":
+        return ":" in hit.where and site.probe.endswith(f":{hit.where}")
+    if (site.kind in ("uretprobe", "ret")) != hit.returns or ":" in hit.where:
+        return False
+    return site.function == hit.where and (
+        hit.returns or site.address == function_addresses(build("depot"))[hit.where] + hit.offset
+    )
+
+
+def _value(leaf: Expr, hit: Hit, nsecs: int) -> object:
+    """What the backend would deliver for a leaf."""
+    match leaf:
+        case Builtin(name=name):
+            known = {
+                "pid": PID,
+                "tid": PID,
+                "cpid": PID,
+                "uid": 0,
+                "gid": 0,
+                "cpu": 1,
+                "nsecs": nsecs,
+                "comm": b"depot",
+            }
+            return known[name]
+        case UStack():
+            return Stack(PID, STACK)
+        case Str(address=address):
+            where = _address(address, hit)
+            if where == 0:
+                return b""
+            raw = None if where is None else _read(where, 1 << 16)
+            return None if raw is None else raw.partition(b"\0")[0]
+        case _:
+            return _integer(leaf, hit)
+
+
+def _address(expr: Expr, hit: Hit) -> int | None:
+    value = _integer(expr, hit)
+    return None if value is None else depot.u(value)
+
+
+def _integer(expr: Expr, hit: Hit) -> int | None:
+    match expr:
+        case Arg(index=index):
+            return hit.args[index]
+        case Retval():
+            return hit.retval
+        case IntLit(value=value):
+            return value
+        case Cast(operand=operand, type=IntType() as type):
+            value_ = _integer(operand, hit)
+            return None if value_ is None else _fit(value_, type)
+        case Binary(op="+" | "-" as op, left=left, right=right):
+            a, b = _integer(left, hit), _integer(right, hit)
+            return None if a is None or b is None else a + b if op == "+" else a - b
+        case Load(address=address, type=IntType() as type):
+            where = _address(address, hit)
+            raw = None if where is None else _read(where, type.bits // 8)
+            return None if raw is None else int.from_bytes(raw, "little", signed=type.signed)
+        case _:
+            raise AssertionError(f"not a leaf: {expr}")
+
+
+def _fit(value: int, type: IntType) -> int:
+    return depot.signed(value, type.bits) if type.signed else depot.u(value, type.bits)
+
+
+def _read(address: int, size: int) -> bytes | None:
+    """The memory of the process; as much as there is of it."""
+    for start, content in depot.memory().items():
+        if start <= address < start + len(content):
+            return content[address - start :][:size]
+    return None

@@ -1,0 +1,1 @@
+"""What the live tests stand on: running the command line, and looking at what it leaves in the kernel."""

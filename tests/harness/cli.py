@@ -1,0 +1,211 @@
+"""Runs `tracer` as users do: its own process, its exit status, and every byte of its two outputs."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TRACER = (sys.executable, "-m", "tracer")
+
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run that ended; `err` is decoded, what is not UTF-8 in it is marked."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.out.decode()
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a run: the package of this tree, from whatever directory."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **(extra or {})}
+
+
+def tracer(
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    timeout: float = PATIENCE_S,
+    prefix: Sequence[str] = (),
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+) -> Done:
+    """Runs `tracer ARGS` to its end; `prefix` is a command that runs it. A run that hangs is a failure."""
+    command = [*prefix, *TRACER, *args]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(env),
+        cwd=cwd,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            out, err = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+        raise AssertionError(
+            f"still running after {timeout} s: {' '.join(args)}\n{out[-2000:]!r}\n{err.decode(errors='replace')}"
+        ) from None
+    return Done(process.returncode, out, err.decode(errors="replace"))
+
+
+class Running:
+    """A run under way. Its outputs go to files, so that it can print as much as it likes while nobody reads."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+        self.process = process
+        self.pid = process.pid
+        self._out = out
+        self._err = err
+
+    @property
+    def out(self) -> bytes:
+        """What it printed so far."""
+        return self._out.read_bytes()
+
+    @property
+    def err(self) -> str:
+        """What it said so far."""
+        return self._err.read_text(errors="replace")
+
+    def wait_for(self, text: str, timeout: float = PATIENCE_S) -> None:
+        """Until it said `text` on stderr."""
+        until(lambda: text in self.err or self.process.poll() is not None, timeout, lambda: self.err)
+        assert text in self.err, f"ended with {self.process.returncode}: {self.err}"
+
+    def wait_for_output(self, text: bytes, timeout: float = PATIENCE_S) -> None:
+        """Until it printed `text`."""
+        until(lambda: text in self.out or self.process.poll() is not None, timeout, lambda: f"{self.out!r} {self.err}")
+        assert text in self.out, f"ended with {self.process.returncode}: {self.err}"
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to tracer alone."""
+        self.process.send_signal(number)
+
+    def wait(self, timeout: float = PATIENCE_S) -> Done:
+        """Until its end."""
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout} s: {self.err}") from None
+        return Done(status, self.out, self.err)
+
+    def stop(self, timeout: float = PATIENCE_S) -> Done:
+        """Ctrl-C, and its end."""
+        self.signal(signal.SIGINT)
+        return self.wait(timeout)
+
+
+@contextmanager
+def tracing(
+    directory: Path,
+    *args: str,
+    ready: str | None = "Attached",
+    env: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+) -> Iterator[Running]:
+    """Starts `tracer ARGS` and waits until its probes are attached; ends it afterwards if it still runs.
+
+    Its outputs are kept in `directory`.
+    """
+    number = sum(1 for _ in directory.glob("*.out"))
+    out, err = directory / f"{number}.out", directory / f"{number}.err"
+    with out.open("wb") as out_file, err.open("wb") as err_file:
+        process = subprocess.Popen(
+            [*prefix, *TRACER, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=out_file,
+            stderr=err_file,
+            env=environment(env),
+            start_new_session=True,
+        )
+    running = Running(process, out, err)
+    try:
+        if ready is not None:
+            running.wait_for(ready)
+        yield running
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(15)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def target(*command: str | Path, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A program to trace, with pipes at its three ends; killed afterwards if it still runs."""
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        process.wait()
+
+
+def read_line(process: subprocess.Popen[bytes], timeout: float = PATIENCE_S) -> str:
+    """The next line of a target's output."""
+    assert process.stdout is not None
+    line = b""
+    end = time.monotonic() + timeout
+    while not line.endswith(b"\n"):
+        readable, _, _ = select.select([process.stdout], [], [], max(end - time.monotonic(), 0))
+        assert readable, f"no line within {timeout} s: {line!r}"
+        byte = os.read(process.stdout.fileno(), 1)
+        if not byte:
+            break
+        line += byte
+    return line.decode().rstrip("\n")
+
+
+def tell(process: subprocess.Popen[bytes], text: str = "go\n") -> None:
+    """Writes to a target's input."""
+    assert process.stdin is not None
+    process.stdin.write(text.encode())
+    process.stdin.flush()
+
+
+def until(condition: Callable[[], object], timeout: float, what: Callable[[], object] = str) -> None:
+    """Waits until `condition()` is true; fails after `timeout` seconds with `what()`."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout} s: {what()}")
+        time.sleep(0.02)

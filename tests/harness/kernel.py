@@ -1,0 +1,89 @@
+"""What tracers leave in the kernel: lines of uprobe_events, tracefs instances, BPF programs, maps, links and pins."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+TRACEFS = Path("/sys/kernel/tracing")
+
+_SYS_BPF = 321  # x86-64
+_BPF_PROG_GET_NEXT_ID, _BPF_MAP_GET_NEXT_ID, _BPF_LINK_GET_NEXT_ID = 11, 12, 31
+# The kernel frees what nobody holds any more after a grace period.
+_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Traces:
+    """A snapshot: everything that somebody's tracing may have left."""
+
+    uprobes: frozenset[str]
+    instances: frozenset[str]
+    programs: frozenset[int]
+    maps: frozenset[int]
+    links: frozenset[int]
+    pins: frozenset[str]
+
+    def beyond(self, before: Traces) -> dict[str, list[object]]:
+        """What is here and was not before, by kind."""
+        return {
+            field.name: sorted(new)
+            for field in fields(self)
+            if (new := getattr(self, field.name) - getattr(before, field.name))
+        }
+
+
+def traces() -> Traces:
+    """What there is now."""
+    instances = TRACEFS / "instances"
+    pins = Path("/sys/fs/bpf")
+    return Traces(
+        uprobes=frozenset(uprobe_events()),
+        instances=frozenset(entry.name for entry in instances.iterdir()) if instances.is_dir() else frozenset(),
+        programs=frozenset(_ids(_BPF_PROG_GET_NEXT_ID)),
+        maps=frozenset(_ids(_BPF_MAP_GET_NEXT_ID)),
+        links=frozenset(_ids(_BPF_LINK_GET_NEXT_ID)),
+        pins=frozenset(str(path) for path in pins.rglob("*")) if pins.is_dir() else frozenset(),
+    )
+
+
+def uprobe_events() -> list[str]:
+    """The lines of uprobe_events."""
+    return (TRACEFS / "uprobe_events").read_text().splitlines()
+
+
+def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[object]]:
+    """What is new since a snapshot, after giving the kernel time to free what nobody holds."""
+    end = time.monotonic() + patience_s
+    while (left := traces().beyond(before)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+@contextmanager
+def nothing_left() -> Iterator[Traces]:
+    """Fails if what happens inside leaves anything in the kernel."""
+    before = traces()
+    yield before
+    left = left_since(before)
+    assert not left, f"left behind: {left}"
+
+
+def _ids(command: int) -> Iterator[int]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    # union bpf_attr, the part of BPF_*_GET_NEXT_ID: start_id, next_id, open_flags; all of it 0 beyond.
+    attribute = (ctypes.c_uint32 * 32)()
+    while True:
+        if libc.syscall(_SYS_BPF, command, ctypes.byref(attribute), ctypes.sizeof(attribute)) != 0:
+            number = ctypes.get_errno()
+            if number in (errno.ENOENT, errno.ENOSYS, errno.EINVAL):
+                return
+            raise OSError(number, os.strerror(number))
+        yield attribute[1]
+        attribute[0] = attribute[1]

@@ -1,0 +1,1 @@
+"""Programs to trace, and their builder."""

@@ -1,0 +1,102 @@
+"""Builds the traced programs: each once per content of its sources and flags, in a directory that outlives the run.
+
+The directory is `$TRACER_TEST_CACHE`, or one under the temporary directory that is named for the user. It is readable
+to everybody, since some tests trace as another user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one program is made. `flags` are given to gcc or g++; `stripped` drops every symbol afterwards."""
+
+    sources: tuple[str, ...]
+    flags: tuple[str, ...] = ("-O2", "-g")
+    compiler: str = "gcc"
+    stripped: bool = False
+
+
+_DEPOT = ("depot.c", "depot_plain.c")
+
+RECIPES: dict[str, Recipe] = {
+    "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")),
+    "depot-nopie": Recipe(_DEPOT, ("-O2", "-g", "-no-pie", "-fno-pie")),
+    "depot-O0": Recipe(_DEPOT, ("-O0", "-g")),
+    "depot-stripped": Recipe(_DEPOT, ("-O2",), stripped=True),
+    "threads": Recipe(("threads.c",), ("-O2", "-g", "-pthread")),
+    "forks": Recipe(("forks.c",)),
+    "hot": Recipe(("hot.c",)),
+    "ticker": Recipe(("ticker.c",)),
+    "allocs": Recipe(("allocs.c",)),
+    "throws": Recipe(("throws.cc",), compiler="g++"),
+}
+
+
+def cache_dir() -> Path:
+    """Where the built programs are kept."""
+    named = os.environ.get("TRACER_TEST_CACHE")
+    directory = Path(named) if named else Path(tempfile.gettempdir()) / f"tracer-targets-{os.getuid()}"
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return directory
+
+
+@cache
+def build(name: str) -> Path:
+    """The path of the built program `name`, a key of RECIPES."""
+    recipe = RECIPES[name]
+    sources = [HERE / source for source in recipe.sources]
+    home = _home(recipe.compiler, repr(recipe), sources)
+    # The name of the file is the name of the process: all variants of one program answer alike.
+    program = home / recipe.sources[0].partition(".")[0]
+    if not program.exists():
+        command = [recipe.compiler, *recipe.flags, "-Wall", "-Wextra", *map(str, sources)]
+        _build(program, [*command, *(["-s"] if recipe.stripped else []), "-o"])
+    return program
+
+
+@cache
+def build_java(name: str) -> Path:
+    """The directory that holds NAME.class."""
+    source = HERE / f"{name}.java"
+    home = _home("javac", name, [source])
+    if not (home / f"{name}.class").exists():
+        subprocess.run(["javac", "-d", str(home), str(source)], check=True, capture_output=True, text=True)
+    return home
+
+
+def _home(compiler: str, recipe: str, sources: list[Path]) -> Path:
+    tool = shutil.which(compiler)
+    if tool is None:
+        raise RuntimeError(f"{compiler} is needed to build {', '.join(source.name for source in sources)}")
+    digest = hashlib.sha256(repr((recipe, tool, os.stat(os.path.realpath(tool)).st_size)).encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    home = cache_dir() / f"{sources[0].stem}-{digest.hexdigest()[:12]}"
+    home.mkdir(mode=0o755, exist_ok=True)
+    return home
+
+
+def _build(program: Path, command: list[str]) -> None:
+    # Two test runs may build at once: each into a file of its own, renamed when it is whole.
+    part = program.with_name(f".{program.name}.{os.getpid()}")
+    done = subprocess.run([*command, str(part)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    part.rename(program)
+
+
+if __name__ == "__main__":
+    for each in RECIPES:
+        print(each, build(each))

@@ -1,0 +1,35 @@
+/* hot [SECONDS]: calls `spin` without pause and says every 20 ms, as "NS", how many nanoseconds one call took on average.
+ *
+ * A probe on `spin` or `hot:spin` makes a call some hundred times slower, so that the output shows when it is there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sdt.h>
+#include <time.h>
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+__attribute__((noinline, noclone)) long spin(long i) {
+  __asm__ volatile("" ::: "memory");
+  DTRACE_PROBE1(hot, spin, i);
+  return i;
+}
+
+int main(int argc, char **argv) {
+  double end = now() + (argc > 1 ? atof(argv[1]) : 10.0) * 1e9, mark = now();
+  long calls = 0;
+  for (long i = 0;; i++) {
+    spin(i);
+    if (++calls & 127) continue;
+    double t = now();
+    if (t - mark < 2e7) continue;
+    printf("%.1f\n", (t - mark) / (double)calls);
+    fflush(stdout);
+    if (t > end) return 0;
+    mark = now();
+    calls = 0;
+  }
+}
