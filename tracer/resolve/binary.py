@@ -1,0 +1,153 @@
+"""One executable or library with everything that is known of it, read when first asked for."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from types import TracebackType
+
+from tracer.errors import TracerError
+from tracer.resolve.arch import ARCHES, Arch
+from tracer.resolve.code import Code
+from tracer.resolve.elf import Elf, ElfError, printable
+from tracer.resolve.globals import Places
+from tracer.resolve.model import ArgSpec, FileIdentity
+from tracer.resolve.operands import Argument, parse
+from tracer.resolve.symbols import Symbols
+from tracer.resolve.unwind import Unwinding
+from tracer.resolve.usdt import UsdtNote, read_notes
+
+DEBUG_ROOT = "/usr/lib/debug"
+
+
+class Binary:
+    """One file. `path` is where it is opened, absolute; `shown` how the user's text names it."""
+
+    def __init__(self, path: str, shown: str | None = None) -> None:
+        self.path = path
+        self.shown = shown or path
+        self.elf = Elf(path)
+
+    @property
+    def identity(self) -> FileIdentity:
+        """Which file it is."""
+        return self.elf.identity
+
+    @property
+    def arch(self) -> Arch:
+        """Its architecture. Raises `ElfError` for one that is not in the tables."""
+        arch = ARCHES.get(self.elf.machine)
+        if arch is None:
+            raise self.elf.error(f"made for {machine_name(self.elf.machine)}: only x86-64 and aarch64 are supported")
+        return arch
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        """Its symbols."""
+        return Symbols(self.elf, find_debug_file)
+
+    @cached_property
+    def code(self) -> Code:
+        """Its functions and instructions."""
+        return Code(self.elf, self.symbols)
+
+    @cached_property
+    def unwinding(self) -> Unwinding:
+        """What may unwind through its functions."""
+        return Unwinding(self.code)
+
+    @cached_property
+    def usdt(self) -> tuple[UsdtNote, ...]:
+        """Its USDT sites."""
+        return read_notes(self.elf)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.elf, self.symbols)
+
+    def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
+        """The arguments of a USDT site, symbols not looked up."""
+        return parse(note.arguments, self.arch)
+
+    def arguments(self, note: UsdtNote) -> tuple[ArgSpec, ...]:
+        """The arguments of a USDT site and where to read them."""
+        return tuple(
+            each.spec(self._places.resolve(each.operand, note.address)) for each in self.parsed_arguments(note)
+        )
+
+
+class Binaries:
+    """Opens each file once, however many paths lead to it. A context manager that closes them all."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[int, int], Binary] = {}
+
+    def open(self, path: str, shown: str | None = None) -> Binary:
+        """The file at `path`, under the name by which it was first asked for. Raises `ElfError`."""
+        try:
+            status = os.stat(path)
+            known = self._open.get((status.st_dev, status.st_ino))
+        except (OSError, ValueError):
+            known = None  # opening it says why
+        if known is not None:
+            return known
+        made = Binary(path, shown)
+        self._open[(made.identity.device, made.identity.inode)] = made
+        return made
+
+    def __enter__(self) -> Binaries:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self._open.values():
+            each.elf.close()
+
+
+def machine_name(machine: int) -> str:
+    """What to call a machine number of the ELF header."""
+    from tracer.resolve.elf import MACHINE_NAMES
+
+    return MACHINE_NAMES.get(machine, f"machine {machine}")
+
+
+def find_debug_file(elf: Elf) -> Elf | None:
+    """The separate debug file that the build id names, if it is installed and is really of this build."""
+    build_id = elf.build_id
+    if build_id is None or len(build_id) < 6:
+        return None
+    root = ""
+    if elf.path.startswith("/proc/") and "/root/" in elf.path:
+        root = elf.path[: elf.path.index("/root/") + 5]
+    for directory in dict.fromkeys((f"{root}{DEBUG_ROOT}", DEBUG_ROOT)):
+        path = f"{directory}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+        if not os.path.isfile(path):
+            continue
+        try:
+            found = Elf(path)
+        except TracerError:
+            continue
+        if found.build_id == build_id:
+            return found
+        found.close()
+    return None
+
+
+def verify(path: str, identity: FileIdentity) -> None:
+    """Raises `ElfError` unless the file at `path` is still the one that was checked.
+
+    To be called right before attaching.
+    """
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise ElfError(
+            f"{printable(path)}: it was there when it was checked, now it is not: {error.strerror}"
+        ) from None
+    now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    if now != (identity.device, identity.inode, identity.size, identity.mtime_ns):
+        raise ElfError(
+            f"{printable(path)}: the file changed after its probes were looked up",
+            "nothing was attached; run the command again",
+        )

@@ -1,0 +1,75 @@
+"""The code of one file: which function an address belongs to, and where its instructions begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.resolve.disassembly import Instruction, decode
+from tracer.resolve.elf import PF_X, Elf
+from tracer.resolve.frames import Frames
+from tracer.resolve.symbols import Function, Symbols
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A function's code, half-open; `name` is "" where only the unwind tables know it."""
+
+    start: int
+    end: int
+    name: str
+
+    def holds(self, address: int) -> bool:
+        """Whether the address lies in it."""
+        return self.start <= address < self.end
+
+
+class Code:
+    """Functions and instructions of one file; what was decoded is kept."""
+
+    def __init__(self, elf: Elf, symbols: Symbols) -> None:
+        self.elf = elf
+        self.symbols = symbols
+        self._frames: Frames | None = None
+        self._decoded: dict[tuple[int, int], tuple[Instruction, ...]] = {}
+
+    @property
+    def frames(self) -> Frames:
+        """The unwind tables."""
+        if self._frames is None:
+            self._frames = Frames(self.elf)
+        return self._frames
+
+    def executable(self, address: int) -> bool:
+        """Whether the file holds code there."""
+        segment = self.elf.segment_at(address)
+        return segment is not None and bool(segment.flags & PF_X)
+
+    def range_at(self, address: int) -> Range | None:
+        """The function that holds the address, by its symbol or else by the unwind tables."""
+        function = self.symbols.at(address)
+        if function is not None:
+            return self.range_of(function)
+        frame = self.frames.at(address)
+        if frame is None or frame.size == 0:
+            return None
+        return Range(frame.start, frame.start + frame.size, "")
+
+    def range_of(self, function: Function) -> Range:
+        """A function's range; one of unknown size ends with its unwind entry, or where the next function begins."""
+        if function.size:
+            return Range(function.address, function.address + function.size, function.name)
+        frame = self.frames.at(function.address)
+        if frame is not None and frame.start == function.address:
+            return Range(function.address, frame.start + frame.size, function.name)
+        segment = self.elf.segment_at(function.address)
+        end = segment.address + segment.file_size if segment is not None else function.address
+        following = self.symbols.next_start(function.address)
+        return Range(function.address, end if following is None else min(end, following), function.name)
+
+    def instructions(self, of: Range) -> tuple[Instruction, ...]:
+        """The instructions of a function, up to its end or to the first bytes that are none."""
+        key = (of.start, of.end)
+        if key not in self._decoded:
+            data = self.elf.memory(of.start, of.end - of.start, "the function's code") or b""
+            self._decoded[key] = decode(data, of.start, self.elf.machine)
+        return self._decoded[key]

@@ -1,0 +1,364 @@
+"""Reads what tracing needs of an ELF file: header, segments, sections, notes, the dynamic section.
+
+The reader is lean on purpose: a list of libjvm's 57,000 symbols must not take seconds, so tables are decoded with
+`struct.iter_unpack` over whole sections. Everything is read with pread and never mapped: a file that somebody truncates
+while it is mapped kills the reader by SIGBUS.
+
+Input is hostile until proven otherwise. Every offset and size is checked against the file's real size before anything
+is read, no read exceeds `MAX_READ`, and whatever does not fit raises `ElfError`, one line, with the file's name.
+
+Layouts: System V ABI (gABI), chapters 4 and 5; the notes' layout is that of Elf64_Nhdr.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+
+from tracer.errors import TracerError
+from tracer.resolve.model import FileIdentity
+
+MAX_READ = 1 << 28
+"""The most bytes read for one table. Chromium with all its symbols stays below; a sparse file cannot claim more."""
+MAX_SECTIONS = 1 << 18
+
+ET_EXEC, ET_DYN = 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_EH_FRAME = 1, 2, 3, 4, 0x6474E550
+PF_X, PF_W, PF_R = 1, 2, 4
+SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 3, 4, 7, 8, 11
+SHT_GNU_VERDEF, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFF
+EM_X86_64, EM_AARCH64 = 62, 183
+MACHINE_NAMES = {3: "x86", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86-64", EM_AARCH64: "aarch64",
+                 243: "riscv64", 258: "loongarch64"}  # fmt: skip
+
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+
+
+class ElfError(TracerError):
+    """A file that is not, or not a whole and supported, ELF file."""
+
+
+def printable(text: str) -> str:
+    """The text with control characters and broken encodings escaped, so that a message stays one line."""
+    if text.isprintable():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").encode(
+        "unicode_escape").decode("ascii")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A program header; sizes in bytes, `address` virtual."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+
+    def holds(self, address: int) -> bool:
+        """Whether the address lies in the part that comes from the file."""
+        return self.address <= address < self.address + self.file_size
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section header with its name looked up."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    entry_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One note: `name` without its terminating NUL; from `offset` to `end` in the data it came from."""
+
+    name: bytes
+    type: int
+    description: bytes
+    offset: int
+    end: int
+
+
+class Elf:
+    """An open ELF file. A context manager; also closes when it is collected."""
+
+    def __init__(self, path: str, content: bytes | None = None, descriptor: int | None = None) -> None:
+        """Opens and checks `path`; with `content` the file's bytes come from there and `path` is only its name.
+
+        `descriptor` is an already open file, which then belongs to this object.
+        """
+        self.path = path
+        self._content = content
+        self._fd = -1
+        if content is not None:
+            self.size = len(content)
+            self._stat = None
+        else:
+            self._fd = _open(path) if descriptor is None else descriptor
+            status = os.fstat(self._fd)
+            if not stat.S_ISREG(status.st_mode):
+                self.close()
+                raise self.error("not a regular file")
+            self._stat = status
+            self.size = status.st_size
+        try:
+            self._read_header()
+        except TracerError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Elf:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; what was read stays usable."""
+        descriptor, self._fd = getattr(self, "_fd", -1), -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def error(self, what: str, hint: str | None = None) -> ElfError:
+        """An error that names this file."""
+        return ElfError(f"{printable(self.path)}: {what}", hint)
+
+    # --- raw access -----------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int, what: str) -> bytes:
+        """Exactly `size` bytes of the file from `offset`; `what` names them in the error ("the symbol table")."""
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise self.error(f"truncated ELF file: {what} would end at byte {offset + size} of {self.size}")
+        if size > MAX_READ:
+            raise self.error(f"unusable ELF file: {what} would take {size} bytes")
+        if self._content is not None:
+            return self._content[offset : offset + size]
+        data = os.pread(self._fd, size, offset)
+        while len(data) < size:  # pread gives at most 2 GiB at once, and less where the file shrank meanwhile
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                raise self.error("the file was truncated while it was read")
+            data += more
+        return data
+
+    def _read_header(self) -> None:
+        if self.size < 4 or self.read(0, 4, "the header") != b"\x7fELF":
+            raise self.error("not an ELF file")
+        if self.size < 16:
+            raise self.error(f"truncated ELF file: the header would end at byte 64 of {self.size}")
+        ident = self.read(0, 16, "the header")
+        if ident[4] == 1:
+            raise self.error("32-bit ELF files are not supported")
+        if ident[4] != 2:
+            raise self.error(f"not a valid ELF file: class {ident[4]}")
+        if ident[5] == 2:
+            raise self.error("big-endian ELF files are not supported")
+        if ident[5] != 1:
+            raise self.error(f"not a valid ELF file: byte order {ident[5]}")
+        fields = struct.unpack_from("<HHIQQQIHHHHHH", self.read(0, 64, "the header"), 16)
+        self.type: int = fields[0]
+        self.machine: int = fields[1]
+        self.entry: int = fields[3]
+        self._phoff, self._shoff = fields[4], fields[5]
+        self._phentsize, self._phnum, self._shentsize, self._shnum, self._shstrndx = fields[8:13]
+        if self.type not in (ET_EXEC, ET_DYN):
+            what = {1: "an object file", 4: "a core dump"}.get(self.type, f"an ELF file of type {self.type}")
+            raise self.error(f"neither a program nor a shared library but {what}")
+
+    # --- tables ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The program headers."""
+        if not self._phoff or not self._phnum:
+            return ()
+        if self._phentsize != _SEGMENT.size:
+            raise self.error(f"not a valid ELF file: program headers of {self._phentsize} bytes")
+        data = self.read(self._phoff, self._phnum * _SEGMENT.size, "the program header table")
+        return tuple(
+            Segment(kind, flags, offset, address, file_size, memory_size)
+            for kind, flags, offset, address, _, file_size, memory_size, _ in _SEGMENT.iter_unpack(data)
+        )
+
+    @cached_property
+    def loads(self) -> tuple[Segment, ...]:
+        """The PT_LOAD segments."""
+        return tuple(segment for segment in self.segments if segment.type == PT_LOAD)
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The section headers; none in a file that carries none."""
+        if not self._shoff:
+            return ()
+        if self._shentsize != _SECTION.size:
+            raise self.error(f"not a valid ELF file: section headers of {self._shentsize} bytes")
+        count, names_index = self._shnum, self._shstrndx
+        first = _SECTION.unpack(self.read(self._shoff, _SECTION.size, "the section header table"))
+        # gABI: numbers that do not fit into the header stand in section 0.
+        count = count or first[5]
+        names_index = first[6] if names_index == 0xFFFF else names_index
+        if count > MAX_SECTIONS:
+            raise self.error(f"not a valid ELF file: {count} sections")
+        data = self.read(self._shoff, count * _SECTION.size, "the section header table")
+        rows = list(_SECTION.iter_unpack(data))
+        if names_index >= len(rows):
+            raise self.error(f"not a valid ELF file: no section {names_index} for the section names")
+        names = b""
+        if names_index and rows[names_index][1] != SHT_NOBITS:
+            names = self.read(rows[names_index][4], rows[names_index][5], "the table of section names")
+        return tuple(
+            Section(string_at(names, name), kind, flags, address, offset, size, link, entry_size)
+            for name, kind, flags, address, offset, size, link, _, _, entry_size in rows
+        )
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return next((section for section in self.sections if section.name == name), None)
+
+    def content(self, section: Section) -> bytes:
+        """A section's bytes; none for one that the file does not hold (NOBITS)."""
+        if section.type == SHT_NOBITS:
+            return b""
+        return self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
+
+    def linked(self, section: Section) -> Section:
+        """The section that `section.link` names, such as the strings of a symbol table."""
+        if section.link >= len(self.sections):
+            raise self.error(f"not a valid ELF file: no section {section.link}, which {printable(section.name)} names")
+        return self.sections[section.link]
+
+    # --- addresses ------------------------------------------------------------------------------------------------
+
+    def segment_at(self, address: int) -> Segment | None:
+        """The PT_LOAD segment whose file-backed part holds the address."""
+        return next((segment for segment in self.loads if segment.holds(address)), None)
+
+    def offset_of(self, address: int) -> int | None:
+        """The file offset of a virtual address, or None where the file holds nothing for it."""
+        segment = self.segment_at(address)
+        if segment is None:
+            return None
+        offset = address - segment.address + segment.offset
+        return offset if offset < self.size else None
+
+    def address_of(self, offset: int) -> int | None:
+        """The virtual address that a file offset is loaded at, executable segments first."""
+        for segment in sorted(self.loads, key=lambda each: not each.flags & PF_X):
+            if segment.offset <= offset < segment.offset + segment.file_size:
+                return offset - segment.offset + segment.address
+        return None
+
+    def memory(self, address: int, size: int, what: str) -> bytes | None:
+        """Up to `size` bytes that the file holds for `address`, cut at the segment's end; None where it holds none."""
+        segment = self.segment_at(address)
+        if segment is None:
+            return None
+        size = min(size, segment.address + segment.file_size - address)
+        return self.read(address - segment.address + segment.offset, size, what)
+
+    # --- notes and the dynamic section ----------------------------------------------------------------------------
+
+    @cached_property
+    def build_id(self) -> str | None:
+        """The GNU build id in hexadecimal, or None."""
+        places = [(section.offset, section.size) for section in self.sections if section.name == ".note.gnu.build-id"]
+        places += [(segment.offset, segment.file_size) for segment in self.segments if segment.type == PT_NOTE]
+        for offset, size in places:
+            if offset + size > self.size or size > 1 << 20:
+                continue
+            for note in notes(self.read(offset, size, "the notes")):
+                if note.name == b"GNU" and note.type == 3 and note.description:
+                    return note.description.hex()
+        return None
+
+    @cached_property
+    def dynamic(self) -> tuple[tuple[int, int], ...]:
+        """Tags and values of the dynamic section, without the terminating DT_NULL."""
+        segment = next((each for each in self.segments if each.type == PT_DYNAMIC), None)
+        if segment is None:
+            return ()
+        data = self.read(segment.offset, segment.file_size, "the dynamic section")
+        rows = []
+        for tag, value in struct.iter_unpack("<qQ", data[: len(data) // 16 * 16]):
+            if tag == 0:
+                break
+            rows.append((tag, value))
+        return tuple(rows)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The libraries of DT_NEEDED."""
+        return tuple(self._dynamic_strings(1))
+
+    @cached_property
+    def soname(self) -> str | None:
+        """DT_SONAME."""
+        return next(iter(self._dynamic_strings(14)), None)
+
+    def _dynamic_strings(self, tag: int) -> Iterator[str]:
+        values = dict(self.dynamic)
+        if tag not in values or 5 not in values:  # DT_STRTAB
+            return
+        strings = self.memory(values[5], min(values.get(10, 0), MAX_READ), "the dynamic strings") or b""  # DT_STRSZ
+        for each, value in self.dynamic:
+            if each == tag:
+                yield string_at(strings, value)
+
+    @cached_property
+    def identity(self) -> FileIdentity:
+        """Which file this is; of bytes in memory, their number alone."""
+        if self._stat is None:
+            return FileIdentity(0, 0, self.size, 0, self.build_id)
+        status = self._stat
+        return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, self.build_id)
+
+
+def string_at(table: bytes, offset: int) -> str:
+    """The NUL-terminated string at an offset; bytes that are not UTF-8 are escaped. "" beyond the table."""
+    end = table.find(b"\0", offset)
+    return table[offset : end if end >= 0 else len(table)].decode("utf-8", "backslashreplace")
+
+
+def notes(data: bytes) -> Iterator[Note]:
+    """The notes of a section or segment, up to the first that does not fit into it."""
+    offset = 0
+    while offset + 12 <= len(data):
+        name_size, description_size, kind = struct.unpack_from("<III", data, offset)
+        name_at = offset + 12
+        description_at = name_at + (name_size + 3 & ~3)
+        end = description_at + description_size
+        if end > len(data):
+            return
+        name = data[name_at : name_at + name_size].rstrip(b"\0")
+        yield Note(name, kind, data[description_at:end], offset, end + 3 & ~3)
+        offset = end + 3 & ~3
+
+
+def _open(path: str) -> int:
+    # O_NONBLOCK: opening a FIFO must not wait for a writer.
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise ElfError(f"{printable(path)}: no such file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ElfError(f"{printable(path)}: cannot be read: {reason}") from None

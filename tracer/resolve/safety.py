@@ -1,0 +1,129 @@
+"""Is this a place where a probe may go?
+
+A uprobe overwrites the first byte of an instruction by a breakpoint. Put inside an instruction it changes what the
+program does, and nothing warns: the kernel takes any offset. So no offset leaves this package unless one of these is
+true of it:
+
+* a function symbol of non-zero size stands there, in an executable, file-backed segment of that very file;
+* decoding the function it lies in, from its first byte on, comes to an instruction that begins there, and no jump of
+  the function goes into the middle of a decoded instruction (which would show that the decoding went astray);
+* it is the site of a USDT note and holds the nop that the macro writes.
+
+Where a breakpoint already stands in the file the answer is no, whatever else holds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from tracer.resolve.code import Code, Range
+from tracer.resolve.elf import EM_AARCH64, EM_X86_64
+from tracer.resolve.symbols import Function
+from tracer.resolve.usdt import UsdtNote
+
+NOP5 = b"\x0f\x1f\x44\x00\x00"
+"""The five-byte nop that kernels from 6.18 on can replace by a call instead of a trap."""
+
+# Intel SDM, NOP: the recommended forms; all that gas and sys/sdt.h have been seen to write.
+_X86_NOPS = (
+    b"\x90", b"\x66\x90", b"\x0f\x1f\x00", b"\x0f\x1f\x40\x00", NOP5, b"\x66\x0f\x1f\x44\x00\x00",
+    b"\x0f\x1f\x80\x00\x00\x00\x00", b"\x0f\x1f\x84\x00\x00\x00\x00\x00", b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
+)  # fmt: skip
+_AARCH64_NOP = b"\x1f\x20\x03\xd5"
+
+
+def offset_of_code(code: Code, address: int, what: str) -> int:
+    """The file offset of an address that must hold code of this file; `what` names the place in the error."""
+    elf = code.elf
+    segment = elf.segment_at(address)
+    offset = elf.offset_of(address)
+    if segment is None or offset is None:
+        raise elf.error(f"{what} at {address:#x} is not in the file")
+    if not code.executable(address):
+        raise elf.error(f"{what} at {address:#x} is not in an executable segment")
+    if _is_breakpoint(elf.memory(address, 4, what) or b"", elf.machine):
+        raise elf.error(f"{what} at {address:#x} is a breakpoint already, in the file itself")
+    return offset
+
+
+def function_start(code: Code, function: Function) -> int:
+    """The file offset of a function's first instruction."""
+    offset = offset_of_code(code, function.address, f"the function {function.name}")
+    if function.size == 0 or (code.elf.machine == EM_AARCH64 and function.address % 4):
+        # Hand-written assembler, or a symbol table that says little: see whether any instruction is there.
+        if not code.instructions(code.range_of(function)):
+            raise code.elf.error(f"the function {function.name} at {function.address:#x} holds no known instruction")
+        if function.address % 4 and code.elf.machine == EM_AARCH64:
+            raise code.elf.error(f"the function {function.name} at {function.address:#x} is not at a multiple of 4")
+    return offset
+
+
+def inside_function(code: Code, address: int) -> tuple[int, Range]:
+    """The file offset of an address and the function that holds it. Refuses what is not an instruction's start."""
+    offset = offset_of_code(code, address, "the address")
+    around = code.range_at(address)
+    if around is None:
+        raise code.elf.error(
+            f"nothing says where the function around {address:#x} begins, so it cannot be checked",
+            "give an address inside a function that `tracer list` shows",
+        )
+    if address == around.start:
+        return offset, around
+    starts = [each.address for each in code.instructions(around)]
+    name = around.name or f"the function at {around.start:#x}"
+    index = bisect_left(starts, address)
+    if index < len(starts) and starts[index] == address:
+        astray = _jump_into_instruction(code, around, starts)
+        if astray is not None:
+            raise code.elf.error(
+                f"the instructions of {name} cannot be told apart: a jump at {astray:#x} goes into the middle of one"
+            )
+        return offset, around
+    if index == len(starts):
+        decoded_to = starts[-1] if starts else around.start
+        raise code.elf.error(f"{name} can be decoded only up to {decoded_to:#x}, so {address:#x} cannot be checked")
+    raise code.elf.error(
+        f"{address:#x} is inside an instruction, not at its start",
+        f"the nearest starts are {_place(around, starts[index - 1])} and {_place(around, starts[index])}",
+    )
+
+
+def _place(around: Range, address: int) -> str:
+    if not around.name:
+        return f"{address:#x}"
+    return f"{around.name}+{address - around.start} ({address:#x})" if address > around.start else around.name
+
+
+def _jump_into_instruction(code: Code, around: Range, starts: list[int]) -> int | None:
+    """The first jump that lands inside an instruction of the function: the decoding is then wrong somewhere."""
+    known = set(starts)
+    for each in code.instructions(around):
+        target = each.target if each.jumps else None
+        if target is not None and around.holds(target) and target not in known and target < starts[-1]:
+            return each.address
+    return None
+
+
+def usdt_site(code: Code, note: UsdtNote) -> tuple[int, int | None]:
+    """The file offset of a USDT site, and that of a five-byte nop right behind its one-byte nop, if there is one."""
+    what = f"the USDT probe {note.provider}:{note.name}"
+    elf = code.elf
+    offset = offset_of_code(code, note.address, what)
+    content = elf.memory(note.address, 16, what) or b""
+    if elf.machine == EM_AARCH64:
+        holds_nop = content.startswith(_AARCH64_NOP) and note.address % 4 == 0
+    else:
+        holds_nop = elf.machine == EM_X86_64 and content.startswith(_X86_NOPS)
+    if not holds_nop:
+        raise elf.error(
+            f"{what} at {note.address:#x} does not hold the nop that its note promises but {content[:4].hex(' ')}",
+            "the file was changed after it was built, or its notes belong to another file",
+        )
+    fast = elf.machine == EM_X86_64 and content[:1] == b"\x90" and content[1:].startswith(NOP5)
+    return offset, offset + 1 if fast else None
+
+
+def _is_breakpoint(content: bytes, machine: int) -> bool:
+    if machine == EM_AARCH64:
+        return len(content) == 4 and content[3] == 0xD4 and content[2] & 0xE0 == 0x20  # BRK #imm16
+    return content[:1] == b"\xcc" or content[:2] == b"\xcd\x03"
