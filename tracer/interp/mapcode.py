@@ -185,11 +185,6 @@ def _width_of(decl: MapDecl) -> IntType:
     return INT64 if is_signed(decl) else UINT64
 
 
-def average_of(average: Average) -> int:
-    """The average, truncated towards zero; 0 of nothing."""
-    return quotient(average.total, average.hits)
-
-
 def reader(maps: MapStore, decl: MapDecl) -> Callable[[Key], object]:
     """A function from a key to what `@map[key]` is worth."""
     empty = empty_value(decl.value) if decl.kind == "scalar" else 0
@@ -198,7 +193,7 @@ def reader(maps: MapStore, decl: MapDecl) -> Callable[[Key], object]:
         value = maps.get(decl.name, key)
         if value is None:
             return empty
-        return average_of(value) if isinstance(value, Average) else value
+        return value.mean if isinstance(value, Average) else value
 
     return read
 
@@ -245,7 +240,7 @@ def _lister(maps: MapStore, decl: MapDecl) -> Callable[[], list[tuple[object, ob
     def entries() -> list[tuple[object, object]]:
         items = sorted(maps.snapshot(decl.name).items.items(), key=lambda item: item[0])
         return [
-            (key[0] if len(key) == 1 else key, average_of(value) if isinstance(value, Average) else value)
+            (key[0] if len(key) == 1 else key, value.mean if isinstance(value, Average) else value)
             for key, value in items
         ]
 

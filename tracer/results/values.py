@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 
 from tracer.lang.typed import AggregateName, MapDecl
 from tracer.lang.types import Value
+from tracer.results.integers import quotient
 
 Key = tuple[Value, ...]
 
@@ -27,6 +28,11 @@ class Average(NamedTuple):
 
     hits: int
     total: int
+
+    @property
+    def mean(self) -> int:
+        """The average, truncated towards zero; 0 of nothing."""
+        return quotient(self.total, self.hits)
 
 
 MapValue = Value | Average | dict[int, int]

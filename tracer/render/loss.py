@@ -1,0 +1,45 @@
+"""What makes an answer incomplete, in words: each line says the cause, the count and the remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracer.lang.typed import Program
+    from tracer.results.events import Loss
+
+
+def loss_messages(loss: Loss, program: Program) -> list[str]:
+    """Lines for stderr, without an end of line; none where nothing was lost."""
+    config = program.config
+    causes = (
+        (
+            loss.events,
+            "{} lost: the buffer between kernel and tracer was full, so output and maps that follow from it are"
+            " incomplete; print less in the probe, or count there",
+            "event",
+        ),
+        (
+            loss.unreadable,
+            "{} left out: an argument or string could not be read there; "
+            "its memory was not mapped, or holds no such value",
+            "hit",
+        ),
+        (
+            loss.truncated,
+            f"{{}} cut to {config.max_strlen - 1} bytes; raise max_strlen, now {config.max_strlen}",
+            "string",
+        ),
+        (
+            loss.keys,
+            f"{{}} dropped: a map was full, and new keys did not fit; raise max_map_keys, now {config.max_map_keys}",
+            "map update",
+        ),
+        (loss.loops, "{} stopped at the limit of 1024 rounds; split the work over several probes or intervals", "loop"),
+        (loss.stacks, "{} could not be walked; build the target with frame pointers", "stack"),
+    )
+    return [text.format(_counted(count, thing)) for count, text, thing in causes if count]
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

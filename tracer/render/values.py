@@ -1,0 +1,147 @@
+"""Single values as text and as JSON: one function for each type, made once and called for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from json.encoder import encode_basestring
+from typing import Any
+
+from tracer.lang.types import (
+    BoolType,
+    IntType,
+    StackType,
+    StringType,
+    SymbolType,
+    TimestampType,
+    TupleType,
+    Type,
+    UsernameType,
+)
+from tracer.render.clock import boot_time_ns, format_time
+from tracer.render.symbols import NoSymbols, Symbolizer
+
+Show = Callable[[Any], bytes]
+"""From a value in the form of `lang.types` to its bytes."""
+
+_FRAME_INDENT = b" " * 8
+
+
+class ValueText:
+    """Values as bpftrace writes them: `(1, two)`, a stack as one indented line for each frame."""
+
+    def __init__(self, symbolizer: Symbolizer | None = None) -> None:
+        self._symbols = symbolizer if symbolizer is not None else NoSymbols()
+        self._boot_ns = boot_time_ns()
+
+    def of(self, type: Type) -> Show:
+        """The function for a type."""
+        match type:
+            case IntType():
+                return b"%d".__mod__
+            case BoolType():
+                return _bool
+            case StringType():
+                return bytes
+            case TupleType(items=items):
+                return self._tuple(items)
+            case StackType():
+                return self._stack
+            case SymbolType():
+                return self._symbol
+            case UsernameType():
+                return username
+            case TimestampType(format=format):
+                return lambda nanoseconds: format_time(format, self._boot_ns + nanoseconds)
+            case _:
+                raise TypeError(f"a value of type {type} cannot be shown")
+
+    def key(self, types: tuple[Type, ...], join: bytes = b", ", item_join: bytes = b", ") -> Show:
+        """The function for a map's keys: the parts without parentheses, joined by `join`.
+
+        Parts that are tuples themselves keep their parentheses and use `item_join`.
+        """
+        parts = [self._tuple(t.items, item_join) if isinstance(t, TupleType) else self.of(t) for t in types]
+        if len(parts) == 1:
+            only = parts[0]
+            return lambda key: only(key[0])
+        return lambda key: join.join([show(part) for show, part in zip(parts, key, strict=True)])
+
+    def _tuple(self, items: tuple[Type, ...], join: bytes = b", ") -> Show:
+        parts = [self._tuple(t.items, join) if isinstance(t, TupleType) else self.of(t) for t in items]
+        return lambda value: b"(%b)" % join.join([show(item) for show, item in zip(parts, value, strict=True)])
+
+    def _stack(self, stack: Any) -> bytes:
+        frames = [self._symbols.frame(stack.pid, address) for address in stack.addresses]
+        return b"\n" + b"".join(b"%b%b\n" % (_FRAME_INDENT, _encoded(frame)) for frame in frames)
+
+    def _symbol(self, symbol: Any) -> bytes:
+        return _encoded(self._symbols.symbol(symbol.pid, symbol.address))
+
+
+class ValueJson:
+    """Values as bpftrace's `-f json` writes them: tuples as arrays without blanks, what is text as a string."""
+
+    def __init__(self, text: ValueText) -> None:
+        self._text = text
+
+    def of(self, type: Type) -> Show:
+        """The function for a type."""
+        match type:
+            case IntType():
+                return json_number
+            case BoolType():
+                return _bool
+            case TupleType(items=items):
+                parts = [self.of(item) for item in items]
+                return lambda value: b"[%b]" % b",".join([show(v) for show, v in zip(parts, value, strict=True)])
+            case _:
+                text = self._text.of(type)
+                return lambda value: json_string(text(value))
+
+    def key(self, types: tuple[Type, ...]) -> Show:
+        """The function for a map's keys: one string, its parts joined by commas."""
+        text = self._text.key(types, b",", b",")
+        return lambda key: json_string(text(key))
+
+
+def json_number(value: int) -> bytes:
+    """A number; a string where a double could not hold it, since many readers of JSON know no other numbers."""
+    try:
+        exact = int(float(value)) == value
+    except OverflowError:
+        exact = False
+    return b"%d" % value if exact else b'"%d"' % value
+
+
+def json_string(text: bytes) -> bytes:
+    """A JSON string in UTF-8. Bytes that are not UTF-8 become U+FFFD: JSON has no way to say them."""
+    quoted = encode_basestring(text.decode("utf-8", "replace"))
+    if "\\b" in quoted or "\\f" in quoted:
+        quoted = _with_long_escapes(quoted)
+    return quoted.encode()
+
+
+def _with_long_escapes(quoted: str) -> str:
+    """Backspace and form feed as bpftrace spells them, by code point; a backslash that is itself escaped stays."""
+    parts = quoted.split("\\\\")
+    return "\\\\".join(part.replace("\\b", "\\u0008").replace("\\f", "\\u000c") for part in parts)
+
+
+@lru_cache(maxsize=1024)
+def username(uid: int) -> bytes:
+    """The user's name, or the number where the user database has none."""
+    import pwd
+
+    try:
+        return _encoded(pwd.getpwuid(uid).pw_name)
+    except (KeyError, OverflowError):
+        return b"%d" % uid
+
+
+def _bool(value: object) -> bytes:
+    return b"true" if value else b"false"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
