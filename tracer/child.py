@@ -1,7 +1,8 @@
 """The program of `-c`: started behind a pipe, so that probes are in place before its first instruction.
 
 A fork waits on the pipe; told to go, it execs. The process keeps our process group, so that Ctrl-C at a terminal
-reaches both, and it holds none of our descriptors. SIGSTOP would disturb job control and ptrace would break setuid programs.
+reaches both, and it holds none of our descriptors. SIGSTOP would disturb job control, and ptrace would break setuid
+programs.
 """
 
 from __future__ import annotations

@@ -87,6 +87,11 @@ def _run(arguments: list[str]) -> int:
         status = application([words[0]] if known else COMMANDS)(
             args=words, prog_name="tracer", standalone_mode=False
         )
+    except SystemExit as leaving:
+        # Typer makes status 1 of a reader that left; `main` knows better.
+        if isinstance(leaving.__context__, BrokenPipeError):
+            raise leaving.__context__ from None
+        raise
     except typer.Abort:
         raise KeyboardInterrupt from None
     except fault_of_the_line as fault:

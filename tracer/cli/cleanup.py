@@ -6,7 +6,10 @@ EXAMPLE = "sudo tracer cleanup"
 
 
 def command() -> int:
-    """Remove what killed tracers left in the kernel; those that still run are not disturbed."""
+    """Remove what killed tracers left behind.
+
+    Tracers that still run are not disturbed.
+    """
     import os
 
     from tracer.errors import TracerError

@@ -6,41 +6,19 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tracer.render.loss import loss_messages
+
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
-    from tracer.results.events import Loss
     from tracer.tracing import Outcome
-
-# One sentence for each cause in `Loss`, with what to do about it.
-_CAUSES = {
-    "events": ("lost {} events: the answer is incomplete", "print less in the probe, or count there"),
-    "unreadable": ("left out {} hits whose argument or string could not be read", None),
-    "truncated": ("cut {} strings", "raise max_strlen"),
-    "keys": ("dropped {} map updates: a map was full", "raise max_map_keys"),
-    "loops": ("cut {} loops at their limit", None),
-    "stacks": ("could not walk {} stacks", None),
-}
 
 
 def closing_lines(plan: Plan, target: Target, outcome: Outcome) -> Iterator[str]:
     """The lines, without an end of line; none where all is well."""
-    yield from loss_lines(outcome.loss)
+    yield from loss_messages(outcome.loss, plan.program)
     if outcome.attached and outcome.hits == 0:
         yield from _silence(plan, target)
-
-
-def loss_lines(loss: Loss) -> Iterator[str]:
-    """One line for each cause of loss."""
-    for cause, (sentence, hint) in _CAUSES.items():
-        count = getattr(loss, cause)
-        if count:
-            text = sentence.format(count)
-            if count == 1:
-                text = text.replace("events", "event").replace("hits whose", "hit whose").replace("updates:", "update:")
-                text = text.replace("strings", "string").replace("loops at their", "loop at its")
-                text = text.replace("stacks", "stack")
-            yield f"{text}; {hint}" if hint else text
 
 
 def _silence(plan: Plan, target: Target) -> Iterator[str]:

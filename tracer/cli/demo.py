@@ -18,7 +18,10 @@ EXAMPLE = "sudo tracer demo"
 
 
 def command() -> int:
-    """Trace a small program that comes with tracer: a count by key, a histogram and a latency."""
+    """Trace a small program that comes along.
+
+    It shows a count by key, a histogram and a latency on each backend that works here, and compares them.
+    """
     from tracer.demo.program import demonstration
     from tracer.paths import cache_directory
 

@@ -30,7 +30,7 @@ class Host:
 
 
 def command(as_json: Json = False) -> int:
-    """Show what this machine offers to each backend."""
+    """Show what each backend can do here."""
     host = examine()
     if as_json:
         import json

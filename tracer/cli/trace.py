@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tracer.cli.closing import closing_lines
 from tracer.cli.signals import Signals
@@ -18,8 +18,9 @@ from tracer.tracing import Controls, Watched, probe_count, run
 if TYPE_CHECKING:
     from tracer.child import Child
     from tracer.pipeline import Compiled
+    from tracer.render.json import JsonRenderer
+    from tracer.render.text import TextRenderer
     from tracer.running import RunningProcess
-    from tracer.tracing import Renderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ def trace(compiled: Compiled, request: Request) -> int:
                 _say(attached + (backend if request.verbose else ""))
 
         outcome = run(session, compiled.plan, renderer, controls, watched, on_attached)
-        out.flush()
+        renderer.lost(outcome.loss)
+        renderer.flush()
         session.close()
         if child is not None:
             child.end()
@@ -67,30 +69,28 @@ def trace(compiled: Compiled, request: Request) -> int:
 
 
 @contextmanager
-def _output(path: str | None) -> Iterator[TextIO]:
-    """Where results go, as UTF-8 whatever the locale: a traced program's bytes come out as they went in."""
+def _output(path: str | None) -> Iterator[BinaryIO]:
+    """Where results go, as bytes: a traced program's strings come out as they went in."""
     if path is None:
-        reconfigure = getattr(sys.stdout, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
-        yield sys.stdout
+        yield sys.stdout.buffer
         return
     try:
-        file = open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n")  # noqa: SIM115 - see below
+        file = open(path, "wb")  # noqa: SIM115 - closed below; errors in the body are not ours to translate
     except OSError as error:
         raise TracerError(f"cannot write {path}: {error.strerror}") from None
     with file:
         yield file
 
 
-def _renderer(compiled: Compiled, format: str, out: TextIO) -> Renderer:
+def _renderer(compiled: Compiled, format: str, out: BinaryIO) -> TextRenderer | JsonRenderer:
+    symbolizer = None
     if format == "json":
         from tracer.render.json import JsonRenderer
 
-        return JsonRenderer(compiled.plan.program, None, out)
+        return JsonRenderer(compiled.plan.program, symbolizer, out)
     from tracer.render.text import TextRenderer
 
-    return TextRenderer(compiled.plan.program, None, out)
+    return TextRenderer(compiled.plan.program, symbolizer, out)
 
 
 def _child(argv: tuple[str, ...]) -> Child:

@@ -1,0 +1,131 @@
+"""Command lines that are wrong, help, version, and what is imported to say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tracer import __version__
+from tracer.cli.app import main
+from tracer.cli.arguments import COMMANDS
+
+ROOT = Path(__file__).parents[3]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(words)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tracer", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "error"),
+    [
+        ("run", 2, "no program; give one with -e 'PROGRAM', or a file"),
+        ("-e", 2, "option '-e' requires an argument; see tracer run --help"),
+        ("-e x --bakend bcc", 2, "unknown option --bakend; did you mean --backend?"),
+        ("-e x --dryrun", 2, "unknown option --dryrun; did you mean --dry-run?"),
+        ("-e x --xyzzy", 2, "unknown option --xyzzy; see tracer run --help"),
+        ("-x", 2, "unknown option -x; see tracer run --help"),
+        ("list --jsn", 2, "unknown option --jsn; did you mean --json?"),
+        ("info extra", 2, "got unexpected extra argument(s) (extra); see tracer info --help"),
+        ("-e x -p 1 -c ls", 2, "-p and -c cannot be used together; -c already traces its process alone"),
+        ("-e x -p 0", 2, "-p 0: a process number is positive"),
+        ("-e x -c ''", 2, "-c needs a command; for example -c 'sleep 1'"),
+        ("-e x -c no-such-program", 1, "cannot run no-such-program: no such program"),
+        ("-e x -p 4194305", 1, "no process 4194305; list processes with: ps -e"),
+        ("lst", 2, "no such file: lst; did you mean the command list?"),
+        ("no-such-file.bt", 2, "no such file: no-such-file.bt; a program is given with -e"),
+        ("/etc", 1, "cannot read /etc: Is a directory"),
+    ],
+)
+def test_a_wrong_line_is_one_line_of_error(
+    capsys: pytest.CaptureFixture[str], line: str, status: int, error: str
+) -> None:
+    assert said(capsys, *shlex.split(line)) == (status, "", f"tracer: error: {error}\n")
+
+
+def test_names_the_choices_of_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = said(capsys, "-e", "x", "--backend", "ebpf")
+    assert (status, out) == (2, "")
+    assert "'auto', 'bcc', 'ftrace'" in err
+    assert err.startswith("tracer: error: invalid value for '--backend'")
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_no_text_is_an_error_with_its_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "noise.bt"
+    file.write_bytes(b"BEGIN { }\n\xff\n")
+    status, out, err = said(capsys, str(file))
+    assert (status, out, err) == (2, "", f"tracer: error: {file}: line 2 is not UTF-8; is it a program's text?\n")
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_says_its_version(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert said(capsys, option) == (0, f"tracer {__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    status, out, err = said(capsys, *words)
+    assert (status, err) == (0, "")
+    assert all(f"\n  {name} " in out for name in COMMANDS)
+    assert out.rstrip().splitlines()[-2].strip() == "Example:"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_ends_in_its_example(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    from importlib import import_module
+
+    example = import_module(f"tracer.cli.{name}").EXAMPLE
+    status, out, err = said(capsys, name, "--help")
+    assert (status, err) == (0, "")
+    assert out.endswith(f"  Example:\n    {example}\n")
+
+
+def test_the_version_needs_no_library_and_no_command_needs_rich() -> None:
+    script = (
+        "import json, sys\n"
+        "from tracer.cli.app import main\n"
+        "main(sys.argv[1:])\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})), file=sys.stderr)\n"
+    )
+    loaded = {}
+    for words in (["--version"], ["--help"], ["run", "--help"], ["-e"]):
+        result = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=ROOT)
+        loaded[tuple(words)] = set(json.loads(result.stderr.splitlines()[-1]))
+    assert not loaded[("--version",)] & {"typer", "click", "elftools", "capstone", "psutil", "ctypes"}
+    for modules in loaded.values():
+        assert not modules & {"rich", "pydantic", "elftools", "capstone", "psutil", "asyncio"}
+
+
+def test_a_reader_that_leaves_is_no_failure() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "tracer", "--help"], stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+    finally:
+        os.close(write)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_full_disk_is_one_line_of_error() -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tracer", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+    assert result.returncode == 1
+    assert result.stderr == "tracer: error: No space left on device\n"

@@ -1,0 +1,2 @@
+EXAMPLE = ""
+def command() -> int: return 0
