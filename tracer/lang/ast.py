@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tracer.errors import Span
+from tracer.errors import Source, Span
 
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 
@@ -28,3 +28,286 @@ class AttachPoint:
     offset: int = 0
     address: int | None = None
     period_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A type as written in a cast or a `let`: `int32`, `uint8 *`, `uint8[4]`, `struct sock *`."""
+
+    name: str
+    span: Span
+    pointer: bool = False
+    array: bool = False
+    struct: bool = False
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of all expressions."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class IntLit(Expr):
+    """An integer literal, 0 to 2**64 - 1; durations are in nanoseconds already."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoolLit(Expr):
+    """`true` or `false`."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StrLit(Expr):
+    """A string literal, its escapes resolved."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Expr):
+    """`$1`: `text` is the argument on the command line, None where there are not so many."""
+
+    index: int
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Expr):
+    """A bare word: a built-in such as `pid`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """`$x`; the name carries its `$`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapRef(Expr):
+    """`@x` or `@x[key]`; the name carries its `@`, `key` is () without brackets."""
+
+    name: str
+    key: tuple[Expr, ...]
+    name_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """`name(args)`."""
+
+    name: str
+    args: tuple[Expr, ...]
+    name_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """`- ~ ! *` before an expression."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class IncDec(Expr):
+    """`++` or `--`, before or after a variable or a map."""
+
+    op: str
+    prefix: bool
+    target: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """An operator between two expressions."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary(Expr):
+    """`condition ? then : otherwise`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """`(type)operand`."""
+
+    type: TypeName
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TupleExpr(Expr):
+    """`(a, b, …)`."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Expr):
+    """`operand.name`, `operand->name`, or with a number `$t.0`."""
+
+    operand: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Expr):
+    """`operand[index]` on anything but a map."""
+
+    operand: Expr
+    index: Expr
+
+
+# --- statements ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stmt:
+    """Base of all statements."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ExprStmt(Stmt):
+    """An expression for its effect."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Stmt):
+    """`target op value`; `op` is `=` or `+=` and its kin, `target` a `Var` or a `MapRef`."""
+
+    target: Var | MapRef
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Stmt):
+    """`let $x`, `let $x: type`, `let $x = value`."""
+
+    target: Var
+    type: TypeName | None
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Stmt):
+    """`{ … }` as a statement."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If(Stmt):
+    """`if (condition) { then } else { otherwise }`; `else if` is an `If` alone in `otherwise`."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While(Stmt):
+    """`while (condition) { body }`."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll(Stmt):
+    """`unroll (count) { body }`."""
+
+    count: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForRange(Stmt):
+    """`for ($i : start..stop) { body }`."""
+
+    target: Var
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForMap(Stmt):
+    """`for ($kv : @map) { body }`."""
+
+    target: Var
+    map: MapRef
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Return(Stmt):
+    """`return`; a value is allowed and ignored, as in bpftrace."""
+
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Break(Stmt):
+    """`break`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue(Stmt):
+    """`continue`."""
+
+
+# --- program ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of `config = { … }`: the value is an int, a bool, a string or a bare word, as text."""
+
+    name: str
+    value: str
+    span: Span
+    value_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`attach points /predicate/ { body }`."""
+
+    points: tuple[AttachPoint, ...]
+    predicate: Expr | None
+    body: tuple[Stmt, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The whole text."""
+
+    source: Source
+    config: tuple[Setting, ...]
+    clauses: tuple[Clause, ...]

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tracer.errors import Source, Span
+from tracer.errors import Diagnostic, Source, Span
 from tracer.lang.types import Type
 from tracer.resolve.model import Site
 
@@ -470,7 +470,10 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The whole typed program. `formats` are printf, time and strftime texts; `shapes` the types that print() shows."""
+    """The whole typed program. `formats` are printf and time texts; `shapes` the types that print() shows.
+
+    Bytes of a format that are not UTF-8 stand in it as Python's surrogate escapes, so in `TimestampType.format`.
+    """
 
     source: Source
     clauses: tuple[Clause, ...]
@@ -478,5 +481,6 @@ class Program:
     formats: tuple[str, ...]
     shapes: tuple[Type, ...]
     config: Config = field(default_factory=Config)
+    warnings: tuple[Diagnostic, ...] = ()
 
 

@@ -1,0 +1,116 @@
+"""What is known about maps and variables while types are inferred.
+
+Each pass over the program collects facts from every use and reads the types that the pass before found, until two
+passes agree. So a clause may read a map that a later clause assigns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from tracer.errors import Span
+from tracer.lang.inference import LITERAL, identity, join
+from tracer.lang.typed import MapKind
+from tracer.lang.types import INT64, IntType, Type
+
+
+@dataclass(slots=True)
+class ValueFacts:
+    """The type of something that is assigned to.
+
+    `strong` is joined from plain assignments, `weak` from `+=` and `++`, which never conflict with them. `span` is the
+    first assignment.
+    """
+
+    strong: Type | None = None
+    weak: Type | None = None
+    span: Span | None = None
+    assigned: bool = False
+
+    def add(self, type: Type, span: Span) -> Type | None:
+        """A plain assignment of a value of this type; gives the type it conflicts with, if any."""
+        if self.span is None:
+            self.span = span
+        if self.strong is None:
+            self.strong = type
+            return None
+        common = join(self.strong, type)
+        if common is None:
+            return self.strong
+        self.strong = common
+        return None
+
+    def add_weak(self, type: IntType, span: Span) -> None:
+        """A compound assignment of such a value."""
+        if self.span is None:
+            self.span = span
+        self.weak = type if self.weak is None else join(self.weak, type) or INT64
+
+    def type(self) -> Type | None:
+        """The type so far."""
+        if self.strong is None:
+            return self.weak
+        if self.strong is LITERAL and self.weak is not None:
+            return join(self.strong, self.weak)
+        return self.strong
+
+    def identity(self) -> object:
+        """Equal if another pass would change nothing."""
+        return identity(self.type()), self.assigned
+
+
+@dataclass(slots=True)
+class MapFacts:
+    """A map: the types of its key's parts, what it holds, the histogram's parameters."""
+
+    name: str
+    key: tuple[Type, ...] | None = None
+    key_span: Span | None = None
+    kind: MapKind | None = None
+    kind_span: Span | None = None
+    value: ValueFacts = field(default_factory=ValueFacts)
+    parameters: tuple[int, ...] = ()
+
+    def identity(self) -> object:
+        """Equal if another pass would change nothing."""
+        key = None if self.key is None else tuple(map(identity, self.key))
+        return key, self.kind, self.value.identity(), self.parameters
+
+
+@dataclass(slots=True)
+class Facts:
+    """All of one pass. A variable is known by the clause and the statement that declares it.
+
+    `settled` are maps and variables that only depend on themselves (`@x = @x + 1`): they start as integers.
+    """
+
+    maps: dict[str, MapFacts] = field(default_factory=dict)
+    variables: dict[Hashable, ValueFacts] = field(default_factory=dict)
+    settled: frozenset[Hashable] = frozenset()
+
+    def map(self, name: str) -> MapFacts:
+        """The facts of a map, made at its first use."""
+        if name not in self.maps:
+            self.maps[name] = MapFacts(name, value=self._start(name))
+        return self.maps[name]
+
+    def variable(self, key: Hashable) -> ValueFacts:
+        """The facts of a variable, made at its first use."""
+        if key not in self.variables:
+            self.variables[key] = self._start(key)
+        return self.variables[key]
+
+    def _start(self, key: Hashable) -> ValueFacts:
+        return ValueFacts(weak=LITERAL) if key in self.settled else ValueFacts()
+
+    def identity(self) -> object:
+        """Equal if another pass would change nothing."""
+        maps = {name: facts.identity() for name, facts in self.maps.items()}
+        return maps, {key: facts.identity() for key, facts in self.variables.items()}
+
+    def unsettled(self) -> frozenset[Hashable]:
+        """What is assigned and still has no type once nothing changes any more."""
+        values: dict[Hashable, ValueFacts] = dict(self.variables)
+        values.update((name, facts.value) for name, facts in self.maps.items() if facts.kind == "scalar")
+        return frozenset(key for key, facts in values.items() if facts.assigned and facts.type() is None)

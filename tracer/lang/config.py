@@ -1,0 +1,77 @@
+"""Settings: the `config = { … }` block, and the environment, whose names have BPFTRACE_ or TRACER_ before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tracer.errors import NOWHERE, Diagnostic, Span
+from tracer.lang import suggest, unsupported
+from tracer.lang.ast import Setting
+from tracer.lang.builtins import STACK_FRAMES_MOST
+from tracer.lang.typed import Config
+
+LIMITS = {"max_strlen": (2, 1 << 16), "max_map_keys": (1, 1 << 24), "stack_frames": (1, STACK_FRAMES_MOST)}
+"""Least and largest value of each setting."""
+
+_PREFIXES = ("bpftrace_", "tracer_")
+
+
+def configure(
+    settings: Iterable[Setting], environment: Mapping[str, str] | None = None
+) -> tuple[Config, list[Diagnostic]]:
+    """The configuration of a program; the environment wins over the program's text, as in bpftrace."""
+    config, found = Config(), []
+    for setting in settings:
+        name = _plain(setting.name)
+        if name in LIMITS:
+            config, fault = _set(config, name, setting.value, setting.value_span)
+        else:
+            fault = _refuse(name, setting)
+        if fault:
+            found.append(fault)
+    for variable in sorted(environment or ()):
+        name = _plain(variable)
+        if name in LIMITS and variable.lower() != name:
+            config, fault = _set(
+                config, name, (environment or {})[variable], NOWHERE, f" (environment variable {variable})"
+            )
+            if fault:
+                found.append(fault)
+    return config, found
+
+
+def _plain(name: str) -> str:
+    folded = name.lower()
+    for prefix in _PREFIXES:
+        folded = folded.removeprefix(prefix)
+    return folded
+
+
+def _set(config: Config, name: str, value: str, span: Span, origin: str = "") -> tuple[Config, Diagnostic | None]:
+    least, most = LIMITS[name]
+    number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
+    if not least <= number <= most:
+        return config, Diagnostic(f"{name} must be a number from {least} to {most}, not '{value}'{origin}", span)
+    return replace(config, **{name: number}), None
+
+
+def _refuse(name: str, setting: Setting) -> Diagnostic | None:
+    if name in unsupported.SETTINGS_WITHOUT_MEANING:
+        return Diagnostic(
+            f"the setting {name} has no meaning here and is ignored",
+            setting.span,
+            "it tunes bpftrace itself",
+            "warning",
+        )
+    if name in unsupported.SETTINGS:
+        if (name, setting.value) in (
+            ("stack_mode", "bpftrace"),
+            ("print_maps_on_exit", "true"),
+            ("print_maps_on_exit", "1"),
+        ):
+            return None
+        message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
+        return Diagnostic(message, setting.span, hint)
+    known = suggest.hint(name, LIMITS, "known are " + ", ".join(LIMITS))
+    return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)

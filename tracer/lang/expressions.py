@@ -1,0 +1,351 @@
+"""The parser of expressions: precedence climbing over the operators of C.
+
+`a & b == c` is `a & (b == c)`, as in C and bpftrace. In a predicate a `/` before `{` ends the expression; everywhere
+else it divides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from tracer.errors import Diagnostic, Source, Span
+from tracer.lang import ast, unsupported
+from tracer.lang.builtins import FUNCTIONS, INTEGER_TYPES, VALUES
+from tracer.lang.lexer import Fault, Lexer, Token
+
+PRECEDENCE = {
+    "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,
+    "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "%": 11,
+}  # fmt: skip
+
+TERNARY = 1
+MAX_DEPTH = 64
+"""How deep an expression may nest: later stages walk the tree recursively."""
+
+MAX_DIAGNOSTICS = 20
+
+_TYPE_WORDS = frozenset(
+    (*INTEGER_TYPES, "string", "buffer", "inet", "void", "char", "int", "short", "long", "unsigned")
+)
+_OPENS_OPERAND = frozenset(("name", "int", "string", "var", "map", "param", "paramcount"))
+
+
+class ExpressionParser:
+    """The state of a parser and its expressions; `parser.Parser` adds statements and clauses.
+
+    Methods raise `Fault` at what they cannot read; whoever can go on from there records it.
+    """
+
+    def __init__(self, source: Source, params: Sequence[str]) -> None:
+        self.source = source
+        self.params = params
+        self.lexer = Lexer(source)
+        self.diagnostics: list[Diagnostic] = []
+        self._nesting = 0
+        self._depth = 0
+        self._predicate = False
+
+    # --- tokens
+
+    def at(self, *texts: str) -> bool:
+        """Whether the next token is one of these operators or keywords."""
+        token = self.lexer.peek()
+        return token.kind in ("op", "keyword") and token.text in texts
+
+    def accept(self, text: str) -> Token | None:
+        """The next token if it is this operator or keyword."""
+        return self.lexer.take() if self.at(text) else None
+
+    def expect(self, text: str, where: str) -> Token:
+        """The next token, which has to be this operator."""
+        if self.at(text):
+            return self.lexer.take()
+        self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span)
+
+    def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
+        """Raises a fault."""
+        raise Fault(Diagnostic(message, span, hint))
+
+    # --- expressions
+
+    def predicate(self) -> ast.Expr:
+        """The expression between two slashes; the closing slash stays."""
+        self._predicate = True
+        try:
+            return self.expression()
+        finally:
+            self._predicate = False
+
+    def expression(self, least: int = TERNARY) -> ast.Expr:
+        """An expression whose operators bind at least as tightly as `least`."""
+        self._nesting += 1
+        try:
+            if self._nesting > MAX_DEPTH:
+                self._too_deep(self.lexer.peek().span)
+            return self._climb(least)
+        finally:
+            self._nesting -= 1
+
+    def _too_deep(self, span: Span) -> NoReturn:
+        self.fail("the expression is nested too deeply", span, f"at most {MAX_DEPTH} levels: use scratch variables")
+
+    def _climb(self, least: int) -> ast.Expr:
+        left = self._prefix()
+        depth = self._depth
+        while True:
+            token = self.lexer.peek()
+            power = PRECEDENCE.get(token.text) if token.kind == "op" else None
+            if power is not None and power >= least and not self._ends_predicate(token):
+                self.lexer.take()
+                right = self.expression(power + 1)
+                left = ast.Binary(left.span.to(right.span), token.text, left, right)
+            elif token.kind == "op" and token.text == "?" and least <= TERNARY:
+                self.lexer.take()
+                then = self._enclosed()
+                depth = max(depth, self._depth)
+                self.expect(":", "between the two values of '?'")
+                right = self.expression(TERNARY)
+                left = ast.Ternary(left.span.to(right.span), left, then, right)
+            else:
+                break
+            depth = max(depth, self._depth) + 1
+            if depth > MAX_DEPTH:
+                self._too_deep(left.span)
+        self._depth = depth
+        return left
+
+    def _ends_predicate(self, slash: Token) -> bool:
+        if not self._predicate or slash.text != "/":
+            return False
+        self.lexer.take()
+        follows = self.lexer.peek()
+        self.lexer.seek(slash.span.start)
+        return follows.kind == "end" or (follows.kind == "op" and follows.text == "{")
+
+    def _enclosed(self) -> ast.Expr:
+        """An expression inside brackets, where a slash always divides."""
+        outer, self._predicate = self._predicate, False
+        try:
+            return self.expression()
+        finally:
+            self._predicate = outer
+
+    def _prefix(self) -> ast.Expr:
+        token = self.lexer.peek()
+        if token.kind != "op" or token.text in ("(", "{"):
+            return self._postfix(self._primary())
+        if token.text in ("-", "!", "~", "*"):
+            self.lexer.take()
+            operand = self._operand()
+            return self._deeper(ast.Unary(token.span.to(operand.span), token.text, operand))
+        if token.text in ("++", "--"):
+            self.lexer.take()
+            operand = self._operand()
+            return self._deeper(self._increment(token, operand, prefix=True))
+        if token.text == "&":
+            self.fail("taking an address with '&' is not supported: variables have none", token.span)
+        if token.text == "+":
+            self.fail("there is no unary '+'", token.span, "leave it out")
+        self.fail(f"expected an expression, found {token.describe()}", token.span)
+
+    def _operand(self) -> ast.Expr:
+        """What a prefix operator applies to."""
+        self._nesting += 1
+        try:
+            if self._nesting > MAX_DEPTH:
+                self._too_deep(self.lexer.peek().span)
+            return self._prefix()
+        finally:
+            self._nesting -= 1
+
+    def _deeper(self, expr: ast.Expr) -> ast.Expr:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._too_deep(expr.span)
+        return expr
+
+    def _increment(self, token: Token, target: ast.Expr, prefix: bool) -> ast.Expr:
+        if not isinstance(target, (ast.Var, ast.MapRef)):
+            self.fail(
+                f"'{token.text}' needs a variable or a map", target.span, "write $x++ or @x++, or add 1 with '+ 1'"
+            )
+        return ast.IncDec(
+            token.span.to(target.span) if prefix else target.span.to(token.span), token.text, prefix, target
+        )
+
+    def _primary(self) -> ast.Expr:
+        self._depth = 0
+        token = self.lexer.take()
+        span = token.span
+        if token.kind == "int":
+            assert isinstance(token.value, int)
+            return ast.IntLit(span, token.value)
+        if token.kind == "string":
+            assert isinstance(token.value, bytes)
+            return ast.StrLit(span, token.value)
+        if token.kind == "var":
+            return ast.Var(span, token.text)
+        if token.kind == "map":
+            return self._map(token)
+        if token.kind == "param":
+            assert isinstance(token.value, int)
+            text = self.params[token.value - 1] if token.value <= len(self.params) else None
+            return ast.Param(span, token.value, text)
+        if token.kind == "paramcount":
+            return ast.IntLit(span, len(self.params))
+        if token.kind == "name":
+            return self._call(token) if self.at("(") else ast.Name(span, token.text)
+        if token.text in ("true", "false") and token.kind == "keyword":
+            return ast.BoolLit(span, token.text == "true")
+        if token.text == "(" and token.kind == "op":
+            return self._parenthesis(token)
+        self._no_operand(token)
+
+    def _no_operand(self, token: Token) -> NoReturn:
+        if token.kind == "keyword":
+            if token.text in unsupported.FUNCTIONS:
+                message, hint = unsupported.phrase(f"{token.text}()", unsupported.FUNCTIONS[token.text])
+                self.fail(message, token.span, hint)
+            if token.text in unsupported.STATEMENTS:
+                message, hint = unsupported.phrase(f"'{token.text}'", unsupported.STATEMENTS[token.text])
+                self.fail(message, token.span, hint)
+        if token.text == "{":
+            self.fail("a block as an expression is not supported", token.span, "assign to a variable inside the block")
+        self.fail(f"expected an expression, found {token.describe()}", token.span)
+
+    def _map(self, token: Token) -> ast.Expr:
+        if not self.at("["):
+            return ast.MapRef(token.span, token.text, (), token.span)
+        opening = self.lexer.take()
+        if self.at("]"):
+            self.fail(
+                "the map's key is empty",
+                opening.span.to(self.lexer.take().span),
+                f"write {token.text} without brackets",
+            )
+        key = self._list("]", f"after the key of {token.text}")
+        closing = self.lexer.take()
+        return self._deeper(ast.MapRef(token.span.to(closing.span), token.text, key, token.span))
+
+    def _call(self, name: Token) -> ast.Expr:
+        self.lexer.take()
+        args = () if self.at(")") else self._list(")", f"after the arguments of {name.text}()")
+        closing = self.lexer.take()
+        return self._deeper(ast.Call(name.span.to(closing.span), name.text, args, name.span))
+
+    def _list(self, closing: str, where: str) -> tuple[ast.Expr, ...]:
+        """Expressions with commas between them; `closing` stays the next token."""
+        items, depth = [self._enclosed()], self._depth
+        while self.accept(","):
+            if self.at(closing):
+                break
+            items.append(self._enclosed())
+            depth = max(depth, self._depth)
+        if not self.at(closing):
+            found = self.lexer.peek()
+            self.fail(
+                f"expected ',' or '{closing}' {where}, found {found.describe()}", found.span, self._comparison_hint()
+            )
+        self._depth = depth
+        return tuple(items)
+
+    def _comparison_hint(self) -> str | None:
+        return "== compares; an assignment is a statement of its own" if self.at("=") else None
+
+    def _parenthesis(self, opening: Token) -> ast.Expr:
+        cast_to = self._cast_type()
+        if cast_to is not None:
+            operand = self._operand()
+            return self._deeper(ast.Cast(opening.span.to(operand.span), cast_to, operand))
+        if self.at(")"):
+            self.fail("an empty tuple is not supported", opening.span.to(self.lexer.take().span))
+        first, depth = self._enclosed(), self._depth
+        if not self.at(","):
+            if not self.at(")"):
+                found = self.lexer.peek()
+                self.fail(f"expected ')' to close '(', found {found.describe()}", found.span, self._comparison_hint())
+            closing = self.lexer.take()
+            return _widen(first, opening.span.to(closing.span))
+        items = [first]
+        while self.accept(","):
+            if self.at(")"):
+                break
+            items.append(self._enclosed())
+            depth = max(depth, self._depth)
+        closing = self.expect(")", "to close the tuple")
+        self._depth = depth
+        return self._deeper(ast.TupleExpr(opening.span.to(closing.span), tuple(items)))
+
+    def _cast_type(self) -> ast.TypeName | None:
+        """The type of a cast after its `(`, with the `)` taken; None, and nothing taken, where it is no cast."""
+        start = self.lexer.peek().span.start
+        if self.at("struct", "union", "enum"):
+            return self._finish_type(self.type_name())
+        word = self.lexer.peek()
+        if word.kind != "name":
+            return None
+        if word.text in _TYPE_WORDS or word.text.endswith("_t"):
+            return self._finish_type(self.type_name())
+        # `(word)operand` with an unknown word can only be a cast whose type is misspelt.
+        self.lexer.take()
+        closed = self.accept(")")
+        follows = self.lexer.peek() if closed else None
+        if follows and follows.kind in _OPENS_OPERAND and word.text not in VALUES and word.text not in FUNCTIONS:
+            return ast.TypeName(word.text, word.span)
+        self.lexer.seek(start)
+        return None
+
+    def _finish_type(self, type: ast.TypeName) -> ast.TypeName:
+        self.expect(")", "after the type of the cast")
+        return type
+
+    def type_name(self) -> ast.TypeName:
+        """`int32`, `int32 *`, `uint8[4]`, `struct sock *`; several words of C (`unsigned long`) make one name."""
+        first = self.lexer.take()
+        if first.kind not in ("name", "keyword"):
+            self.fail(f"expected a type, found {first.describe()}", first.span)
+        struct = first.kind == "keyword"
+        name, span = first.text, first.span
+        while self.lexer.peek().kind == "name":
+            word = self.lexer.take()
+            name, span = f"{name} {word.text}", span.to(word.span)
+        pointer = array = False
+        while self.at("*"):
+            pointer, span = True, span.to(self.lexer.take().span)
+        if self.accept("["):
+            array = True
+            if self.lexer.peek().kind == "int":
+                self.lexer.take()
+            span = span.to(self.expect("]", "after the size of the array").span)
+        return ast.TypeName(name, span, pointer, array, struct)
+
+    def _postfix(self, expr: ast.Expr) -> ast.Expr:
+        while True:
+            token = self.lexer.peek()
+            if token.kind != "op":
+                return expr
+            if token.text in (".", "->"):
+                self.lexer.take()
+                field = self.lexer.take()
+                if field.kind not in ("name", "int", "keyword"):
+                    self.fail(f"expected a name or a number after '{token.text}', found {field.describe()}", field.span)
+                expr = self._deeper(ast.Field(expr.span.to(field.span), expr, field.text))
+            elif token.text == "[":
+                depth = self._depth
+                self.lexer.take()
+                index = self._enclosed()
+                closing = self.expect("]", "after the index")
+                self._depth = max(depth, self._depth)
+                expr = self._deeper(ast.Index(expr.span.to(closing.span), expr, index))
+            elif token.text in ("++", "--"):
+                self.lexer.take()
+                expr = self._deeper(self._increment(token, expr, prefix=False))
+            else:
+                return expr
+
+
+def _widen(expr: ast.Expr, span: Span) -> ast.Expr:
+    """The same expression with the parentheses in its span."""
+    return replace(expr, span=span)

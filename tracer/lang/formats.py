@@ -1,0 +1,89 @@
+"""printf formats: C's conversions, as far as there are values for them.
+
+A format is text; bytes that are not UTF-8 stand in it as Python's surrogate escapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tracer.lang.types import (
+    BoolType,
+    IntType,
+    StackType,
+    StringType,
+    SymbolType,
+    TimestampType,
+    Type,
+    UsernameType,
+)
+
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
+    r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>.|\Z)",
+    re.S,
+)
+_LENGTHS = ("", "hh", "h", "l", "ll", "j", "z", "t")
+_MOST_WIDTH = 4096
+
+INTEGERS = "diuxXoc"
+"""Conversions of an int or bool; `p` takes an int too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One `%…` of a format, from `start` to `end` in its text; `kind` is its letter, `%` for `%%`."""
+
+    text: str
+    kind: str
+    flags: str
+    width: str
+    precision: str | None
+    length: str
+    start: int
+    end: int
+
+
+def conversions(format: str) -> Iterator[Conversion]:
+    """The conversions of a format in order, `%%` included."""
+    for found in _CONVERSION.finditer(format):
+        precision = found["precision"]
+        yield Conversion(
+            found.group(),
+            found["kind"],
+            found["flags"],
+            found["width"],
+            None if precision is None else precision[1:],
+            found["length"] or "",
+            found.start(),
+            found.end(),
+        )
+
+
+def fault(conversion: Conversion) -> tuple[str, str | None] | None:
+    """What is wrong with a conversion by itself: message and hint."""
+    text, kind = conversion.text, conversion.kind
+    if conversion.width == "*" or conversion.precision == "*":
+        return f"a width from an argument ('{text}') is not supported", "write the width into the format"
+    if any(
+        (part and len(part) > 4) or int(part or 0) > _MOST_WIDTH for part in (conversion.width, conversion.precision)
+    ):
+        return f"the width of '{text}' is too large", f"at most {_MOST_WIDTH}"
+    if kind == "r" or kind == "g":
+        return f"'%{kind}' is not supported: tracer reads strings and integers, not buffers", "use %s with str(), or %x"
+    if kind in "eEfFaA" and kind:
+        return f"'{text}' is not supported: there are no floating-point values", "use %d"
+    if not kind:
+        return "the format ends in the middle of a conversion", "write %% for a percent sign"
+    if kind not in INTEGERS + "ps%" or conversion.length not in _LENGTHS:
+        return f"unknown conversion '{text}'", "known are %d %i %u %x %X %o %c %p %s and %%"
+    return None
+
+
+def accepts(kind: str, type: Type) -> bool:
+    """Whether a conversion can show a value of this type."""
+    if kind == "s":
+        return isinstance(type, (StringType, BoolType, StackType, SymbolType, UsernameType, TimestampType))
+    return isinstance(type, (IntType, BoolType))

@@ -1,0 +1,109 @@
+"""How types combine: bpftrace 0.26's rules for integers, stated once.
+
+bpftrace types a literal as the smallest integer that holds it, and so lets `1` go with signed and unsigned values
+alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits. What the small
+width meant is kept in two types that equal `INT64` and `UINT64` and are told apart from them by identity alone:
+
+* `LITERAL`, an int64 that came from literals only, takes the type of whatever it meets;
+* `SMALL`, a uint64 that is known to stay below 2**32, becomes int64 where it meets a signed value.
+
+Results of arithmetic have 64 bits. `-` gives int64. An int64 that meets a uint64 has no common type: arithmetic gives
+int64 and computes in uint64 where the sign matters (`/`, `%`), a comparison is unsigned, an assignment is an error.
+"""
+
+from __future__ import annotations
+
+from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, Type
+
+LITERAL = IntType(64, True)
+SMALL = IntType(64, False)
+
+
+def join(left: Type, right: Type) -> Type | None:
+    """The type that holds every value of both, None where there is none."""
+    if isinstance(left, IntType) and isinstance(right, IntType):
+        return _join_ints(left, right)
+    if isinstance(left, StringType) and isinstance(right, StringType):
+        return StringType(max(left.size, right.size))
+    if isinstance(left, TupleType) and isinstance(right, TupleType):
+        return _join_tuples(left, right)
+    return left if left == right else None
+
+
+def _join_ints(left: IntType, right: IntType) -> IntType | None:
+    if left is LITERAL or right is LITERAL:
+        other = right if left is LITERAL else left
+        return other if other is LITERAL or other is SMALL else wide(other)
+    if left is SMALL or right is SMALL:
+        other = right if left is SMALL else left
+        return other if other is SMALL else wide(other)
+    if left.signed == right.signed:
+        return left if left.bits >= right.bits else right
+    signed, unsigned = (left, right) if left.signed else (right, left)
+    if signed.bits > unsigned.bits:
+        return signed
+    return IntType(unsigned.bits * 2, True) if unsigned.bits < 64 else None
+
+
+def _join_tuples(left: TupleType, right: TupleType) -> TupleType | None:
+    if len(left.items) != len(right.items):
+        return None
+    items = [join(one, other) for one, other in zip(left.items, right.items, strict=True)]
+    return TupleType(tuple(item for item in items if item is not None)) if None not in items else None
+
+
+def wide(type: IntType) -> IntType:
+    """64 bits with the sign of `type`."""
+    return INT64 if type.signed else UINT64
+
+
+def stored(type: Type) -> Type:
+    """How a map keeps a value: integers in 64 bits, those in tuples too."""
+    if isinstance(type, IntType):
+        return type if type is LITERAL or type is SMALL else wide(type)
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(stored, type.items)))
+    return type
+
+
+def arithmetic(op: str, left: IntType, right: IntType) -> tuple[IntType, IntType]:
+    """The type that the operands of `+ - * / % & | ^ << >>` are converted to, and the type of the result."""
+    common = _join_ints(left, right)
+    if op in ("<<", ">>") and left is not LITERAL:
+        return wide(left), wide(left)
+    if common is None:
+        return (UINT64, INT64) if op in ("/", "%") else (INT64, INT64)
+    if op == "-":
+        return INT64, INT64
+    result = common if common is LITERAL else wide(common)
+    return result, result
+
+
+def compared(left: IntType, right: IntType) -> tuple[IntType, bool]:
+    """The type in which two integers are compared, and whether that keeps the values of both."""
+    common = _join_ints(left, right)
+    return (UINT64, False) if common is None else (wide(common), True)
+
+
+def identity(type: Type | None) -> object:
+    """Equal for types that are the same to this module, `LITERAL` and `SMALL` told apart."""
+    if type is LITERAL or type is SMALL:
+        return id(type)
+    if isinstance(type, TupleType):
+        return tuple(map(identity, type.items))
+    return type
+
+
+def say(type: Type) -> str:
+    """A type in a message: strings without their buffer."""
+    if isinstance(type, StringType):
+        return "string"
+    if isinstance(type, TupleType):
+        return f"({', '.join(map(say, type.items))})"
+    return str(type)
+
+
+def a(type: Type) -> str:
+    """A type with its article, for messages."""
+    name = say(type)
+    return f"{'an' if name[0] in 'aei' else 'a'} {name}"

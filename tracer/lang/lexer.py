@@ -1,0 +1,253 @@
+"""Text into tokens, one at a time.
+
+The parser asks for tokens only inside predicates, bodies and `config`: attach points have a lexical grammar of their
+own (a path holds slashes, dots and dashes) and are read from the bare text by `attach`. So the lexer is a cursor, not
+a list.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tracer.errors import Diagnostic, Source, Span
+
+_words = str.split
+
+KEYWORDS = frozenset(
+    _words(
+        "break config continue else for if let return unroll while true false "
+        "import macro sizeof offsetof struct union enum typeof typeinfo comptime fn"
+    )
+)
+
+OPERATORS = _words(
+    "<<= >>= ... ++ -- -> == != <= >= && || << >> += -= *= /= %= &= |= ^= .. "
+    "+ - * / % & | ^ ~ ! < > = ? : ; , . ( ) [ ] { }"
+)
+
+DURATIONS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+
+_OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
+_BLANK = re.compile(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"[0-9][A-Za-z0-9_]*")
+_DECIMAL = re.compile(
+    r"(?P<digits>[0-9](?:_?[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
+)
+_HEX = re.compile(r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})")
+_OCTAL_ESCAPE = re.compile(r"[0-7]{1,3}")
+_HEX_ESCAPE = re.compile(r"[0-9a-fA-F]{1,2}")
+_SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", '"': b'"', "\\": b"\\"}
+
+MAX_UINT64 = (1 << 64) - 1
+
+
+class Token(NamedTuple):
+    """`kind` is "name", "keyword", "int", "string", "var", "map", "param" ($1), "paramcount" ($#), "op" or "end".
+
+    `value` is the number of an int or a param, the bytes of a string.
+    """
+
+    kind: str
+    text: str
+    span: Span
+    value: int | bytes = 0
+
+    def describe(self) -> str:
+        """How a message names it."""
+        return "the end of the program" if self.kind == "end" else f"'{self.text}'"
+
+
+class Fault(Exception):
+    """One fault in the text; the parser turns it into a diagnostic and goes on."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+class Lexer:
+    """A cursor over the text with one token of look-ahead."""
+
+    def __init__(self, source: Source) -> None:
+        self.text = source.text
+        self.position = 0
+        self._ahead: Token | None = None
+        if self.text.startswith("#!"):
+            self.position = (self.text + "\n").index("\n")
+
+    def peek(self) -> Token:
+        """The next token, which stays next."""
+        if self._ahead is None:
+            self._ahead = self._read()
+        return self._ahead
+
+    def take(self) -> Token:
+        """The next token."""
+        token = self.peek()
+        self._ahead = None
+        return token
+
+    def seek(self, position: int) -> None:
+        """Goes on reading at a character offset."""
+        self.position = position
+        self._ahead = None
+
+    def here(self) -> int:
+        """Offset of the next thing that is neither blank nor comment."""
+        if self._ahead is not None:
+            return self._ahead.span.start
+        self._skip_blank()
+        return self.position
+
+    def _skip_blank(self) -> None:
+        while found := _BLANK.match(self.text, self.position):
+            self.position = found.end()
+        if self.text.startswith("/*", self.position):
+            start, self.position = self.position, len(self.text)
+            raise Fault(Diagnostic("the comment is not closed", Span(start, start + 2), "end it with */"))
+
+    def _read(self) -> Token:
+        self._skip_blank()
+        start = self.position
+        if start >= len(self.text):
+            return Token("end", "", Span(len(self.text), len(self.text)))
+        first = self.text[start]
+        if first == '"':
+            return self._string(start)
+        if first == "$" or first == "@":
+            return self._sigil(start, first)
+        if found := _NAME.match(self.text, start):
+            kind = "keyword" if found.group() in KEYWORDS else "name"
+            return self._token(kind, found.end())
+        if found := _NUMBER.match(self.text, start):
+            self.position = found.end()
+            span = Span(start, found.end())
+            return Token("int", found.group(), span, number(found.group(), span))
+        if found := _OPERATOR.match(self.text, start):
+            return self._token("op", found.end())
+        self.position = start + 1
+        raise Fault(_stray(first, Span(start, start + 1)))
+
+    def _token(self, kind: str, end: int, value: int = 0) -> Token:
+        start, self.position = self.position, end
+        return Token(kind, self.text[start:end], Span(start, end), value)
+
+    def _sigil(self, start: int, sigil: str) -> Token:
+        if found := _NAME.match(self.text, start + 1):
+            return self._token("var" if sigil == "$" else "map", found.end())
+        if sigil == "@":
+            return self._token("map", start + 1)
+        if self.text.startswith("$#", start):
+            return self._token("paramcount", start + 2)
+        digits = re.compile(r"[0-9]+").match(self.text, start + 1)
+        if digits is None or len(digits.group()) > 6 or int(digits.group()) == 0:
+            self.position = digits.end() if digits else start + 1
+            raise Fault(
+                Diagnostic(
+                    f"'{self.text[start : self.position]}' is not a variable",
+                    Span(start, self.position),
+                    "variables are written $name, the program's arguments $1, $2, … and their number $#",
+                )
+            )
+        return self._token("param", digits.end(), int(digits.group()))
+
+    def _string(self, start: int) -> Token:
+        text, at, parts = self.text, start + 1, bytearray()
+        fault: Diagnostic | None = None
+        while at < len(text) and text[at] not in '"\n':
+            if text[at] != "\\":
+                parts += _encode(text[at])
+                at += 1
+                continue
+            value, end = _escape(text, at + 1)
+            if value is None:
+                fault = fault or Diagnostic(
+                    f"'{text[at:end]}' is not an escape sequence",
+                    Span(at, end),
+                    r"known are \n \t \r \" \\ \xNN and \NNN (octal); write \\ for a backslash",
+                )
+            elif value == b"\0":
+                fault = fault or Diagnostic(
+                    "a string cannot hold a NUL byte", Span(at, end), "strings end at the first NUL, as in C"
+                )
+            else:
+                parts += value
+            at = end
+        if at >= len(text) or text[at] == "\n":
+            self.position = at
+            raise Fault(Diagnostic("the string is not closed", Span(start, at), 'end it with "; \\n is a newline'))
+        self.position = at + 1
+        if fault:
+            raise Fault(fault)
+        return Token("string", text[start : at + 1], Span(start, at + 1), bytes(parts))
+
+
+def _encode(char: str) -> bytes:
+    """UTF-8; what Python could not decode in a file or an argument goes through as the byte it was."""
+    try:
+        return char.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return b"?"
+
+
+def _escape(text: str, at: int) -> tuple[bytes | None, int]:
+    """The bytes an escape stands for (None: unknown) and where the text goes on; `at` is after the backslash."""
+    if found := _OCTAL_ESCAPE.match(text, at):
+        return bytes([int(found.group(), 8) & 0xFF]), found.end()
+    if text.startswith("x", at):
+        found = _HEX_ESCAPE.match(text, at + 1)
+        return (bytes([int(found.group(), 16)]), found.end()) if found else (None, at + 1)
+    return _SIMPLE_ESCAPES.get(text[at : at + 1]), min(at + 1, len(text))
+
+
+def number(text: str, span: Span) -> int:
+    """The value of an integer literal: decimal, octal (0…), hex, `1e6`, C's suffixes, durations (in nanoseconds).
+
+    Raises `Fault`.
+    """
+    if found := _HEX.fullmatch(text):
+        value = int(found["digits"].replace("_", "")[:40], 16)
+    elif found := _DECIMAL.fullmatch(text):
+        digits = found["digits"].replace("_", "")[:80]
+        exponent = int(found["exponent"][1:]) if found["exponent"] else 0
+        if digits.startswith("0") and len(digits) > 1 and not (exponent or found["duration"]):
+            if set(digits) & set("89"):
+                raise Fault(
+                    Diagnostic(
+                        f"'{text}' is not an octal number", span, "a number that starts with 0 is octal, as in C"
+                    )
+                )
+            value = int(digits, 8)
+        else:
+            value = int(digits) * 10 ** min(exponent, 25) * DURATIONS_NS.get(found["duration"] or "", 1)
+    else:
+        raise Fault(
+            Diagnostic(
+                f"'{text}' is not a number",
+                span,
+                "numbers are written 42, 0x2a, 052, 1_000, 1e6 or with a duration ns, us, ms, s, m, h, d",
+            )
+        )
+    if value > MAX_UINT64:
+        raise Fault(Diagnostic(f"{text} does not fit in 64 bits", span, f"the largest number is {MAX_UINT64}"))
+    return value
+
+
+def _stray(char: str, span: Span) -> Diagnostic:
+    if char == "'":
+        return Diagnostic("character literals are not supported", span, "write the code, 65 for 'A', or a string \"A\"")
+    if char == "#":
+        return Diagnostic(
+            "preprocessor directives are not supported", span, "write constants and type casts in the program itself"
+        )
+    return Diagnostic(f"unexpected character {char!a}", span)

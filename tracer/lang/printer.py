@@ -1,0 +1,149 @@
+"""Dumps of the syntax tree and of the typed program: `-d ast`, `-d typed`, and what the golden tests compare.
+
+Statements stand one to a line, expressions are fully bracketed. In the typed dump each expression carries its type
+(`arg0:uint64`), conversions are written out (`uint64(…)`), variables show their slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tracer.lang import ast
+from tracer.lang.print_typed import typed_lines
+from tracer.lang.typed import Program
+
+INDENT = "  "
+
+
+def print_ast(program: ast.Program) -> str:
+    """The syntax tree, a line for each statement."""
+    return "\n".join(_program(program)) + "\n"
+
+
+def print_typed(program: Program) -> str:
+    """The typed program, a line for each map and statement."""
+    return "\n".join(typed_lines(program)) + "\n"
+
+
+def quoted(value: bytes) -> str:
+    """A string constant on one line."""
+    shown = repr(value.decode("utf-8", "backslashreplace"))
+    body = shown[1:-1]
+    if shown[0] == "'":
+        body = body.replace('"', '\\"').replace("\\'", "'")
+    return f'"{body}"'
+
+
+def _program(program: ast.Program) -> Iterator[str]:
+    for setting in program.config:
+        yield f"config {setting.name} = {setting.value}"
+    for index, clause in enumerate(program.clauses):
+        yield f"clause {index}"
+        for point in clause.points:
+            yield f"{INDENT}{_point(point)}"
+        if clause.predicate is not None:
+            yield f"{INDENT}when {expression(clause.predicate)}"
+        yield from _body(clause.body, 1)
+
+
+def _point(point: ast.AttachPoint) -> str:
+    fields = []
+    for name in ("path", "provider", "name"):
+        value = getattr(point, name)
+        if value is not None:
+            fields.append(f"{name}={value!r}")
+    if point.offset:
+        fields.append(f"offset={point.offset}")
+    if point.address is not None:
+        fields.append(f"address={point.address:#x}")
+    if point.period_ns:
+        fields.append(f"period={point.period_ns}ns")
+    return " ".join((point.kind, *fields))
+
+
+def _body(statements: Iterable[ast.Stmt], depth: int) -> Iterator[str]:
+    for statement in statements:
+        yield from _statement(statement, depth)
+
+
+def _statement(node: ast.Stmt, depth: int) -> Iterator[str]:
+    pad = INDENT * depth
+    match node:
+        case ast.Assign():
+            yield f"{pad}{expression(node.target)} {node.op} {expression(node.value)}"
+        case ast.Let():
+            declared = f": {_type(node.type)}" if node.type else ""
+            value = f" = {expression(node.value)}" if node.value is not None else ""
+            yield f"{pad}let {node.target.name}{declared}{value}"
+        case ast.ExprStmt():
+            yield f"{pad}{expression(node.expr)}"
+        case ast.Block():
+            yield f"{pad}block"
+            yield from _body(node.body, depth + 1)
+        case ast.If():
+            yield f"{pad}if {expression(node.condition)}"
+            yield from _body(node.then, depth + 1)
+            if node.otherwise:
+                yield f"{pad}else"
+                yield from _body(node.otherwise, depth + 1)
+        case ast.While():
+            yield f"{pad}while {expression(node.condition)}"
+            yield from _body(node.body, depth + 1)
+        case ast.Unroll():
+            yield f"{pad}unroll {expression(node.count)}"
+            yield from _body(node.body, depth + 1)
+        case ast.ForRange():
+            yield f"{pad}for {node.target.name} in {expression(node.start)}..{expression(node.stop)}"
+            yield from _body(node.body, depth + 1)
+        case ast.ForMap():
+            yield f"{pad}for {node.target.name} in {node.map.name}"
+            yield from _body(node.body, depth + 1)
+        case ast.Return():
+            yield f"{pad}return" + (f" {expression(node.value)}" if node.value is not None else "")
+        case _:
+            yield f"{pad}{type(node).__name__.lower()}"
+
+
+def _list(nodes: Iterable[ast.Expr]) -> str:
+    return ", ".join(map(expression, nodes))
+
+
+def _type(node: ast.TypeName) -> str:
+    return f"{node.name}{' *' if node.pointer else ''}{'[]' if node.array else ''}"
+
+
+def expression(node: ast.Expr) -> str:
+    """An expression of the syntax tree, bracketed."""
+    match node:
+        case ast.IntLit():
+            return str(node.value)
+        case ast.BoolLit():
+            return "true" if node.value else "false"
+        case ast.StrLit():
+            return quoted(node.value)
+        case ast.Param():
+            return f"${node.index}" + ("" if node.text is None else f"={node.text!r}")
+        case ast.Name() | ast.Var():
+            return node.name
+        case ast.MapRef():
+            return f"{node.name}[{_list(node.key)}]" if node.key else node.name
+        case ast.Call():
+            return f"{node.name}({_list(node.args)})"
+        case ast.Unary():
+            return f"({node.op}{expression(node.operand)})"
+        case ast.IncDec():
+            target = expression(node.target)
+            return f"({node.op}{target})" if node.prefix else f"({target}{node.op})"
+        case ast.Binary():
+            return f"({expression(node.left)} {node.op} {expression(node.right)})"
+        case ast.Ternary():
+            return f"({expression(node.condition)} ? {expression(node.then)} : {expression(node.otherwise)})"
+        case ast.Cast():
+            return f"(({_type(node.type)}){expression(node.operand)})"
+        case ast.TupleExpr():
+            return f"tuple({_list(node.items)})"
+        case ast.Field():
+            return f"{expression(node.operand)}.{node.name}"
+        case ast.Index():
+            return f"{expression(node.operand)}[{expression(node.index)}]"
+    raise AssertionError(f"unknown node {type(node).__name__}")

@@ -1,0 +1,24 @@
+"""'Did you mean': the known name nearest to an unknown one.
+
+difflib is imported only when there is an error to explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name most like `word`, None where nothing is near."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    folded = {name.lower(): name for name in reversed(names)}
+    found = get_close_matches(word.lower(), list(folded), n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def hint(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+    """A hint that names the nearest known name, or `otherwise`."""
+    near = nearest(word, known)
+    return f"did you mean {near}?" if near else otherwise

@@ -1,0 +1,115 @@
+"""What bpftrace has and tracer leaves out: each name with the reason, so that no error is a bare 'unknown'.
+
+Values are (reason, remedy); the message is `NAME is not supported: REASON`.
+"""
+
+from __future__ import annotations
+
+_words = str.split
+
+_KERNEL = "tracer traces user programs only"
+_USER_PROBES = "attach to a function of a program (uprobe:FILE:FUNCTION) or to a USDT probe (usdt:FILE:PROVIDER:NAME)"
+_ARG = "use the arguments arg0, arg1, … and str(), or *(int32 *)address to read memory"
+
+PROBES: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        _words(
+            "kprobe k kretprobe kr kfunc kretfunc fentry f fexit fr tracepoint t rawtracepoint rt software s "
+            "hardware h watchpoint w asyncwatchpoint aw iter it"
+        ),
+        (_KERNEL, _USER_PROBES),
+    ),
+    **dict.fromkeys(
+        ("profile", "p"), ("tracer does not sample on CPUs", "interval:s:1 runs a clause of its own at fixed times")
+    ),
+    **dict.fromkeys(
+        ("self", "test", "bench"), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
+    ),
+}
+"""Probe types, long and short names."""
+
+FUNCTIONS: dict[str, tuple[str, str | None]] = {
+    **dict.fromkeys(("kaddr", "ksym", "kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
+    **dict.fromkeys(("path", "cgroupid", "cgroup_path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
+    **dict.fromkeys(
+        ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
+    ),
+    **dict.fromkeys(
+        ("signal", "signal_thread", "system"), ("tracer never acts on the traced program or the machine", None)
+    ),
+    "buf": ("tracer reads strings and integers, not buffers", "str(addr, n) reads up to n - 1 bytes"),
+    **dict.fromkeys(("ntop", "pton", "macaddr"), ("tracer has no address types", "print the number with %x")),
+    "join": ("tracer has no arrays of strings", "read one string with str(*(uint64 *)address)"),
+    "cat": ("tracer reads no files for a program", None),
+    "reg": ("registers cannot be read by name", "arg0 … are the arguments of the calling convention"),
+    "uaddr": ("symbols of the program cannot be looked up by name", "write the address: *(int32 *)0x1234"),
+    "uptr": ("every address is an address of the traced program", "leave it out"),
+    "unwatch": ("there are no watchpoints", None),
+    "tseries": ("time series are left out", "interval:s:1 { print(@x); clear(@x); } shows how a map changes"),
+    "getopt": ("a program has positional arguments only", "$1, $2, … and str($1)"),
+    "sizeof": ("tracer has no structs", "write the number"),
+    "offsetof": ("tracer has no structs", "write the number"),
+    "typeinfo": ("types cannot be asked for in a program", None),
+    "typeof": ("types cannot be asked for in a program", None),
+    "strerror": ("error numbers are not translated", "print the number with %d"),
+    "syscall_name": (_KERNEL, None),
+    **dict.fromkeys(
+        ("find", "strstr", "strcap", "memcmp", "globmatch", "bswap"),
+        ("it is left out", "has_key, strncmp, strcontains and the operators are there"),
+    ),
+    **dict.fromkeys(
+        ("assert", "static_assert", "fail", "errorf", "warnf", "debugf"),
+        ("it is left out", "there are printf() and exit()"),
+    ),
+    **dict.fromkeys(
+        _words("is_array is_integer is_literal is_ptr is_str is_unsigned_integer assert_str default_str_length"),
+        ("types cannot be asked for in a program", None),
+    ),
+    "has_cpid": ("it is left out", "cpid is 0 without -c"),
+}
+"""Functions."""
+
+BUILTINS: dict[str, tuple[str, str | None]] = {
+    "args": ("it needs debug information, which tracer does not read yet", "use arg0, arg1, …"),
+    **dict.fromkeys(("curtask", "cgroup", "ctx", "jiffies", "usermode"), (_KERNEL, None)),
+    "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
+    "rand": ("it would make two runs differ", "nsecs % n is a poor man's random number"),
+    **dict.fromkeys(("ncpus", "numaid"), ("it is left out", "cpu is the number of the current one")),
+    **dict.fromkeys(("pcomm", "ppid"), (_KERNEL, "comm and pid are those of the traced program")),
+    "probetype": ("it is left out", "probe is the whole name of the probe"),
+}
+"""Built-in values."""
+
+STATEMENTS: dict[str, tuple[str, str | None]] = {
+    "import": ("a program is one text", "put everything in one file"),
+    "macro": ("macros are left out", "write the statements where they are needed"),
+    "fn": ("functions cannot be defined", "write the statements where they are needed"),
+    "struct": ("structs are left out", _ARG),
+    "union": ("structs are left out", _ARG),
+    "enum": ("enums are left out", "write the number"),
+    "comptime": ("it is left out", "constants are folded anyway"),
+    "subprog": ("functions cannot be defined", "write the statements where they are needed"),
+}
+"""Words that start a definition or a statement."""
+
+SETTINGS_WITHOUT_MEANING = frozenset(
+    _words(
+        "cache_user_symbols cpp_demangle lazy_symbolication license log_size max_bpf_progs max_cat_bytes max_probes "
+        "missing_probes on_stack_limit perf_rb_pages show_debug_info max_ast_nodes max_type_res_iterations "
+        "unstable_map_decl unstable_tseries unstable_addr unstable_import unstable_macro use_blazesym"
+    )
+)
+"""Settings that tune bpftrace itself: accepted with a warning, since the output is the same without them."""
+
+SETTINGS: dict[str, tuple[str, str | None]] = {
+    "stack_mode": ("stacks have one format, bpftrace's own", None),
+    "str_trunc_trailer": ("a cut string is counted and said on stderr, not marked", None),
+    "print_maps_on_exit": ("maps are printed at the end", "clear the maps in END"),
+}
+"""Settings that change the output."""
+
+
+def phrase(what: str, entry: tuple[str, str | None]) -> tuple[str, str | None]:
+    """Message and hint for something left out; `what` is how it is written."""
+    reason, remedy = entry
+    return f"{what} is not supported: {reason}", remedy
