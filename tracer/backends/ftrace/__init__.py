@@ -1,0 +1,36 @@
+"""The second backend: probes defined in tracefs, read through perf descriptors, finished by the interpreter."""
+
+from __future__ import annotations
+
+from tracer.backends.base import Program, Session
+from tracer.backends.capabilities import Capabilities
+from tracer.plan.model import Plan
+from tracer.resolve.model import Target
+
+
+class FtraceBackend:
+    """See `backends.base.Backend`."""
+
+    name = "ftrace"
+
+    def capabilities(self) -> Capabilities:
+        """What this host allows."""
+        from tracer.backends.ftrace.detect import detect
+
+        return detect()
+
+    def compile(self, plan: Plan) -> Program:
+        """The writes to tracefs and how each event is read."""
+        from tracer.backends.ftrace.program import compile_plan
+        from tracer.resolve.arch import host
+
+        arch = host()
+        return compile_plan(plan, f"%{arch.returns if arch is not None else 'ax'}")
+
+    def open(self, program: Program, target: Target) -> Session:
+        """A session; nothing in the kernel is touched before `attach`."""
+        from tracer.backends.ftrace.program import FtraceProgram
+        from tracer.backends.ftrace.session import FtraceSession
+
+        assert isinstance(program, FtraceProgram)
+        return FtraceSession(program, target)

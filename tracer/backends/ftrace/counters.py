@@ -1,0 +1,86 @@
+"""Maps that hits in the kernel feed without samples: `@n = count()` and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer.lang.typed import Program
+from tracer.lang.types import Value
+from tracer.results.events import Loss
+from tracer.results.store import LocalMaps
+from tracer.results.values import Key, MapSnapshot, MapValue
+
+Total = Callable[[], int]
+"""How many hits a counter has seen since it was opened; it never goes down."""
+
+
+class CountedMaps(LocalMaps):
+    """`LocalMaps`, some of which also take what counters count.
+
+    The counters are read when a handler begins, or for one reading outside of handlers; what they have counted since the last
+    time is added then. So a handler sees one moment, and what it clears is what it saw: later hits come with the next one.
+    """
+
+    def __init__(self, program: Program, loss: Loss) -> None:
+        super().__init__(program, loss)
+        self._counters: list[tuple[str, Total]] = []
+        self._seen: list[int] = []
+        self._in_handler = False
+
+    def follow(self, name: str, total: Total) -> None:
+        """From now on the count `name` takes what `total` counts."""
+        self._counters.append((name, total))
+        self._seen.append(0)
+
+    def take(self) -> None:
+        """Adds what was counted since the last time."""
+        for number, (name, total) in enumerate(self._counters):
+            now = total()
+            delta = now - self._seen[number]
+            if delta:
+                self._seen[number] = now
+                table = self.table(name)
+                table[()] = table.get((), 0) + delta
+
+    def begin_handler(self) -> None:
+        """See `MapStore`."""
+        self.take()
+        self._in_handler = True
+
+    def end_handler(self) -> None:
+        """See `MapStore`."""
+        self._in_handler = False
+
+    def get(self, name: str, key: Key) -> MapValue | None:
+        """The value of a key, or None where there is none."""
+        self._refresh()
+        return super().get(name, key)
+
+    def snapshot(self, name: str) -> MapSnapshot:
+        """The whole map, copied."""
+        self._refresh()
+        return super().snapshot(name)
+
+    def clear(self, name: str) -> None:
+        """Removes all keys."""
+        self._refresh()
+        super().clear(name)
+
+    def zero(self, name: str) -> None:
+        """Sets all values to 0, and keeps the keys."""
+        self._refresh()
+        super().zero(name)
+
+    def delete(self, name: str, key: Key) -> None:
+        """Removes a key; no error where it is absent."""
+        self._refresh()
+        super().delete(name, key)
+
+    def set(self, name: str, key: Key, value: Value) -> None:
+        """Assigns a scalar."""
+        self._refresh()
+        super().set(name, key, value)
+
+    def _refresh(self) -> None:
+        if self._counters and not self._in_handler:
+            self.take()

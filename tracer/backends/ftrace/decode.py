@@ -1,0 +1,278 @@
+"""From a record in a ring to the tuple that a compiled clause takes: one decoder for each event, written for its layout.
+
+A record is `struct perf_event_header` and then, in this order, what the sample type asks for: pid and tid, time, CPU,
+call chain, raw data (perf_event_open(2)). The raw data is the event as its tracefs `format` file describes it. Here it
+becomes a flat *sample*, a tuple with these items:
+
+    record type, misc, size, pid, tid, time [, cpu, 0], event id, the event's fields …, resolved values …
+
+*Resolved* are the values that take more than unpacking: strings, guarded numbers, call chains. Fields of an event without
+any of these are unpacked by `struct` alone, many records at a time. The functions are Python text with nothing in it but
+numbers of this module's making.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracer.backends.ftrace import perf
+from tracer.backends.ftrace.fetchargs import (
+    THREAD_NAME,
+    ChildPid,
+    Constant,
+    Fetch,
+    FromSample,
+    Number,
+    Source,
+    Text,
+    ThreadName,
+    UserStack,
+)
+from tracer.interp.runtime import Compiled, Runtime
+from tracer.lang.types import Stack
+
+Sample = tuple[Any, ...]
+
+PID, TID, TIME, CPU = 3, 4, 5, 6
+"""Where these stand in a sample."""
+
+_ALL = (1 << 64) - 1
+_CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
+_CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAt:
+    """One field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where
+    the bytes are (low half) and how many (high half).
+    """
+
+    offset: int
+    size: int
+    signed: bool
+    dynamic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventFormat:
+    """A parsed `format` file: the event's number and its fields by name."""
+
+    id: int
+    fields: dict[str, FieldAt]
+
+
+def parse_format(text: str) -> EventFormat:
+    """Reads `events/GROUP/EVENT/format`: `ID: 12`, `field:u32 f0; offset:16; size:4; signed:0;`."""
+    number = -1
+    fields: dict[str, FieldAt] = {}
+    for line in text.splitlines():
+        if line.startswith("ID:"):
+            number = int(line[3:])
+        elif line.startswith("\tfield:"):
+            parts = dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part)
+            declaration = parts["field"]
+            fields[declaration.split()[-1]] = FieldAt(
+                int(parts["offset"]), int(parts["size"]), parts["signed"] == "1", declaration.startswith("__data_loc")
+            )
+    return EventFormat(number, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What every sample of a session carries beside its fields."""
+
+    cpu: bool
+    callchain: bool
+
+    @property
+    def sample_type(self) -> int:
+        """For `perf_event_attr`."""
+        wanted = perf.SAMPLE_TID | perf.SAMPLE_TIME | perf.SAMPLE_RAW
+        return wanted | (perf.SAMPLE_CPU if self.cpu else 0) | (perf.SAMPLE_CALLCHAIN if self.callchain else 0)
+
+    @property
+    def prefix(self) -> str:
+        """Struct's codes up to the time or CPU, 24 or 32 bytes."""
+        return "=IHHIIQ" + ("II" if self.cpu else "")
+
+    @property
+    def event(self) -> int:
+        """Where the event's number stands in a sample; the fields follow."""
+        return 8 if self.cpu else 6
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """How to read the samples of one event: `unpack` is a struct's codes for a record without its padding where that
+    alone does (`decode` None), else `decode` takes the ring's bytes and the start of the record. `run` hands a
+    sample to the clauses.
+    """
+
+    id: int
+    codes: str
+    decode: Callable[[bytes, int], Sample] | None
+    run: Callable[[Sample], None]
+
+
+def build(
+    format: EventFormat,
+    fetches: Sequence[Fetch],
+    runs: Sequence[tuple[Compiled, Sequence[Source]]],
+    shape: Shape,
+    runtime: Runtime,
+    *,
+    time_offset: int,
+    child_pid: int,
+) -> Decoder:
+    """The decoder of one event. `runs` are its clauses in the order of the program, each with the sources of its hit
+    tuple; `time_offset` is added to times where a clause wants them.
+    """
+    writer = _Writer(format, fetches, shape, time_offset, child_pid)
+    calls = [(function, writer.hit(sources)) for function, sources in runs]
+    return Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime))
+
+
+def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable[[Sample], None]:
+    if len(calls) == 1:
+        text = f"def run(t):\n    clause0({calls[0][1]})\n"
+    else:
+        lines = ["def run(t):"]
+        for number, (_, hit) in enumerate(calls):
+            lines += [f"    clause{number}({hit})", "    if runtime.exiting: return"]
+        text = "\n".join(lines)
+    names: dict[str, Any] = {f"clause{number}": function for number, (function, _) in enumerate(calls)}
+    names["runtime"] = runtime
+    return _define(text, "run", names)
+
+
+def _define(text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
+    exec(compile(text, f"<ftrace {name}>", "exec"), names)
+    function: Callable[..., Any] = names[name]
+    return function
+
+
+class _Writer:
+    """Writes the functions of one event."""
+
+    def __init__(
+        self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int
+    ) -> None:
+        self.shape = shape
+        self.fetches = fetches
+        self.time_offset = time_offset
+        self.child_pid = child_pid
+        self.fields = [format.fields[f"f{number}"] for number in range(len(fetches))]
+        self.strings = [number for number, fetch in enumerate(fetches) if fetch.is_string]
+        self.has_sentinel = any(fetches[number] != THREAD_NAME for number in self.strings)
+        self.first = shape.event + 1
+        self.resolved: list[Source] = []
+        self.raw_codes = self._raw_codes()
+        self.codes = f"{shape.prefix}4x{self.raw_codes}"
+
+    def hit(self, sources: Sequence[Source]) -> str:
+        """The expression for a clause's hit tuple."""
+        return f"({''.join(f'{self._value(source)}, ' for source in sources)})"
+
+    def decoder(self) -> Callable[[bytes, int], Sample] | None:
+        """The decode function, or None where unpacking is enough."""
+        if not self.resolved and not self.shape.callchain:
+            return None
+        codes = "=" + self.raw_codes if self.shape.callchain else self.codes
+        names: dict[str, Any] = {
+            "prefix": struct.Struct(self.shape.prefix + "Q").unpack_from,
+            "raw": struct.Struct(codes).unpack_from,
+            "stack": _user_stack,
+            "last": _last_true,
+        }
+        if self.has_sentinel:
+            names["starved"] = _define(self._function("starved"), "starved", dict(names))
+        return _define(self._function("decode"), "decode", names)
+
+    def _function(self, name: str) -> str:
+        """`decode`, or `starved`: the same for an event in which a long string took the room of others."""
+        size = struct.calcsize(self.shape.prefix)
+        lines = [f"def {name}(b, o):"]
+        if self.shape.callchain:
+            lines += ["p = prefix(b, o)", f"c = o + {size + 8}", "r = c + 8 * p[-1] + 4", "t = p[:-1] + raw(b, r)"]
+        else:
+            lines += ["t = raw(b, o)", f"r = o + {size + 4}"]
+        for number in self.strings:
+            at = f"t[{self.first + number}]"
+            lines.append(f"o{number} = {at} & 0xffff; n{number} = {at} >> 16; e{number} = o{number} + n{number}")
+        if self.has_sentinel and name == "decode":
+            lines.append(f"if not n{self.strings[-1]}: return starved(b, o)")
+        for number, following in zip(self.strings, self.strings[1:], strict=False):
+            lines.append(f"v{number} = n{number} and e{number} == o{following}")
+        if name == "starved":
+            flags = "".join(f"v{number}, " for number in self.strings[:-1])
+            lines.append(f"k = ({', '.join(map(str, self.strings))})[last(({flags}))]")
+        values = "".join(f"{self._resolved(source, name == 'starved')}, " for source in self.resolved)
+        lines.append(f"return t + ({values})")
+        return "\n    ".join(lines) + "\n"
+
+    def _raw_codes(self) -> str:
+        """Struct's codes of the raw data: the event's number, then the fields with what lies between them left out."""
+        codes, end = "H", 2
+        for field in self.fields:
+            codes += f"{field.offset - end}x" if field.offset > end else ""
+            codes += _CODES[field.size, field.signed and not field.dynamic]
+            end = field.offset + field.size
+        return codes
+
+    def _value(self, source: Source) -> str:
+        match source:
+            case Constant(value):
+                return repr(value)
+            case ChildPid():
+                return str(self.child_pid)
+            case FromSample(name="nsecs"):
+                return f"t[{TIME}] + {self.time_offset}" if self.time_offset else f"t[{TIME}]"
+            case FromSample(name=name):
+                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU}[name] }]"
+            case Number(guard=None):
+                return self._number(source)
+        if source not in self.resolved:
+            self.resolved.append(source)
+        return f"t[{self.first + len(self.fetches) + self.resolved.index(source)}]"
+
+    def _number(self, number: Number) -> str:
+        at = f"t[{self.first + number.fetch}]"
+        return f"{at} & {_ALL}" if number.unsign else at
+
+    def _resolved(self, source: Source, starved: bool) -> str:
+        match source:
+            case Number(guard=guard):
+                return f"{self._number(source)} if v{guard} else None"
+            case ThreadName(fetch):
+                return f"b[r + o{fetch} : r + e{fetch} - 1] if n{fetch} else None"
+            case UserStack(frames):
+                return f"stack(b, c, p[-1], t[{PID}], {frames})"
+            case Text(fetch, base, offset, need):
+                valid = f"v{fetch}"
+                if starved:
+                    valid += f" and (k != {fetch} or n{fetch} - 1 > {need})"
+                null = self._is_null(base, offset)
+                return f"b[r + o{fetch} : r + e{fetch} - 1] if {valid} else b'' if {null} else None"
+        raise AssertionError(source)
+
+    def _is_null(self, base: Number | Constant, offset: int) -> str:
+        null = -offset & _ALL
+        if isinstance(base, Constant):
+            return repr(base.value == null)
+        test = f"({self._number(base)}) == {null}"
+        return test if base.guard is None else f"v{base.guard} and {test}"
+
+
+def _last_true(flags: Sequence[object]) -> int:
+    """The index of the last true flag; -1, the sentinel, where there is none."""
+    return max((place for place, flag in enumerate(flags) if flag), default=-1)
+
+
+def _user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack | None:
+    """The call chain of `count` entries at `at`; None where the kernel could not walk it."""
+    chain = struct.unpack_from(f"={count}Q", data, at)
+    addresses = tuple(address for address in chain if address < perf.CALLCHAIN_MARKS)
+    return Stack(pid, addresses[:frames]) if addresses else None

@@ -1,0 +1,127 @@
+"""The definitions of one session in uprobe_events: made, described, and undone whatever happens."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tracer.backends.ftrace import owner
+from tracer.backends.ftrace.cleanup import sweep
+from tracer.backends.ftrace.decode import EventFormat, parse_format
+from tracer.backends.ftrace.program import Event, Place
+from tracer.backends.ftrace.tracefs import Tracefs, find
+from tracer.backends.ftrace.watcher import Watcher
+from tracer.errors import TracerError
+from tracer.resolve.model import FileIdentity
+
+_PATIENCE_S = 2.0
+_LONGEST_LINE = 4000  # the kernel takes 4,095 characters
+
+
+class Definitions:
+    """One group of events. `close` removes them; where it cannot, the watcher goes on trying."""
+
+    def __init__(self) -> None:
+        """Claims a group and starts the watcher. Raises `TracerError`."""
+        self._tracefs: Tracefs = find()
+        sweep(self._tracefs, without_lock=False)
+        self._defined: list[str] = []
+        self._formats: dict[str, EventFormat] = {}
+        try:
+            self._watcher = Watcher()
+        except OSError as error:
+            raise TracerError(f"cannot start the process that cleans up: {os.strerror(error.errno or 0)}") from None
+        try:
+            self._owner = owner.claim()
+        except BaseException:
+            self._watcher.end(undone=True)
+            raise
+        self._watcher.undo_unlink(self._owner.path)
+
+    @property
+    def group(self) -> str:
+        """The session's group."""
+        return self._owner.group
+
+    def define(self, events: Sequence[Event]) -> list[Event]:
+        """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place."""
+        several = r"\imm-value" in self._tracefs.readme()
+        split = [part for event in events for part in ([event] if several else _parts(event))]
+        for event in split:
+            self._watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
+            self._defined.append(event.name)
+            for place in event.places:
+                self._define(event, place)
+        return split
+
+    def format(self, event: Event) -> EventFormat:
+        """The layout of a defined event."""
+        if event.name not in self._formats:
+            self._formats[event.name] = parse_format(self._tracefs.format(self.group, event.name))
+        return self._formats[event.name]
+
+    def close(self) -> None:
+        """Removes all definitions, newest first."""
+        deadline = time.monotonic() + _PATIENCE_S
+        left = self._defined[::-1]
+        while left:
+            left = [name for name in left if not self._undefine(name)]
+            if time.monotonic() > deadline:
+                break
+            if left:
+                time.sleep(0.005)
+        self._watcher.end(undone=not left)
+        self._defined = []
+        self._owner.release()
+
+    def _undefine(self, name: str) -> bool:
+        try:
+            return self._tracefs.undefine(self.group, name)
+        except TracerError:
+            return False
+
+    def _define(self, event: Event, place: Place) -> None:
+        site = place.site
+        what = f"{site.path}:0x{site.offset:x}"
+        try:
+            fd = os.open(site.path, os.O_PATH | os.O_CLOEXEC)
+        except OSError as error:
+            raise TracerError(f"cannot open {site.path}: {error.strerror}") from None
+        try:
+            _check_identity(os.fstat(fd), site.identity, site.path)
+            line = place.definition(self.group, event.name, site.path)
+            if not _can_stand(site.path) or len(line) > _LONGEST_LINE:
+                # The line is cut into words at blanks and ends at '#', with no way to escape them; this name of the
+                # same file is looked up once, here and now.
+                line = place.definition(self.group, event.name, f"/proc/self/fd/{fd}")
+            self._tracefs.define(line, what)
+            # Whether the name still meant that file when the kernel looked it up.
+            _check_identity(_stat(site.path), site.identity, site.path)
+        finally:
+            os.close(fd)
+
+
+def _parts(event: Event) -> list[Event]:
+    if len(event.places) == 1:
+        return [event]
+    return [replace(event, name=f"{event.name}_{number}", places=(place,)) for number, place in enumerate(event.places)]
+
+
+def _can_stand(path: str) -> bool:
+    """Whether a path can be written into a definition."""
+    return not any(character.isspace() or character == "#" or not character.isprintable() for character in path)
+
+
+def _stat(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise TracerError(f"cannot open {path}: {error.strerror}") from None
+
+
+def _check_identity(found: os.stat_result, expected: FileIdentity, path: str) -> None:
+    is_now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if is_now != (expected.device, expected.inode, expected.size, expected.mtime_ns):
+        raise TracerError(f"{path} was replaced while it was being looked at", "run the command again")

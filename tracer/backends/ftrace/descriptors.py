@@ -1,0 +1,254 @@
+"""The perf descriptors of a session: which to open for whom, so that every hit of the target is seen exactly once.
+
+* Every process: one descriptor for each event and CPU.
+* One process: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
+  (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened may
+  have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
+* Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone: machine-wide
+  (or inheriting) descriptors, and the samples of other processes are dropped on reading.
+
+Counters need no CPU of their own for one process, and cannot drop anything: there they need `inherit_thread`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tracer.backends.ftrace import perf
+from tracer.errors import TracerError
+
+_ATTEMPTS = 6
+_SPARE = 64  # descriptors left for everything else
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One event to open: its number, its filter, and whether it is counted or sampled."""
+
+    id: int
+    filter: str | None
+    counted: bool
+
+
+@dataclass(slots=True)
+class Descriptors:
+    """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too;
+    `filtered` tells for each event whether its filter was taken.
+    """
+
+    by_event: list[list[int]]
+    check_pid: bool
+    filtered: list[bool] = field(default_factory=list)
+    counts: list[tuple[int, int]] | None = None
+
+    def enable(self) -> None:
+        """Hits count from now on."""
+        for fds in self.by_event:
+            for fd in fds:
+                perf.enable(fd)
+
+    def disable(self) -> None:
+        """Hits no longer count; a second call does nothing."""
+        if self.counts is None:
+            for fds in self.by_event:
+                for fd in fds:
+                    perf.disable(fd)
+            self.counts = [self._read(number) for number in range(len(self.by_event))]
+
+    def total(self, number: int) -> tuple[int, int]:
+        """Hits and lost samples of one event so far."""
+        return self.counts[number] if self.counts is not None else self._read(number)
+
+    def close(self) -> None:
+        """Closes all; a second call does nothing."""
+        for fds in self.by_event:
+            while fds:
+                os.close(fds.pop())
+
+    def _read(self, number: int) -> tuple[int, int]:
+        hits = lost = 0
+        for fd in self.by_event[number]:
+            one, of_those = perf.read_count(fd)
+            hits += one
+            lost += of_those
+        return hits, lost
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What this kernel's perf can do, by trying."""
+
+    format_lost: bool
+    inherit_thread: bool
+
+    @classmethod
+    def detect(cls) -> Abilities:
+        """Tries both on this very thread."""
+        return cls(
+            _accepted(perf.Attributes(perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, perf.FORMAT_LOST, perf.DISABLED)),
+            _accepted(
+                perf.Attributes(
+                    perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, 0, perf.DISABLED | perf.INHERIT | perf.INHERIT_THREAD
+                )
+            ),
+        )
+
+
+def _accepted(attributes: perf.Attributes) -> bool:
+    try:
+        fd = perf.open_event(attributes, 0, -1)
+    except OSError:
+        return False
+    os.close(fd)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none."""
+
+    cpus: Sequence[int]
+    rings: Mapping[int, perf.Ring]
+    sample_type: int
+    abilities: Abilities
+    clock: int | None
+    max_stack: int
+
+    def open(self, openings: Sequence[Opening], pid: int | None) -> Descriptors:
+        """All of them, disabled. Raises `TracerError`; `NeedsSamples` where a counter would count others too."""
+        wide = len(openings) * len(self.cpus)
+        allowed = _allowed_descriptors()
+        if pid is None:
+            _check_room(wide, allowed)
+            return self._open_wide(openings)
+        for _ in range(_ATTEMPTS):
+            threads = threads_of(pid)
+            if not threads:
+                raise TracerError(f"process {pid} has ended")
+            needed = sum(len(threads) * (1 if opening.counted else len(self.cpus)) for opening in openings)
+            if needed > allowed:
+                break
+            opened = self._open_scoped(openings, threads)
+            if set(threads_of(pid)) <= set(threads):
+                return opened
+            opened.close()
+            time.sleep(0.002)
+        if any(opening.counted for opening in openings):
+            raise NeedsSamples
+        _check_room(wide, allowed)
+        opened = self._open_wide(openings)
+        opened.check_pid = True
+        return opened
+
+    def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
+        return self._open_all(openings, [(-1, 0)], scoped=False)
+
+    def _open_scoped(self, openings: Sequence[Opening], threads: Sequence[int]) -> Descriptors:
+        only_threads = self.abilities.inherit_thread
+        if not only_threads and any(opening.counted for opening in openings):
+            raise NeedsSamples
+        flags = perf.INHERIT | (perf.INHERIT_THREAD if only_threads else 0)
+        opened = self._open_all(openings, [(thread, flags) for thread in threads], scoped=True)
+        opened.check_pid = not only_threads
+        return opened
+
+    def _open_all(
+        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
+    ) -> Descriptors:
+        opened = Descriptors([[] for _ in openings], False, [True] * len(openings))
+        try:
+            for number, opening in enumerate(openings):
+                attributes = self._attributes(opening, targets[0][1])
+                for thread, _ in targets:
+                    self._open_one(opened, number, opening, attributes, thread, scoped)
+        except OSError as error:
+            opened.close()
+            raise _cannot_open(error) from None
+        except NeedsSamples:
+            opened.close()
+            raise
+        return opened
+
+    def _open_one(
+        self, opened: Descriptors, number: int, opening: Opening, attributes: perf.Attributes, thread: int, scoped: bool
+    ) -> None:
+        for cpu in [-1] if scoped and opening.counted else self.cpus:
+            try:
+                fd = perf.open_event(attributes, thread, cpu)
+            except OSError as error:
+                if error.errno == errno.ESRCH and scoped:
+                    return  # the thread has ended meanwhile
+                raise
+            opened.by_event[number].append(fd)
+            if opening.filter is not None and opened.filtered[number]:
+                try:
+                    perf.set_filter(fd, opening.filter)
+                except OSError:
+                    # The interpreter tests the whole predicate anyhow; a counter has nobody to do so.
+                    if opening.counted:
+                        raise NeedsSamples from None
+                    opened.filtered[number] = False
+            if not opening.counted:
+                perf.set_output(fd, self.rings[cpu].fd)
+
+    def _attributes(self, opening: Opening, flags: int) -> perf.Attributes:
+        lost = perf.FORMAT_LOST if self.abilities.format_lost else 0
+        if opening.counted:
+            return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
+        return perf.Attributes(
+            perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost,
+            flags | perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL, 0, self.clock, self.max_stack,
+        )  # fmt: skip
+
+
+class NeedsSamples(Exception):
+    """Counters cannot do here what samples can."""
+
+
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process, none where it has ended."""
+    try:
+        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _allowed_descriptors() -> int:
+    """How many descriptors may still be opened, after raising the soft limit to the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (OSError, ValueError):
+            pass
+    if soft == resource.RLIM_INFINITY:
+        return 1 << 20
+    return max(soft - _SPARE - len(os.listdir("/proc/self/fd")), 0)
+
+
+def _check_room(needed: int, allowed: int) -> None:
+    if needed > allowed:
+        raise TracerError(
+            f"this takes {needed} descriptors and {allowed} are allowed",
+            f"name fewer probes, or raise the limit: ulimit -n {needed + 1024}",
+        )
+
+
+def _cannot_open(error: OSError) -> TracerError:
+    code = error.errno or 0
+    reason = os.strerror(code)
+    hint = {
+        errno.EACCES: "it needs CAP_PERFMON or root, and kernel.perf_event_paranoid may forbid it: sysctl kernel.perf_event_paranoid=1",
+        errno.EPERM: "it needs CAP_PERFMON or root, and kernel lockdown forbids it",
+        errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
+        errno.EMFILE: "raise the limit: ulimit -n",
+        errno.EINVAL: "the probe's offset may lie beyond the file, or another tracer holds it with another semaphore: see dmesg",
+        errno.EIO: "the kernel could not place the breakpoint",
+    }.get(code)
+    return TracerError(f"the kernel refused to read a probe (perf_event_open): {reason}", hint)

@@ -1,0 +1,99 @@
+"""What this host allows the ftrace backend, by trying."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tracer.backends.capabilities import Capabilities, Feature, Unsupported
+from tracer.backends.ftrace import perf
+from tracer.backends.ftrace.tracefs import ROOT_HINT, Tracefs, find
+from tracer.errors import TracerError
+
+_BCC = "--backend bcc can"
+
+_NEVER = {
+    Feature.UID: Unsupported("the kernel's events carry no user and group", _BCC),
+    Feature.MEMORY_INDEXED: Unsupported("a fetch argument cannot add an index register to an address", _BCC),
+    Feature.GLOBAL_INDEXED: Unsupported("a fetch argument cannot add an index register to an address", _BCC),
+    Feature.STRING_COMPUTED: Unsupported(
+        "it reads strings at argN, retval, or a pointer in memory there, plus a constant; not at a computed address", _BCC
+    ),
+    Feature.LOAD_COMPUTED: Unsupported(
+        "it reads memory at argN, retval, or a pointer in memory there, plus a constant; not at a computed address", _BCC
+    ),
+}
+
+_ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers", "probes per event", "perf tracepoints")
+
+
+def detect() -> Capabilities:
+    """The table; quick, and without root what only root can see is "unknown"."""
+    facts = {"lockdown": _lockdown(), "perf_event_paranoid": _first_line("/proc/sys/kernel/perf_event_paranoid")}
+    if os.geteuid() != 0:
+        facts |= {name: "unknown" for name in _ROOT_ONLY}
+        return Capabilities("ftrace", Unsupported("ftrace needs root", ROOT_HINT), dict(_NEVER), facts)
+    try:
+        tracefs = find()
+        readme = tracefs.readme()
+    except TracerError as error:
+        facts["tracefs"] = f"no: {error.message}"
+        return Capabilities("ftrace", Unsupported(error.message, error.hint), dict(_NEVER), facts)
+    facts |= _of_readme(tracefs, readme)
+    missing = dict(_NEVER)
+    if "ref_ctr_offset" not in readme:
+        missing[Feature.SEMAPHORE] = Unsupported("this kernel cannot raise a semaphore (ref_ctr_offset, Linux 4.20)", _BCC)
+    refused = _try_perf(tracefs)
+    facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
+    return Capabilities("ftrace", refused, missing, facts)
+
+
+def _of_readme(tracefs: Tracefs, readme: str) -> dict[str, str]:
+    def has(text: str) -> str:
+        return "yes" if text in readme else "no"
+
+    return {
+        "tracefs": tracefs.root,
+        "uprobe_events": "yes",
+        "ref_ctr": has("ref_ctr_offset"),
+        "ustring": has("ustring"),
+        "hist triggers": has("hist:keys"),
+        "probes per event": "many" if r"\imm-value" in readme else "one",
+    }
+
+
+def _try_perf(tracefs: Tracefs) -> Unsupported | None:
+    """Opens some tracepoint on one CPU, as reading a probe does."""
+    for number in _some_events(tracefs.root):
+        try:
+            fd = perf.open_event(
+                perf.Attributes(perf.TYPE_TRACEPOINT, number, perf.SAMPLE_RAW, 0, perf.DISABLED), -1, perf.online_cpus()[0]
+            )
+        except OSError as error:
+            reason = f"perf_event_open is refused: {error.strerror}"
+            return Unsupported(reason, "kernel lockdown, a seccomp filter or kernel.perf_event_paranoid may forbid it")
+        os.close(fd)
+        return None
+    return None  # nothing to try it on: attaching will tell
+
+
+def _some_events(root: str) -> Iterator[int]:
+    for name in ("sched/sched_switch", "raw_syscalls/sys_enter", "task/task_newtask", "signal/signal_generate"):
+        text = _first_line(f"{root}/events/{name}/id")
+        if text.isdecimal():
+            yield int(text)
+
+
+def _lockdown() -> str:
+    """The mode in brackets, "none" where the kernel has no lockdown."""
+    text = _first_line("/sys/kernel/security/lockdown")
+    return text.partition("[")[2].partition("]")[0] or "none"
+
+
+def _first_line(path: str) -> str:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return "unknown"
+    return lines[0] if lines else "unknown"

@@ -1,0 +1,250 @@
+"""What a clause reads at a hit, as fetch arguments of uprobe_events, and how its values come out of a sample.
+
+A fetch argument is a name, a place and a type, `f0=+0(%di):s32`. The kernel reads all of them at the hit, one after the
+other, into one buffer. Two things it does not tell, so the event must be laid out to show them (tried on 6.18):
+
+* A number whose memory is unreadable is 0, the readable bytes of it and zeros, or (behind a second dereference) whatever an
+  earlier hit left in the buffer. So each number from memory that could be absent has a *guard*: its last byte as a string.
+* Strings stand in the buffer in the order of the arguments. One that could be read takes its length and the NUL; one that
+  could not takes nothing, whatever length its descriptor states. So a string was read exactly if the next one begins
+  where it ends, and the last argument is a *sentinel* that can always be read: the thread's name.
+
+A string of 4,096 bytes or more takes the room of those after it, down to the sentinel, which then has length 0: in such
+an event the last string that has a length was cut. See `decode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tracer.errors import Span
+from tracer.interp.fetch import split_address
+from tracer.lang.typed import Arg, Builtin, Expr, Load, Retval, Str, UStack
+from tracer.lang.types import IntType, StackType, StringType
+from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+
+
+class NotExpressible(Exception):
+    """A leaf that no fetch argument can read; `check` refuses those it knows, this names the rest."""
+
+    def __init__(self, span: Span, reason: str) -> None:
+        super().__init__(reason)
+        self.span = span
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A fetch argument without its name: the place in the kernel's notation, and the type."""
+
+    place: str
+    type: str
+
+    @property
+    def is_string(self) -> bool:
+        """Whether its value stands in the event's string buffer."""
+        return self.type == "string"
+
+
+SENTINEL = Fetch("$comm", "string")
+THREAD_NAME = Fetch("$comm", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer: the index of its fetch, that of its guard (None where it is always readable), and whether the value is
+    sign-extended and then read as unsigned 64 bits, as arguments are.
+    """
+
+    fetch: int
+    guard: int | None
+    unsign: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string: the index of its fetch, and its address (the base, to which `offset` is added) to tell NULL.
+
+    `need` is how many bytes of it can be of use: of a string that the kernel cut, more than that is as good as all.
+    """
+
+    fetch: int
+    base: Number | Constant
+    offset: int
+    need: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadName:
+    """`comm`: the index of its fetch."""
+
+    fetch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value known beforehand; None for an argument that cannot be read at these sites."""
+
+    value: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FromSample:
+    """What every sample carries, or can: the process, the thread, the time, the CPU."""
+
+    name: Literal["pid", "tid", "nsecs", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class UserStack:
+    """The call chain of the sample, cut to `frames`."""
+
+    frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPid:
+    """`cpid`: known once the session is open."""
+
+
+Source = Number | Text | ThreadName | Constant | FromSample | UserStack | ChildPid
+"""Where the value of a leaf comes from; `fetch` and `guard` index the fetches of the event."""
+
+
+@dataclass(slots=True)
+class Fetches:
+    """Collects the fetch arguments of one site, each once; `finish` puts the sentinel behind them."""
+
+    args: dict[int, ArgSpec]
+    retval: str
+    found: list[Fetch] = field(default_factory=list)
+
+    def leaf(self, leaf: Expr) -> Source:
+        """The source of one leaf of `interp.fetch.fetches`; raises `NotExpressible`.
+
+        A leaf `comm` must be the first of all, so that no string can take its room.
+        """
+        if is_absent(leaf, self.args):
+            return Constant(None)
+        match leaf:
+            case Builtin(name="pid" | "tid" | "nsecs" | "cpu" as name):
+                return FromSample(name)
+            case Builtin(name="comm"):
+                return ThreadName(self.index(THREAD_NAME))
+            case Builtin(name="cpid"):
+                return ChildPid()
+            case Arg() | Retval():
+                return self.value(leaf)
+            case Load(type=IntType(bits=bits, signed=signed)):
+                place, offset = self._pointed(leaf.address)
+                number = self.index(Fetch(_at(place, offset), f"{'s' if signed else 'u'}{bits}"))
+                return Number(number, self._guard(place, offset, bits // 8), unsign=False)
+            case Str(type=StringType(size=size)):
+                place, offset = self._pointed(leaf.address)
+                text = self.index(Fetch(_at(place, offset), "string"))
+                split = split_address(leaf.address)
+                assert split is not None, "fetches() yields only fetchable addresses"
+                return Text(text, self._pointer(split[0]), offset, size - 1)
+            case UStack(type=StackType(frames=frames)):
+                return UserStack(frames)
+        raise NotExpressible(leaf.span, "ftrace events do not carry it")
+
+    def value(self, leaf: Arg | Retval) -> Number | Constant:
+        """The source of an argument or of the return value."""
+        if isinstance(leaf, Retval):
+            return Number(self.index(Fetch(self.retval, "u64")), None, unsign=False)
+        spec = self.args[leaf.index]
+        sort = f"{'s' if spec.signed else 'u'}{spec.size * 8}"
+        match spec.operand:
+            case Const(value):
+                return Constant(_extended(value, spec))
+            case Unreadable():
+                return Constant(None)
+            case Mem(base=str(base), disp=disp, index=None):
+                # The stack is there as long as the thread is; anything else is guarded.
+                guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
+                return Number(self.index(Fetch(_at(f"%{base}", disp), sort)), guard, spec.signed)
+            case operand:
+                return Number(self.index(Fetch(_place(operand, leaf), sort)), None, spec.signed)
+
+    def index(self, fetch: Fetch) -> int:
+        """The number of a fetch argument, which is added if it is new."""
+        if fetch not in self.found:
+            self.found.append(fetch)
+        return self.found.index(fetch)
+
+    def _pointer(self, base: Expr) -> Number | Constant:
+        if isinstance(base, (Arg, Retval)):
+            return self.value(base)
+        assert isinstance(base, Load)
+        place, offset = self._pointed(base.address)
+        return Number(self.index(Fetch(_at(place, offset), "u64")), self._guard(place, offset, 8), unsign=False)
+
+    def _guard(self, place: str, offset: int, size: int) -> int:
+        return self.index(Fetch(_at(place, offset + size - 1), "string"))
+
+    def _pointed(self, address: Expr) -> tuple[str, int]:
+        """The place that holds the base of an address, and the constant added to it."""
+        split = split_address(address)
+        assert split is not None, "fetches() yields only fetchable addresses"
+        base, offset = split
+        if isinstance(base, Load):
+            return _at(*self._pointed(base.address)), offset
+        if isinstance(base, Retval):
+            return self.retval, offset
+        assert isinstance(base, Arg)
+        spec = self.args[base.index]
+        match spec.operand:
+            case Const(value):
+                return f"\\{_extended(value, spec)}", offset
+            case Unreadable():
+                raise NotExpressible(base.span, f"arg{base.index} cannot be read here")
+            case _ if spec.size != 8:
+                reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel would take 8 for the pointer"
+                raise NotExpressible(base.span, reason)
+            case operand:
+                return _place(operand, base), offset
+
+
+def is_absent(leaf: Expr, args: dict[int, ArgSpec]) -> bool:
+    """Whether a leaf depends on an argument that cannot be read at these sites."""
+    match leaf:
+        case Arg(index=index):
+            return isinstance(args[index].operand, Unreadable)
+        case Load(address=address) | Str(address=address):
+            split = split_address(address)
+            return split is not None and is_absent(split[0], args)
+        case _:
+            return False
+
+
+def finish(found: list[Fetch]) -> tuple[Fetch, ...]:
+    """The fetch arguments with the sentinel behind them, where there is a string that can fail."""
+    needed = any(fetch.is_string and fetch != THREAD_NAME for fetch in found)
+    return (*found, SENTINEL) if needed else tuple(found)
+
+
+def _at(place: str, offset: int) -> str:
+    return f"{offset:+d}({place})"
+
+
+def _place(operand: Operand, leaf: Arg) -> str:
+    match operand:
+        case Reg(name):
+            return f"%{name}"
+        case Mem(base=str(base), disp=disp, index=None):
+            return _at(f"%{base}", disp)
+        case Global(fetch_offset=offset, index=None) | GlobalPointer(slot=Global(fetch_offset=offset, index=None)):
+            return f"@+{offset}"
+        case _:
+            raise NotExpressible(leaf.span, f"arg{leaf.index} is at a computed address")
+
+
+def _extended(value: int, spec: ArgSpec) -> int:
+    """A constant cut to the argument's size and extended to unsigned 64 bits."""
+    bits = spec.size * 8
+    value &= (1 << bits) - 1
+    if spec.signed and value >> (bits - 1):
+        value -= 1 << bits
+    return value & ((1 << 64) - 1)

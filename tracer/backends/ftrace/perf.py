@@ -1,0 +1,205 @@
+"""perf_event_open(2) and the ring it fills: the layouts of `<linux/perf_event.h>`, and nothing about probes.
+
+Sizes are bytes, times nanoseconds of the clock that the descriptor was opened with. Failures are `OSError`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import struct
+import time
+from dataclasses import dataclass
+
+TYPE_SOFTWARE = 1
+TYPE_TRACEPOINT = 2
+SOFTWARE_DUMMY = 9
+
+SAMPLE_TID = 1 << 1
+SAMPLE_TIME = 1 << 2
+SAMPLE_CALLCHAIN = 1 << 5
+SAMPLE_CPU = 1 << 7
+SAMPLE_RAW = 1 << 10
+
+FORMAT_LOST = 1 << 4
+
+DISABLED = 1 << 0
+INHERIT = 1 << 1
+WATERMARK = 1 << 14
+EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
+EXCLUDE_CALLCHAIN_USER = 1 << 22
+USE_CLOCKID = 1 << 25
+INHERIT_THREAD = 1 << 35
+
+RECORD_LOST = 2
+RECORD_SAMPLE = 9
+
+CALLCHAIN_MARKS = (1 << 64) - 4095
+"""Entries from here on are no addresses but say whose the next ones are (PERF_CONTEXT_USER and its kin)."""
+
+_IOC_ENABLE = 0x2400
+_IOC_DISABLE = 0x2401
+_IOC_SET_OUTPUT = 0x2405
+_IOC_SET_FILTER = 0x40082406
+
+_FLAG_FD_CLOEXEC = 1 << 3
+_SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "s390x": 331, "ppc64le": 319}
+
+# type, size, config, sample_period, sample_type, read_format, flags, wakeup, bp_type, config1, config2,
+# branch_sample_type, sample_regs_user, sample_stack_user, clockid, sample_regs_intr, aux_watermark, sample_max_stack
+_ATTR = struct.Struct("=IIQQQQQIIQQQQIiQIHH")
+
+_HEAD = 1024
+_TAIL = 1032
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What of `struct perf_event_attr` is used here; `clock` is a clockid for `use_clockid`, or None."""
+
+    type: int
+    config: int
+    sample_type: int = 0
+    read_format: int = 0
+    flags: int = 0
+    watermark: int = 0
+    clock: int | None = None
+    max_stack: int = 0
+
+    def pack(self) -> bytes:
+        """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
+        flags = self.flags | (USE_CLOCKID if self.clock is not None else 0)
+        period = 1 if self.sample_type else 0
+        return _ATTR.pack(
+            self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
+            0, 0, 0, 0, 0, self.clock or 0, 0, 0, self.max_stack, 0,
+        )  # fmt: skip
+
+
+_libc: ctypes.CDLL | None = None
+
+
+def open_event(attributes: Attributes, pid: int, cpu: int) -> int:
+    """A descriptor for one event; `pid` is a thread id or -1 for all, `cpu` a CPU or -1 for all (not both)."""
+    global _libc
+    if _libc is None:
+        _libc = ctypes.CDLL(None, use_errno=True)
+    number = _SYSCALL.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"perf_event_open: unknown system call number on {os.uname().machine}")
+    fd: int = _libc.syscall(
+        ctypes.c_long(number), attributes.pack(), ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1),
+        ctypes.c_ulong(_FLAG_FD_CLOEXEC),
+    )  # fmt: skip
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return fd
+
+
+def enable(fd: int) -> None:
+    """Starts counting, in inherited copies too."""
+    fcntl.ioctl(fd, _IOC_ENABLE, 0)
+
+
+def disable(fd: int) -> None:
+    """Stops counting, in inherited copies too; when it returns, no further hit is counted or written."""
+    fcntl.ioctl(fd, _IOC_DISABLE, 0)
+
+
+def set_output(fd: int, ring_fd: int) -> None:
+    """Samples of `fd` go to the ring of `ring_fd`, which must be on the same CPU and have the same clock."""
+    fcntl.ioctl(fd, _IOC_SET_OUTPUT, ring_fd)
+
+
+def set_filter(fd: int, text: str) -> None:
+    """Only hits for which the event filter `text` is true are counted and sampled."""
+    fcntl.ioctl(fd, _IOC_SET_FILTER, ctypes.create_string_buffer(text.encode()))
+
+
+def read_count(fd: int) -> tuple[int, int]:
+    """Hits so far, with those of inherited copies, and how many of them did not fit the ring (0 on kernels that do
+    not tell, before 6.0).
+    """
+    data = os.read(fd, 16)
+    count = int.from_bytes(data[:8], "little" if struct.pack("=H", 1) == b"\1\0" else "big")
+    lost = struct.unpack_from("=Q", data, 8)[0] if len(data) == 16 else 0
+    return count, lost
+
+
+class Ring:
+    """The memory in which one CPU's samples arrive, owned by a descriptor that measures nothing itself.
+
+    An event of its own (the software dummy) holds the ring, so that it outlives every thread and probe.
+    """
+
+    def __init__(self, cpu: int, size: int, clock: int | None) -> None:
+        """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full."""
+        page = mmap.PAGESIZE
+        self.cpu = cpu
+        self.size = size
+        self.fd = open_event(
+            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | DISABLED, size // 4, clock), -1, cpu
+        )
+        try:
+            self._memory = mmap.mmap(self.fd, page + size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        except OSError:
+            os.close(self.fd)
+            raise
+        self._data = page
+        # Each is read and written by one aligned 8-byte access, as the protocol asks; struct would copy bytewise.
+        self._head = ctypes.c_uint64.from_buffer(self._memory, _HEAD)
+        self._tail = ctypes.c_uint64.from_buffer(self._memory, _TAIL)
+
+    def take(self) -> bytes:
+        """All whole records that are there, in the order in which they were written, and frees their place."""
+        head: int = self._head.value
+        tail: int = self._tail.value
+        if head == tail:
+            return b""
+        start, stop = tail & (self.size - 1), head & (self.size - 1)
+        memory, data = self._memory, self._data
+        if start < stop:
+            taken = memory[data + start : data + stop]
+        else:
+            taken = memory[data + start : data + self.size] + memory[data : data + stop]
+        self._tail.value = head
+        return taken
+
+    def close(self) -> None:
+        """Unmaps the ring and closes its descriptor; a second call does nothing."""
+        if self.fd < 0:
+            return
+        del self._head, self._tail
+        self._memory.close()
+        os.close(self.fd)
+        self.fd = -1
+
+
+def online_cpus() -> tuple[int, ...]:
+    """The CPUs that descriptors can be opened on."""
+    with open("/sys/devices/system/cpu/online") as file:
+        text = file.read().strip()
+    cpus: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return tuple(cpus)
+
+
+def boot_offset_ns() -> int:
+    """CLOCK_BOOTTIME minus CLOCK_MONOTONIC: tracepoint samples take the second alone (the first is not safe in an NMI,
+    so perf refuses it for them), `nsecs` shows the first. The difference changes only while the machine sleeps.
+    """
+    best, offset = None, 0
+    for _ in range(8):
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        if best is None or after - before < best:
+            best, offset = after - before, boot - (before + after) // 2
+    # On a machine that never slept the two are one clock: what is left then is the cost of the calls.
+    return offset if abs(offset) > 50_000 else 0

@@ -1,0 +1,172 @@
+"""From the rings of all CPUs to samples in the order of time.
+
+The rings are emptied in rounds, more often than samples are interpreted, so that a slow program does not make them
+overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's later
+one already is. So a sample is handed on only once a whole round lies behind it: its time is before the moment at which
+the round before began to read.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+
+from tracer.backends.ftrace import perf
+from tracer.backends.ftrace.decode import PID, TIME, Decoder, Sample, Shape
+
+BACKLOG = 1 << 29
+"""Bytes of samples that may wait here; beyond it they wait in the rings, and are counted as lost when those are full."""
+
+_MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
+_SHORT = 8
+_PIECE = 1 << 18  # bytes decoded between two looks at the rings
+
+
+class Reader:
+    """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped."""
+
+    def __init__(
+        self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None
+    ) -> None:
+        self._rings = rings
+        self._decoders = decoders
+        self._shape = shape
+        self._pid = pid
+        self._rounds: deque[tuple[int, list[bytes]]] = deque()
+        self._backlog = 0
+        self._carry: list[Sample] = []
+        self._horizon = 0
+        self._sizes: dict[tuple[int, int], struct.Struct] = {}
+        self.lost = 0
+        """Samples lost according to the rings' own records, for kernels whose descriptors do not tell."""
+        self.delivered = 0
+        """Samples handed on."""
+
+    @property
+    def waiting(self) -> int:
+        """How many rounds wait to be decoded."""
+        return len(self._rounds)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are samples that only the next rounds release."""
+        return bool(self._rounds or self._carry)
+
+    def collect(self) -> None:
+        """One round: takes what is in the rings now."""
+        if self._backlog > BACKLOG:
+            return
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        blocks = [block for ring in self._rings if (block := ring.take())]
+        if blocks or self._carry or self._rounds:
+            self._rounds.append((now, blocks))
+            self._backlog += sum(map(len, blocks))
+
+    def next_samples(self, final: bool = False) -> list[Sample]:
+        """The samples that the oldest round releases, oldest first; with `final` all that there are."""
+        samples = self._carry
+        if self._rounds:
+            began, blocks = self._rounds.popleft()
+            for block in blocks:
+                self._backlog -= len(block)
+                self._decode(block, samples)
+            horizon, self._horizon = self._horizon, began
+        else:
+            horizon = self._horizon
+        samples.sort(key=itemgetter(TIME))
+        if final and not self._rounds:
+            self._carry = []
+        else:
+            keep = bisect_right(samples, horizon, key=itemgetter(TIME))
+            self._carry = samples[keep:]
+            del samples[keep:]
+        self.delivered += len(samples)
+        return samples
+
+    def put_back(self, samples: list[Sample]) -> None:
+        """Takes back samples that were handed on and not used: they come first the next time."""
+        self.delivered -= len(samples)
+        self._carry = samples + self._carry
+
+    def _decode(self, data: bytes, out: list[Sample]) -> None:
+        """Appends the samples of a ring's bytes."""
+        begin = len(out)
+        if self._shape.callchain:
+            self._decode_singly(data, out)
+        else:
+            self._decode_runs(data, out)
+        if self._pid is not None:
+            out[begin:] = [sample for sample in out[begin:] if sample[PID] == self._pid]
+
+    def _decode_runs(self, data: bytes, out: list[Sample]) -> None:
+        header = struct.Struct("=IHH").unpack_from
+        number = struct.Struct("=H").unpack_from
+        number_at = struct.calcsize(self._shape.prefix) + 4
+        event_index = self._shape.event
+        decoders, view = self._decoders, memoryview(data)
+        position, end, singly, looked = 0, len(data), 0, 0
+        while position < end:
+            kind, _, size = header(data, position)
+            if kind != perf.RECORD_SAMPLE:
+                self._other(kind, data, position)
+                position += size
+                continue
+            event = number(data, position + number_at)[0]
+            decoder = decoders[event]
+            if decoder.decode is not None:
+                out.append(decoder.decode(data, position))
+                position += size
+                continue
+            record = self._struct(decoder, size)
+            if singly:
+                singly -= 1
+                out.append(record.unpack_from(data, position))
+                position += size
+                continue
+            before = len(out)
+            stop = min(end, position + _PIECE)
+            for sample in record.iter_unpack(view[position : stop - (stop - position) % size]):
+                if sample[2] != size or sample[event_index] != event or sample[0] != perf.RECORD_SAMPLE:
+                    break
+                out.append(sample)
+            run = len(out) - before
+            position += run * size
+            if run < _SHORT:
+                singly = _MANY
+            if position > looked + _PIECE:
+                looked = position
+                self.collect()
+
+    def _decode_singly(self, data: bytes, out: list[Sample]) -> None:
+        header = struct.Struct("=IHH").unpack_from
+        number = struct.Struct("=H").unpack_from
+        count = struct.Struct("=Q").unpack_from
+        chain_at = struct.calcsize(self._shape.prefix)
+        position = 0
+        while position < len(data):
+            kind, _, size = header(data, position)
+            if kind != perf.RECORD_SAMPLE:
+                self._other(kind, data, position)
+            else:
+                raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
+                decode = self._decoders[number(data, raw)[0]].decode
+                assert decode is not None, "with call chains every event has a decode function"
+                out.append(decode(data, position))
+            position += size
+
+    def _struct(self, decoder: Decoder, size: int) -> struct.Struct:
+        """The whole record, its padding included."""
+        key = (decoder.id, size)
+        found = self._sizes.get(key)
+        if found is None:
+            found = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
+        return found
+
+    def _other(self, kind: int, data: bytes, position: int) -> None:
+        if kind == perf.RECORD_LOST:
+            self.lost += struct.unpack_from("=Q", data, position + 16)[0]
+

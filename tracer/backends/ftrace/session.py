@@ -1,0 +1,250 @@
+"""A trace by ftrace: definitions in tracefs, descriptors, rings, and the interpreter on what arrives."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+
+from tracer.backends.base import Session
+from tracer.backends.ftrace import perf
+from tracer.backends.ftrace.counters import CountedMaps
+from tracer.backends.ftrace.decode import Decoder, Shape, build
+from tracer.backends.ftrace.definitions import Definitions
+from tracer.backends.ftrace.descriptors import Abilities, Descriptors, NeedsSamples, Opener, Opening
+from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.reader import Reader
+from tracer.interp.compile import compile_clause
+from tracer.interp.runtime import Runtime
+from tracer.resolve.model import Target
+from tracer.results.events import Event as Happening
+from tracer.results.events import ExitEvent, Loss
+from tracer.results.values import MapStore
+
+_RING = 1 << 23
+_ALL_RINGS = 1 << 28
+_CLOCK = time.CLOCK_MONOTONIC
+_LOOK_S = 0.05
+"""How often the rings are looked at while they are not full enough to wake us."""
+_STEP = 1024
+"""Samples interpreted between two looks at the rings and the clock."""
+
+
+class FtraceSession:
+    """Follows `backends.base.Session`."""
+
+    def __init__(self, program: FtraceProgram, target: Target) -> None:
+        """Nothing in the kernel is touched yet."""
+        self.wake: tuple[int, ...] = ()
+        self._program = program
+        self._target = target
+        self._loss = Loss()
+        self._maps = CountedMaps(program.plan.program, self._loss)
+        self.maps: MapStore = self._maps
+        self._happened: deque[Happening] = deque()
+        self._runtime = Runtime(maps=self.maps, emit=self._happened.append, loss=self._loss)
+        self._definitions: Definitions | None = None
+        self._descriptors: Descriptors | None = None
+        self._rings: dict[int, perf.Ring] = {}
+        self._decoders: dict[int, Decoder] = {}
+        self._reader: Reader | None = None
+        self._event_index = 0
+        self._exited = False
+        self._final: tuple[int, int] | None = None
+
+    def attach(self) -> int:
+        """Defines, opens and enables everything; undoes all of it where one step fails."""
+        try:
+            return self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def events(self, timeout_s: float) -> Iterable[Happening]:
+        """See `Session`. With `timeout_s` 0 everything that happened before the call is interpreted."""
+        reader = self._reader
+        if reader is None or self._exited:
+            return
+        deadline = time.monotonic() + timeout_s
+        told = False
+        reader.collect()
+        if timeout_s <= 0:
+            reader.collect()  # what the first round found is released by the second
+        while True:
+            for happening in self._interpret(reader, deadline if timeout_s > 0 else None):
+                told = True
+                yield happening
+            if told or self._exited or (remaining := deadline - time.monotonic()) <= 0:
+                return
+            if self._wait(min(remaining, 0.001 if reader.unfinished else _LOOK_S)):
+                return
+            reader.collect()
+
+    def detach(self) -> None:
+        """Stops all descriptors."""
+        if self._descriptors is not None:
+            self._descriptors.disable()
+
+    def drain(self) -> Iterable[Happening]:
+        """See `Session`."""
+        reader = self._reader
+        if reader is None or self._exited:
+            return
+        reader.collect()
+        while reader.unfinished and not self._exited:
+            yield from self._interpret(reader, None, final=True)
+            reader.collect()
+
+    def loss(self) -> Loss:
+        """Losses so far."""
+        return self._loss + Loss(events=self._totals()[1])
+
+    def hits(self) -> int:
+        """Hits so far; those that a kernel filter dropped are not among them."""
+        if self._descriptors is not None and self._descriptors.check_pid and self._reader is not None:
+            return self._reader.delivered
+        return self._totals()[0]
+
+    def close(self) -> None:
+        """Undoes everything, newest first."""
+        if self._descriptors is not None:
+            self._final = self._totals()
+            self._descriptors.close()
+            self._descriptors = None
+        for ring in self._rings.values():
+            ring.close()
+        self._rings = {}
+        if self._definitions is not None:
+            self._definitions.close()
+            self._definitions = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _attach(self) -> int:
+        self._definitions = Definitions()
+        events = self._definitions.define(self._program.events)
+        try:
+            self._open(events)
+        except NeedsSamples:
+            self._close_rings()
+            self._open([replace(event, counts=()) for event in events])
+        assert self._descriptors is not None
+        self._descriptors.enable()
+        return sum(len(event.places) for event in self._program.events)
+
+    def _open(self, events: list[Event]) -> None:
+        assert self._definitions is not None
+        cpus = perf.online_cpus()
+        abilities = Abilities.detect()
+        sampled = [event for event in events if not event.counts]
+        program = self._program
+        shape = Shape(program.wants_cpu, program.frames > 0)
+        if sampled:
+            size = _RING
+            while size * len(cpus) > _ALL_RINGS and size > 1 << 17:
+                size //= 2
+            for cpu in cpus:
+                self._rings[cpu] = perf.Ring(cpu, size, _CLOCK)
+        opener = Opener(cpus, self._rings, shape.sample_type, abilities, _CLOCK, _max_stack(program.frames))
+        formats = [self._definitions.format(event) for event in events]
+        openings = [
+            Opening(format.id, event.filter.text if event.filter else None, bool(event.counts))
+            for event, format in zip(events, formats, strict=True)
+        ]
+        self._descriptors = descriptors = opener.open(openings, self._target.pid)
+        offset = perf.boot_offset_ns()
+        for number, (event, format) in enumerate(zip(events, formats, strict=True)):
+            if event.counts:
+                for name in event.counts:
+                    self._maps.follow(name, partial(_hits, descriptors, number))
+                continue
+            runs = [
+                (compile_clause(program.plan.program, run.clause, run.variant, self._runtime), run.sources)
+                for run in event.runs
+            ]
+            self._decoders[format.id] = build(
+                format, event.fetches, runs, shape, self._runtime,
+                time_offset=offset, child_pid=self._target.pid or 0,
+            )  # fmt: skip
+        self._event_index = shape.event
+        if sampled:
+            pid = self._target.pid if descriptors.check_pid else None
+            self._reader = Reader(list(self._rings.values()), self._decoders, shape, pid)
+
+    def _close_rings(self) -> None:
+        for ring in self._rings.values():
+            ring.close()
+        self._rings = {}
+
+    def _interpret(self, reader: Reader, deadline: float | None, final: bool = False) -> Iterator[Happening]:
+        """Interprets what has been collected so far, until the deadline."""
+        happened, decoders, index = self._happened, self._decoders, self._event_index
+        while happened:
+            yield self._told(happened.popleft())
+        for _ in range(max(reader.waiting, 1)):
+            samples = reader.next_samples(final)
+            for start in range(0, len(samples), _STEP):
+                for sample in samples[start : start + _STEP]:
+                    decoders[sample[index]].run(sample)
+                    while happened:
+                        yield self._told(happened.popleft())
+                    if self._exited:
+                        return
+                reader.collect()
+                if deadline is not None and time.monotonic() > deadline:
+                    reader.put_back(samples[start + _STEP :])
+                    return
+
+    def _told(self, happening: Happening) -> Happening:
+        if isinstance(happening, ExitEvent):
+            self._exited = True
+            self._happened.clear()
+        return happening
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
+        poll = select.poll()
+        for fd in self.wake:
+            poll.register(fd, select.POLLIN)
+        for ring in self._rings.values():
+            poll.register(ring.fd, select.POLLIN)
+        ready = poll.poll(timeout_s * 1000)
+        return any(fd in self.wake for fd, _ in ready)
+
+    def _totals(self) -> tuple[int, int]:
+        """Hits and lost samples of all events."""
+        if self._final is not None:
+            return self._final
+        if self._descriptors is None:
+            return 0, 0
+        hits = lost = 0
+        for number in range(len(self._descriptors.by_event)):
+            one, of_those = self._descriptors.total(number)
+            hits += one
+            lost += of_those
+        return hits, lost or (self._reader.lost if self._reader is not None else 0)
+
+
+def _hits(descriptors: Descriptors, number: int) -> int:
+    return descriptors.total(number)[0]
+
+
+def _max_stack(frames: int) -> int:
+    """What the kernel is asked for: at most kernel.perf_event_max_stack, or it refuses."""
+    if frames == 0:
+        return 0
+    try:
+        with open("/proc/sys/kernel/perf_event_max_stack") as file:
+            return min(frames, int(file.read()))
+    except (OSError, ValueError):
+        return min(frames, 127)

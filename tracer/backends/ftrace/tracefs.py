@@ -1,0 +1,152 @@
+"""The only place that reads or writes tracefs.
+
+Each write is one line by one write(2), opened for appending and never with O_TRUNC, which would take everybody's probes away.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+from pathlib import Path
+
+from tracer.errors import TracerError
+
+MOUNT_POINT = "/sys/kernel/tracing"
+_OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
+_LINE = re.compile(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
+MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
+ROOT_HINT = "run it as root (sudo)"
+
+
+class Tracefs:
+    """A mounted tracefs."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @property
+    def definitions_file(self) -> str:
+        """Where probes are defined and undefined."""
+        return f"{self.root}/uprobe_events"
+
+    def readme(self) -> str:
+        """What this kernel knows of ftrace, in its own words."""
+        return _read(f"{self.root}/README")
+
+    def define(self, line: str, what: str) -> None:
+        """Writes one definition. Raises `TracerError` with the kernel's own words; `what` names the probe in it."""
+        try:
+            self._write(line)
+        except OSError as error:
+            raise _refused(self, line, what, error) from None
+
+    def undefine(self, group: str, event: str) -> bool:
+        """Removes an event with all its places; False where it is in use. One that is not there is no error."""
+        try:
+            self._write(f"-:{group}/{event}")
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            if error.errno not in (errno.ENOENT, errno.EINVAL):
+                raise TracerError(f"cannot remove the probe {group}/{event}: {os.strerror(error.errno or 0)}") from None
+        return True
+
+    def definitions(self) -> list[tuple[str, str]]:
+        """Group and event of every uprobe that is defined, anybody's."""
+        found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
+        return list(dict.fromkeys((match[2] or "uprobes", match[3]) for match in found if match))
+
+    def format(self, group: str, event: str) -> str:
+        """The layout of an event."""
+        return _read(f"{self.root}/events/{group}/{event}/format")
+
+    def _write(self, line: str) -> None:
+        fd = os.open(self.definitions_file, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(fd, line.encode("utf-8", "surrogateescape") + b"\n")
+        finally:
+            os.close(fd)
+
+    def last_error(self, line: str) -> tuple[str, str]:
+        """What the kernel's error_log (5.2) says about a line it refused, and its excerpt with the caret; ("", "") where
+        it says nothing.
+        """
+        try:
+            log = _read(f"{self.root}/error_log")
+        except TracerError:
+            return "", ""
+        entries = re.split(r"^(?=\[)", log, flags=re.MULTILINE)
+        for entry in reversed(entries):
+            match = re.match(r"\[[^\]]*\] \w+: error: (.*)\n  Command: (.*)\n", entry)
+            if match and match[2].split() == line.split():
+                return match[1].strip(), entry.rstrip("\n")
+        return "", ""
+
+
+def find(mount: bool = True) -> Tracefs:
+    """The tracefs of this machine; root mounts it where it is not, and it stays mounted. Raises `TracerError`."""
+    for root in (MOUNT_POINT, _OLD_MOUNT_POINT):
+        if os.path.exists(f"{root}/uprobe_events"):
+            return Tracefs(root)
+    if os.geteuid() != 0:
+        raise TracerError("tracefs needs root", ROOT_HINT)
+    mounted = _is_mounted()
+    if not mounted and mount:
+        _mount()
+        if os.path.exists(f"{MOUNT_POINT}/uprobe_events"):
+            return Tracefs(MOUNT_POINT)
+        mounted = _is_mounted()
+    if mounted:
+        raise TracerError(
+            "this kernel's tracefs has no uprobe_events",
+            "it needs CONFIG_UPROBE_EVENTS; kernel lockdown in confidentiality mode hides it too",
+        )
+    raise TracerError("tracefs is not mounted", MOUNT_HINT)
+
+
+def _is_mounted() -> bool:
+    try:
+        text = Path("/proc/self/mounts").read_text()
+    except OSError:
+        return False
+    return any(line.split(" ")[1:3] == [MOUNT_POINT, "tracefs"] for line in text.splitlines())
+
+
+def _mount() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tracefs", MOUNT_POINT.encode(), b"tracefs", 0, None) != 0:
+        code = ctypes.get_errno()
+        raise TracerError(
+            f"cannot mount tracefs on {MOUNT_POINT}: {os.strerror(code)}",
+            MOUNT_HINT if code != errno.ENODEV else "this kernel is built without tracing (CONFIG_TRACING)",
+        )
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError as error:
+        raise TracerError(
+            f"cannot read {path}: {error.strerror}", ROOT_HINT if error.errno in (errno.EACCES, errno.EPERM) else None
+        ) from None
+
+
+_HINTS = {
+    errno.EACCES: ROOT_HINT,
+    errno.EPERM: "a locked-down kernel refuses probes even to root",
+    errno.ENOENT: "does the file still exist?",
+}
+
+
+def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> TracerError:
+    code = error.errno or 0
+    said, excerpt = tracefs.last_error(line)
+    reason = said or os.strerror(code)
+    hint = _HINTS.get(code)
+    if code == errno.EINVAL and not said:
+        # The kernel keeps one reference counter for each place, and says this in its own log alone.
+        hint = "another tracer may hold this place without its semaphore: see dmesg"
+    return TracerError(f"the kernel refused a probe at {what}: {reason}", hint, excerpt or f"{line}: {os.strerror(code)}")

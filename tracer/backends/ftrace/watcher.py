@@ -1,0 +1,120 @@
+r"""A process that outlives the tracer by a moment and undoes what is left, even after SIGKILL.
+
+It runs this very file with an interpreter that loads nothing else, in a session of its own, with the signals of a
+terminal blocked, and holds nothing of the tracer but the reading end of a pipe. Through it come the undo steps, each
+before the deed it belongs to; the pipe ends when the tracer does, however it does. Then the steps are tried, newest first,
+until each has succeeded or found nothing to undo: the kernel closes a dead process's descriptors one by one, and a probe
+that is still held by one of them cannot be removed yet.
+
+A step is a line: `write\tFILE\tTEXT` appends TEXT to FILE, `unlink\tFILE` removes it, `forget` drops all steps so far.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_PATIENCE_S = 60.0
+_GONE = {2, 3, 19, 22}  # ENOENT, ESRCH, ENODEV, EINVAL: there is nothing to undo
+
+
+class Watcher:
+    """The tracer's side: starts the process, hands it steps, ends it."""
+
+    def __init__(self) -> None:
+        """Starts the process. Raises `OSError` where that fails."""
+        import signal
+
+        read, self._write = os.pipe2(os.O_CLOEXEC)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-B", os.path.abspath(__file__)],
+                {},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, read, 0),
+                    (os.POSIX_SPAWN_DUP2, null, 1),
+                    (os.POSIX_SPAWN_DUP2, null, 2),
+                ],
+                setsid=True,
+                setsigmask=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1],
+            )
+        except OSError:
+            os.close(self._write)
+            raise
+        finally:
+            os.close(read)
+            os.close(null)
+
+    def undo_write(self, path: str, text: str) -> None:
+        """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
+        self._send(f"write\t{path}\t{text}")
+
+    def undo_unlink(self, path: str) -> None:
+        """To undo the next deed, remove the file `path`."""
+        self._send(f"unlink\t{path}")
+
+    def end(self, undone: bool) -> None:
+        """Ends the process and waits for it; where not all is `undone`, it stays and goes on trying alone."""
+        if self._write < 0:
+            return
+        if undone:
+            self._send("forget")
+        os.close(self._write)
+        self._write = -1
+        if undone:
+            import signal
+
+            # It has nothing left to do; waiting for its interpreter to come up first would only cost time.
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+    def _send(self, line: str) -> None:
+        import contextlib
+
+        # Where somebody killed it the session goes on: its own undoing and `cleanup` remain.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._write, line.encode("utf-8", "surrogateescape") + b"\n")
+
+
+def watch(fd: int) -> None:
+    """The process: takes steps from `fd` until it ends, then undoes them."""
+    import time
+
+    data = b""
+    while chunk := os.read(fd, 65536):
+        data += chunk
+    steps: list[bytes] = []
+    for line in data.split(b"\n")[:-1]:
+        if line == b"forget":
+            steps.clear()
+        else:
+            steps.append(line)
+    started = time.monotonic()
+    pause = 0.002
+    while steps and time.monotonic() - started < _PATIENCE_S:
+        steps = [step for step in reversed(steps) if not _undo(step.split(b"\t"))][::-1]
+        if steps:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.25)
+
+
+def _undo(step: list[bytes]) -> bool:
+    try:
+        if step[0] == b"unlink":
+            os.unlink(step[1])
+        else:
+            fd = os.open(step[1], os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(fd, step[2] + b"\n")
+            finally:
+                os.close(fd)
+    except OSError as error:
+        return error.errno in _GONE
+    return True
+
+
+if __name__ == "__main__":
+    os.chdir("/")
+    watch(0)
