@@ -173,8 +173,8 @@ CASES = [
         "usdt:T:depot:plain /arg0 == 1/ { @[ustack(3)] = count(); }",
         # Offsets are the compiler's; the harness leaves them out.
         Out(
-            b"@[\n    plain+N\n    round_of+N\n    main+N\n]: 1\n",
-            (b'{"type": "map", "data": {"@": {"plain+N\\nround_of+N\\nmain+N": 1}}}\n',),
+            b"@[\n        plain+N\n        round_of+N\n        main+N\n]: 1\n",
+            (b'{"type": "map", "data": {"@": {"\\n        plain+N\\n        round_of+N\\n        main+N\\n": 1}}}\n',),
         ),
     ),
     Case(

@@ -99,7 +99,7 @@ CASES = [
         scalar("@add", 820)
         + keyed("@k", summed("zone"))
         + scalar("@or", 63)
-        + scalar("@sub", u(-820))
+        + scalar("@sub", -820)
         + scalar("@xor", 40),
     ),
     Case(
@@ -203,7 +203,12 @@ CASES = [
         "usdt:T:depot:parcel /arg2 == 0/ { @ = hist(arg2); }",
         hist("@", [0, 0, 0, 0]),
     ),
-    Case("lhist", "usdt:T:depot:parcel { @ = lhist(arg2, 0, 10, 3); }", lhist("@", [r.zone for r in R], 0, 10, 3)),
+    Case("lhist", "usdt:T:depot:parcel { @ = lhist(arg2, 0, 9, 3); }", lhist("@", [r.zone for r in R], 0, 9, 3)),
+    Case(
+        "lhist_whose_step_does_not_divide_the_range",
+        "usdt:T:depot:parcel { @ = lhist(arg2, 0, 8, 3); }",
+        lhist("@", [r.zone for r in R], 0, 8, 3),
+    ),
     Case(
         "lhist_open_at_both_ends",
         "usdt:T:depot:parcel { @ = lhist((int32)arg4, -2, 3, 1); @k[arg2 & 1] = lhist(arg3, 100, 400, 50); }",

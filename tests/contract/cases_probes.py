@@ -186,7 +186,7 @@ CASES = [
     ),
     Case(
         "six_arguments",
-        'uprobe:T:six { printf("%d %d %d %d %d %u\\n", arg0, (int32)arg1, (int16)arg2, (int8)arg3, arg4,'
+        'uprobe:T:six { printf("%d %d %d %d %ld %u\\n", arg0, (int32)arg1, (int16)arg2, (int8)arg3, arg4,'
         " (uint32)arg5); }"
         " uretprobe:T:six { @ = retval; }",
         printf("1000000007 -2 -3 -4 -1 4000000000\n") + scalar("@", 1000000007 - 2 - 3 - 4 - 1 + 4000000000),
@@ -226,7 +226,7 @@ CASES = [
     Case(
         "widths",
         "usdt:T:depot:widths /@n < 4/ { @n++;"
-        ' printf("%d %d %d %d %d %d %u %d\\n", arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7); } END { clear(@n); }',
+        ' printf("%d %d %d %d %ld %d %lu %ld\\n", arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7); } END { clear(@n); }',
         together(printf(" ".join(map(str, r.widths)) + "\n") for r in R[:4]),
         probes=2,
     ),

@@ -159,10 +159,10 @@ CASES = [
     ),
     said(
         "wraps_of_64_bits",
-        'BEGIN { $x = 9223372036854775807; $x++; printf("%d\\n", $x); $u = (uint64)18446744073709551615; $u++;'
-        ' printf("%u\\n", $u); $u--; printf("%u\\n", $u); $m = -9223372036854775807; $m -= 1; printf("%d\\n", $m'
+        'BEGIN { $x = 9223372036854775807; $x++; printf("%ld\\n", $x); $u = (uint64)18446744073709551615; $u++;'
+        ' printf("%lu\\n", $u); $u--; printf("%lu\\n", $u); $m = -9223372036854775807; $m -= 1; printf("%ld\\n", $m'
         " / -1);"
-        ' $m *= 2; printf("%d\\n", $m); exit(); }',
+        ' $m *= 2; printf("%ld\\n", $m); exit(); }',
         "-9223372036854775808\n0\n18446744073709551615\n-9223372036854775808\n0",
     ),
     Case(
@@ -183,7 +183,7 @@ CASES = [
     said(
         "casts",
         'BEGIN { printf("%d %d %d %d\\n", (int8)255, (uint8)256, (int16)65535, (uint32)-1); $n = -1;'
-        ' printf("%u %u %u %u\\n", (uint8)$n, (uint16)$n, (uint32)$n, (uint64)$n); $m = 4294967295 + 129;'
+        ' printf("%u %u %u %lu\\n", (uint8)$n, (uint16)$n, (uint32)$n, (uint64)$n); $m = 4294967295 + 129;'
         ' printf("%d %d %d\\n", (int8)$m, (int32)$m, (int64)(uint8)$m); exit(); }',
         "-1 0 -1 -1\n255 65535 4294967295 18446744073709551615\n-128 128 128",
     ),

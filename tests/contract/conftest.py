@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -33,6 +34,13 @@ def program_of(case: Case) -> str:
         for name, address in function_addresses(path).items():
             program = program.replace("{" + name + "}", f"{address:#x}")
     return program
+
+
+def settled(case: Case, out: bytes) -> bytes:
+    """Output with the target's path as T, and the offsets of stacks as N, which the compiler decides."""
+    if case.target is not None:
+        out = out.replace(str(build(case.target)).encode(), b"T")
+    return re.sub(rb"(?<=\w)\+\d+(?=\n|\\n|\")", b"+N", out) if "ustack" in case.program else out
 
 
 class Answers:

@@ -146,6 +146,7 @@ def hits(count: int = ROUNDS) -> tuple[Hit, ...]:
 def _round(r: Round) -> list[Hit]:
     index = r.id % 16
     return [
+        Hit("round_of", (r.id,)),
         *_call("price", (r.id, r.zone), r.weight),
         Hit("depot:parcel", (r.id, _ITEM_AT + 0x100 * (r.id % 5), r.zone, r.weight, u(r.delta))),
         Hit("depot:widths", tuple(map(u, r.widths))),
@@ -157,6 +158,7 @@ def _round(r: Round) -> list[Hit]:
         Hit("plain", (r.id,)),
         Hit("depot:plain", (r.id,)),
         Hit("plain", returns=True),
+        Hit("round_of", returns=True),
     ]
 
 

@@ -112,7 +112,7 @@ def log2_buckets(values: list[int], bits: int) -> list[Row]:
     """From the first bucket that holds a value to the last: bounds, count, and how a bound is written."""
     edges = list(range(2 << bits))
     power = 1
-    while edges[-1] < 1 << 62:
+    while edges[-1] < 1 << 63:
         edges += [(part << power) for part in range(1 << bits, 2 << bits)]
         power += 1
     edges = sorted(set(edges))
@@ -123,14 +123,15 @@ def log2_buckets(values: list[int], bits: int) -> list[Row]:
         suffix = ["", "K", "M", "G", "T", "P", "E"][power // 10]
         return f"{edge >> (power // 10 * 10)}{suffix}".encode()
 
-    bounds: list[Bounds] = [(None, 0), *((edge, after) for edge, after in pairwise(edges))]
+    bounds: list[Bounds] = [(None, 0), *pairwise(edges)]
     return _between(bounds, values, label)
 
 
 def linear_buckets(values: list[int], low: int, high: int, step: int) -> list[Row]:
     """The same for lhist."""
-    edges = [*range(low, high, step), high]
-    bounds: list[Bounds] = [(None, low), *((a, b) for a, b in pairwise(edges)), (high, None)]
+    # Where step does not divide the range, the last full step ends it: bpftrace puts all that is above in one bucket.
+    edges = list(range(low, high + 1, step))
+    bounds: list[Bounds] = [(None, low), *pairwise(edges), (edges[-1], None)]
 
     def label(edge: int) -> bytes:
         if step % 1024 or edge == 0:

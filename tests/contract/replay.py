@@ -10,24 +10,28 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
+from typing import cast
 
 from tests.contract import depot
 from tests.contract.depot import Hit
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
+from tracer.backends.base import Session
+from tracer.backends.local import LocalSession
 from tracer.errors import Source
 from tracer.interp.compile import compile_clause
 from tracer.interp.fetch import fetches
 from tracer.interp.runtime import Compiled, Runtime
 from tracer.lang.typed import Arg, Binary, Builtin, Cast, Expr, IntLit, Load, Retval, Str, UStack
 from tracer.lang.types import IntType, Stack
-from tracer.pipeline import open_session
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan
+from tracer.render.json import JsonRenderer
+from tracer.render.text import TextRenderer
 from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
-from tracer.tracing import Controls, Outcome, Watched, run
+from tracer.tracing import Controls, Outcome, Renderer, Watched, run
 
 PID = 4242
 STACK = (0x1001, 0x1002, 0x1003)
@@ -58,15 +62,19 @@ class Answer:
 def replay(program: str, format: str, rounds: int) -> Answer:
     """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`."""
     plan, _ = plan_of(Source(program))
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", newline="\n", write_through=True)
-    session = Replay(plan, depot.hits(rounds)) if plan.probes else open_session(_uncompiled(plan))
-    watched = Watched(lambda: session.over) if isinstance(session, Replay) else None
-    with session:
-        outcome = run(session, plan, _renderer(plan, format, out), Controls(), watched)
-    out.flush()
-    buffer = out.buffer
-    assert isinstance(buffer, io.BytesIO)
-    return Answer(buffer.getvalue(), outcome)
+    out = io.BytesIO()
+    names = Names()
+    renderer: Renderer = (
+        JsonRenderer(plan.program, names, out) if format == "json" else TextRenderer(plan.program, names, out)
+    )
+    if not plan.probes:
+        with LocalSession(plan) as local:
+            outcome = run(cast("Session", local), plan, renderer, Controls())
+    else:
+        with Replay(plan, depot.hits(rounds)) as session:
+            watched = Watched(lambda: session.over)
+            outcome = run(cast("Session", session), plan, renderer, Controls(), watched)
+    return Answer(out.getvalue(), outcome)
 
 
 class Replay:
@@ -91,7 +99,7 @@ class Replay:
         """Everything that happens, one hit after the other."""
         for number, hit in enumerate(self._hits):
             for clause in self._clauses:
-                clause.take(hit, nsecs=1_000_000_000 + 1000 * number)
+                clause.take(hit, nsecs=self._runtime.start_ns + 1000 * (number + 1))
                 events, self._events[:] = list(self._events), []
                 for event in events:
                     yield event

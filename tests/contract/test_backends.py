@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.contract.case import Case
 from tests.contract.cases import CASES
-from tests.contract.conftest import Answers, program_of
+from tests.contract.conftest import Answers, program_of, settled
 from tests.contract.refusals import REFUSALS
-from tests.targets.build import build
 
 pytestmark = pytest.mark.live
 
@@ -22,13 +19,6 @@ def said_about_losses(case: Case) -> str:
         + ("tracer: cut 1 string; raise max_strlen\n" if case.truncated else "")
         + ("tracer: cut 1 loop at its limit\n" if case.loops else "")
     )
-
-
-def settled(case: Case, out: bytes) -> bytes:
-    """Output with the target's path as T, and the offsets of stacks as N, which the compiler decides."""
-    if case.target is not None:
-        out = out.replace(str(build(case.target)).encode(), b"T")
-    return re.sub(rb"(?<=\w)\+\d+(?=\n|\\n|\")", b"+N", out) if "ustack" in case.program else out
 
 
 @pytest.mark.parametrize("format", ["text", "json"])

@@ -1,0 +1,21 @@
+"""The same answer: every case on the interpreter, fed with the hits that the target makes by its arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.case import Case
+from tests.contract.cases import CASES
+from tests.contract.conftest import program_of, settled
+from tests.contract.replay import replay
+from tracer.results.events import Loss
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_answers_as_expected(case: Case, format: str) -> None:
+    answer = replay(program_of(case), format, case.rounds)
+    wanted = case.out.text if format == "text" else case.attached() + b"".join(case.out.json)
+    assert settled(case, answer.out).decode() == wanted.decode()
+    assert answer.outcome.loss == Loss(unreadable=case.unreadable, truncated=case.truncated, loops=case.loops)
+    assert answer.outcome.code == case.status

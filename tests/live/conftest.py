@@ -1,0 +1,62 @@
+"""What every live test needs: root, tracefs, and programs at paths that no other run traces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kernel import TRACEFS, nothing_left
+from tests.targets.build import build
+
+BACKENDS = ("bcc", "ftrace")
+
+
+def need(condition: object, what: str) -> None:
+    """A live test that cannot run is skipped, but in CI (CI=true) it fails: there everything must be there."""
+    if not condition:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{what} is needed")
+        pytest.skip(f"{what} is needed")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _root() -> None:
+    need(os.geteuid() == 0, "root")
+    need((TRACEFS / "uprobe_events").exists(), "tracefs")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of a built target that is this test's alone: what is left of a trace of it is this test's fault."""
+
+    def copy(name: str) -> Path:
+        # Readable to everybody: pytest's own directories are not.
+        built = build(name)
+        home = tmp_path / name
+        home.mkdir(exist_ok=True)
+        path = home / built.name
+        shutil.copy(built, path)
+        return path
+
+    return copy
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """Fails if anything is left in the kernel."""
+    with nothing_left():
+        yield
+
+
+def wrapper(name: str) -> Path:
+    """The path of a file of the harness."""
+    return Path(__file__).resolve().parents[1] / "harness" / name

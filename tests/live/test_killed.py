@@ -1,0 +1,155 @@
+"""SIGKILL while tracing: the target runs on, at full speed, and nothing of the tracer's is left in the kernel."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.harness.cli import read_line, target, tracer, tracing
+from tests.harness.kernel import Traces, left_since, traces, uprobe_events
+
+pytestmark = pytest.mark.live
+
+# A call of `spin` takes some nanoseconds, with a probe on it some hundred.
+FAST_NS, SLOW_NS = 40.0, 150.0
+
+PROBES = {"uprobe": "uprobe:{}:spin", "usdt": "usdt:{}:hot:spin", "uretprobe": "uretprobe:{}:spin"}
+
+
+def speed(process: subprocess.Popen[bytes]) -> float:
+    """Nanoseconds a call, as measured in the 20 ms after what was printed so far was read."""
+    return float(read_line(process))
+
+
+def speed_settles(process: subprocess.Popen[bytes], fits: Callable[[float], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    seen = []
+    while time.monotonic() < end:
+        seen.append(speed(process))
+        if fits(seen[-1]):
+            return
+    raise AssertionError(f"not within {seconds} s: {seen}")
+
+
+@contextmanager
+def hot(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with target(path, "120") as process:
+        speed_settles(process, lambda ns: ns < FAST_NS, 5)
+        yield process
+        assert process.poll() is None, "the target did not live on"
+
+
+def is_slow(ns: float) -> bool:
+    return ns > SLOW_NS
+
+
+def is_fast(ns: float) -> bool:
+    return ns < FAST_NS
+
+
+@pytest.mark.parametrize("kind", PROBES)
+def test_after_sigkill_the_target_is_fast_within_a_second_and_nothing_is_left(
+    kind: str, backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("hot")
+    with hot(path) as process:
+        before = traces()
+        with tracing(tmp_path, "--backend", backend, "-e", PROBES[kind].format(path) + " { @ = count(); }") as running:
+            speed_settles(process, is_slow, 5)
+            running.process.kill()
+            speed_settles(process, is_fast, 1.0)
+        left = left_since(before)
+        assert not left, f"left behind: {left}"
+
+
+def test_after_sigkill_of_a_tracer_of_all_processes_nothing_is_left(
+    backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("hot")
+    with hot(path) as process:
+        before = traces()
+        program = f"uprobe:{path}:spin {{ @[arg0 % 3] = count(); }} interval:ms:50 {{ print(@); clear(@); }}"
+        with tracing(tmp_path, "--backend", backend, "-e", program) as running:
+            running.wait_for_output(b"@[0]: ")
+            speed_settles(process, is_slow, 5)
+            running.process.kill()
+            speed_settles(process, is_fast, 1.0)
+        left = left_since(before)
+        assert not left, f"left behind: {left}"
+
+
+@pytest.mark.parametrize("broom", ["cleanup", "next start"])
+def test_what_is_left_when_the_watcher_is_killed_too_is_swept(
+    broom: str, backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("hot")
+    with hot(path) as process:
+        before = traces()
+        with tracing(tmp_path, "--backend", backend, "-e", f"uprobe:{path}:spin {{ @ = count(); }}") as running:
+            speed_settles(process, is_slow, 5)
+            family = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
+            family += [p for p in daemons_of(running.pid) if p not in family]
+            # The tracer is stopped first, so that it sees nothing of its children's end.
+            for member in family:
+                member.send_signal(signal.SIGSTOP)
+            for member in reversed(family):
+                member.kill()
+            speed_settles(process, is_fast, 1.0)
+        if backend == "ftrace":
+            assert any(str(path) in line or "spin" in line for line in new_uprobes(before)), "nothing to sweep"
+        if broom == "cleanup":
+            done = tracer("cleanup")
+            assert done.status == 0, done.err
+        else:
+            done = tracer("--backend", backend, "-e", f"uprobe:{path}:main {{ exit(); }}", "-c", f"{path} 0.01")
+            assert done.status == 0, done.err
+        left = left_since(before)
+        assert not left, f"left behind: {left}"
+
+
+def new_uprobes(before: Traces) -> list[str]:
+    return [line for line in uprobe_events() if line not in before.uprobes]
+
+
+def daemons_of(pid: int) -> list[psutil.Process]:
+    """Processes that a tracer started and that left its process tree: they name it in their command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if str(pid) in words and any("tracer" in word for word in words):
+            found.append(process)
+    return found
+
+
+def test_cleanup_leaves_a_running_tracer_alone(backend: str, place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = place("ticker")
+    with tracing(tmp_path, "--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}") as running:
+        done = tracer("cleanup")
+        assert done.status == 0, done.err
+        subprocess.run([path, "0.2", "2"], check=True, capture_output=True)
+        ended = running.stop()
+    assert (ended.status, ended.text) == (0, "@: 100\n")
+
+
+def test_a_target_that_is_killed_ends_the_trace(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("hot")
+    with target(path, "120") as process:
+        program = f"uprobe:{path}:spin /arg0 % 1000 == 0/ {{ @ = count(); }}"
+        with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
+            speed_settles(process, is_slow, 5)
+            process.kill()
+            done = running.wait(20)
+    assert done.status == 0
+    assert done.out.startswith(b"@: ")

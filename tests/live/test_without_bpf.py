@@ -1,0 +1,59 @@
+"""A kernel without bpf(), as a seccomp filter pretends it: ftrace does the work, and it is said."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import tracer
+from tests.harness.kernel import left_since, traces
+from tests.live.conftest import wrapper
+
+pytestmark = pytest.mark.live
+
+NO_BPF = (sys.executable, str(wrapper("without_bpf.py")))
+
+
+def test_the_same_line_falls_back_to_ftrace_and_says_so(place: Callable[[str], Path]) -> None:
+    path = place("depot")
+    program = f"usdt:{path}:depot:parcel {{ @[str(arg1)] = sum(arg3); }}"
+    before = traces()
+    with_bpf = tracer("-e", program, "-c", f"{path} 40")
+    without = tracer("-e", program, "-c", f"{path} 40", prefix=NO_BPF)
+    assert (with_bpf.status, with_bpf.err) == (0, "Attached 1 probe\n")
+    assert (without.status, without.out) == (0, with_bpf.out)
+    assert without.err == (
+        "tracer: using ftrace, not bcc: this kernel has no bpf() (a kernel with CONFIG_BPF_SYSCALL has it)\n"
+        "Attached 1 probe\n"
+    )
+    assert not left_since(before)
+
+
+def test_bcc_that_was_asked_for_is_refused_in_one_line(place: Callable[[str], Path]) -> None:
+    path = place("depot")
+    done = tracer(
+        "--backend", "bcc", "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40", prefix=NO_BPF
+    )
+    assert (done.status, done.out) == (1, b"")
+    assert done.err == "tracer: error: this kernel has no bpf(); a kernel with CONFIG_BPF_SYSCALL has it\n"
+
+
+def test_what_ftrace_cannot_do_is_refused_with_both_reasons(place: Callable[[str], Path]) -> None:
+    path = place("depot")
+    done = tracer("-e", f"uprobe:{path}:price {{ @[uid] = count(); }}", "-c", f"{path} 40", prefix=NO_BPF)
+    assert (done.status, done.out) == (1, b"")
+    assert "uid is not available with ftrace" in done.err
+    assert "bpf()" in done.err
+
+
+def test_info_tells_of_it() -> None:
+    done = tracer("info", "--json", prefix=NO_BPF)
+    info = json.loads(done.text)
+    assert (done.status, info["chosen"]) == (0, "ftrace")
+    assert info["backends"]["bcc"]["usable"] is False
+    assert info["backends"]["bcc"]["reason"]
+    assert info["backends"]["ftrace"] == {"usable": True, "reason": None, "remedy": None}
