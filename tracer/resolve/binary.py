@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES, Arch
 from tracer.resolve.code import Code
-from tracer.resolve.elf import Elf, ElfError, printable
+from tracer.resolve.elf import MACHINE_NAMES, Elf
 from tracer.resolve.globals import Places
-from tracer.resolve.model import ArgSpec, FileIdentity
+from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 from tracer.resolve.operands import Argument, parse
 from tracer.resolve.symbols import Symbols
 from tracer.resolve.unwind import Unwinding
@@ -26,7 +27,7 @@ class Binary:
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
         self.shown = shown or path
-        self.elf = Elf(path)
+        self.elf = Elf(path, label=self.shown)
 
     @property
     def identity(self) -> FileIdentity:
@@ -75,6 +76,35 @@ class Binary:
             each.spec(self._places.resolve(each.operand, note.address)) for each in self.parsed_arguments(note)
         )
 
+    @cached_property
+    def _go_registers(self) -> bool:
+        """Whether Go functions take their arguments in registers: from Go 1.17 on, and 1.18 is what the file shows, by
+        keeping its version inline in the build information (flag 2).
+        """
+        section = self.elf.section(".go.buildinfo")
+        content = self.elf.content(section) if section is not None else b""
+        return content.startswith(b"\xff Go buildinf:") and len(content) > 15 and bool(content[15] & 2)
+
+    def function_args(self, name: str) -> tuple[ArgSpec, ...]:
+        """arg0, arg1, … at the first instruction of a function."""
+        if not self.unwinding.go or "." not in name:  # functions of C in a Go file have plain names
+            return self.arch.function_args()
+        if self._go_registers:
+            return self.arch.function_args(go=True)
+        unknown = Unreadable("Go before 1.18 passes arguments in its own way")
+        return tuple(replace(each, operand=unknown) for each in self.arch.function_args())
+
+    def readable(self, name: str) -> str:
+        """A symbol's name as people write it: of C++ the demangled one, where this machine can tell."""
+        if not name.startswith("_Z"):
+            return name
+        from tracer.resolve.demangle import demangler
+
+        try:
+            return demangler()(name) or name
+        except TracerError:
+            return name
+
 
 class Binaries:
     """Opens each file once, however many paths lead to it. A context manager that closes them all."""
@@ -107,8 +137,6 @@ class Binaries:
 
 def machine_name(machine: int) -> str:
     """What to call a machine number of the ELF header."""
-    from tracer.resolve.elf import MACHINE_NAMES
-
     return MACHINE_NAMES.get(machine, f"machine {machine}")
 
 
@@ -132,22 +160,3 @@ def find_debug_file(elf: Elf) -> Elf | None:
             return found
         found.close()
     return None
-
-
-def verify(path: str, identity: FileIdentity) -> None:
-    """Raises `ElfError` unless the file at `path` is still the one that was checked.
-
-    To be called right before attaching.
-    """
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise ElfError(
-            f"{printable(path)}: it was there when it was checked, now it is not: {error.strerror}"
-        ) from None
-    now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if now != (identity.device, identity.inode, identity.size, identity.mtime_ns):
-        raise ElfError(
-            f"{printable(path)}: the file changed after its probes were looked up",
-            "nothing was attached; run the command again",
-        )

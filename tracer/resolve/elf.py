@@ -96,19 +96,22 @@ class Note:
 class Elf:
     """An open ELF file. A context manager; also closes when it is collected."""
 
-    def __init__(self, path: str, content: bytes | None = None, descriptor: int | None = None) -> None:
+    def __init__(
+        self, path: str, content: bytes | None = None, descriptor: int | None = None, label: str | None = None
+    ) -> None:
         """Opens and checks `path`; with `content` the file's bytes come from there and `path` is only its name.
 
-        `descriptor` is an already open file, which then belongs to this object.
+        `descriptor` is an already open file, which then belongs to this object. `label` is what errors call the file.
         """
         self.path = path
+        self._label = printable(label or path)
         self._content = content
         self._fd = -1
         if content is not None:
             self.size = len(content)
             self._stat = None
         else:
-            self._fd = _open(path) if descriptor is None else descriptor
+            self._fd = _open(path, self._label) if descriptor is None else descriptor
             status = os.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
                 self.close()
@@ -140,7 +143,7 @@ class Elf:
 
     def error(self, what: str, hint: str | None = None) -> ElfError:
         """An error that names this file."""
-        return ElfError(f"{printable(self.path)}: {what}", hint)
+        return ElfError(f"{self._label}: {what}", hint)
 
     # --- raw access -----------------------------------------------------------------------------------------------
 
@@ -353,12 +356,12 @@ def notes(data: bytes) -> Iterator[Note]:
         offset = end + 3 & ~3
 
 
-def _open(path: str) -> int:
+def _open(path: str, label: str) -> int:
     # O_NONBLOCK: opening a FIFO must not wait for a writer.
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise ElfError(f"{printable(path)}: no such file") from None
+        raise ElfError(f"{label}: no such file") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ElfError(f"{printable(path)}: cannot be read: {reason}") from None
+        raise ElfError(f"{label}: cannot be read: {reason}") from None

@@ -100,7 +100,8 @@ class Site:
     what `func` shows (the symbol that holds the place, or "" in a stripped file). `semaphore` is the file offset of the
     USDT semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary
     probe on one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN;
-    for functions it holds the registers of the calling convention.
+    for functions it holds the registers of the calling convention. `fast_offset` is the file offset of a five-byte nop
+    right behind the USDT probe's one-byte nop, where a probe needs no trap from Linux 6.18 on; every hit passes both.
     """
 
     kind: Literal["usdt", "uprobe", "uretprobe", "ret"]
@@ -113,6 +114,7 @@ class Site:
     args: tuple[ArgSpec, ...] = ()
     semaphore: int | None = None
     semaphore_address: int | None = None
+    fast_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

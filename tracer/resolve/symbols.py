@@ -146,6 +146,20 @@ class Table:
             if row[3] and row[1] & 15 not in (STT_SECTION, STT_FILE)
         ]
 
+    def holding(self, address: int) -> list[Function]:
+        """The functions of known size that hold the address."""
+        rows = [
+            row
+            for row in _SYMBOL.iter_unpack(self._data)
+            if row[4] <= address < row[4] + row[5] and row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]
+        ]
+        return [_versioned(Function(self._name(row[0]), row[4], row[5], row[1] >> 4)) for row in rows]
+
+    @property
+    def has_cpp_names(self) -> bool:
+        """Whether any name may be mangled as in C++."""
+        return b"\0_Z" in self._strings
+
     def mentions(self, name: str) -> bool:
         """Whether an entry has that name, defined or not."""
         return bool(self._rows(name))
@@ -189,6 +203,7 @@ class Symbols:
     def __init__(self, elf: Elf, find_debug: Callable[[Elf], Elf | None] = lambda _: None) -> None:
         self._elf = elf
         self._find_debug = find_debug
+        self._few_lookups = 8
 
     @cached_property
     def static(self) -> Table | None:
@@ -248,6 +263,12 @@ class Symbols:
                 break
         return ()
 
+    @property
+    def has_cpp_names(self) -> bool:
+        """Whether any name is mangled as in C++."""
+        tables = (self.static or self.exported, self.debug)
+        return any(table is not None and table.has_cpp_names for table in tables)
+
     def matching(self, matches: Callable[[str], object]) -> tuple[Function, ...]:
         """The functions whose name satisfies `matches`, each place once, in order of address.
 
@@ -265,6 +286,14 @@ class Symbols:
 
         One of unknown size holds what lies between it and the next.
         """
+        if "_by_address" not in self.__dict__ and self._few_lookups > 0:
+            # Sorting all of a large file costs more than looking through it a few times.
+            self._few_lookups -= 1
+            for tables in ((self.static, self.exported), (self.debug,)):
+                holding = [each for table in tables if table is not None for each in table.holding(address)]
+                if holding:
+                    start = max(each.address for each in holding)
+                    return min((each for each in holding if each.address == start), key=Function.rank)
         starts, ordered, longest = self._by_address
         index = after = bisect_right(starts, address)
         sized: list[Function] = []

@@ -3,7 +3,7 @@
 A USDT probe ("user statically defined tracing") is a place the author of a program chose for tracing. The macro
 DTRACE_PROBE2(prov, name, a, b) of <sys/sdt.h> costs the program one `nop` there. All else goes into a note, in a
 section `.note.stapsdt` that is never loaded: the nop's address, the two names, and for every argument where the
-compiler keeps it *at this instruction*. Tracing means: put a uprobe on the nop, and read the arguments from those places.
+compiler keeps it *at this instruction*. Tracing means: put a uprobe on the nop, and read the arguments from there.
 
 Four things make this harder than it sounds.
 

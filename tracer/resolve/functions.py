@@ -1,0 +1,158 @@
+"""The function part of an attach point → functions of one file.
+
+`malloc`, `str*`, `memcpy@GLIBC_2.2.5` are names of the symbol table; a name that holds `::` or parentheses is a C++
+name as people write it, with or without parameters (without: every overload). So is a plain name that is in no table.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os.path
+import re
+from collections.abc import Callable, Sequence
+
+from tracer.errors import TracerError
+from tracer.resolve.binary import Binary
+from tracer.resolve.demangle import demangler
+from tracer.resolve.elf import ElfError, printable
+from tracer.resolve.files import did_you_mean, is_pattern
+from tracer.resolve.symbols import Function, is_cold, unique_places
+
+
+class NothingThere(TracerError):
+    """The file has no such probe or function; another of several files may have it."""
+
+
+def find_functions(binary: Binary, name: str, kind: str = "uprobe") -> tuple[Function, ...]:
+    """The functions that a name or wildcard means, each place once, in order of address; () where there is none.
+
+    Raises `ElfError` for the name of an indirect function. `kind` is for the hint alone.
+    """
+    symbols = binary.symbols
+    if is_readable_cpp(name):
+        return _by_cpp_name(binary, name)
+    if is_pattern(name):
+        matching = symbols.matching(matcher(name))
+        return tuple(each for each in matching if not each.ifunc)
+    found = symbols.named(name)
+    if found and all(each.ifunc for each in found):
+        raise _indirect(binary, found[0], kind)
+    if not found and re.fullmatch(r"[A-Za-z_]\w*", name) and symbols.has_cpp_names:
+        try:
+            return _by_cpp_name(binary, name)
+        except TracerError:  # no demangler here: the name is simply not found
+            return ()
+    return tuple(each for each in found if not each.ifunc)
+
+
+def is_readable_cpp(name: str) -> bool:
+    """Whether the name is written as in C++ source."""
+    return "::" in name or "(" in name
+
+
+def matcher(pattern: str) -> Callable[[str], object]:
+    """A test for a pattern of glob(7), or for equality where it holds no wildcard."""
+    if not is_pattern(pattern):
+        return pattern.__eq__
+    if pattern == "*":
+        return bool
+    return re.compile(fnmatch.translate(pattern)).match
+
+
+def not_found(binary: Binary, name: str) -> NothingThere:
+    """The error for a function that the file does not have."""
+    symbols = binary.symbols
+    shown = printable(name)
+    path = printable(binary.shown)
+    if is_pattern(name):
+        message, near = f"{path}: no function matches '{shown}'", None
+    else:
+        message = f"{path}: no function '{shown}'"
+        near = did_you_mean(name, (each.name for each in symbols.functions))
+    if not is_pattern(name) and symbols.imports(name):
+        return NothingThere(
+            f"{message}: it is taken from another library",
+            f"trace it there: {_likely_library(binary)}:{shown}",
+        )
+    if symbols.stripped:
+        message += ", and the file is stripped of all names but those it exports"
+        advice = "install its debug symbols, or give an address: uprobe:PATH:0x…"
+        return NothingThere(message, f"{near} Otherwise {advice}" if near else advice)
+    return NothingThere(
+        message, near or (None if is_pattern(name) else "`tracer list 'uprobe:PATH:*'` shows its functions")
+    )
+
+
+def function_text(binary: Binary, address: int) -> str:
+    """What the `func` built-in shows at an address: the function that holds it, "" where no symbol does."""
+    function = binary.symbols.at(address)
+    return "" if function is None else binary.readable(function.name)
+
+
+def _likely_library(binary: Binary) -> str:
+    return "uprobe:libc" if binary.elf.needed == ("libc.so.6",) else "uprobe:LIBRARY"
+
+
+def _indirect(binary: Binary, function: Function, kind: str) -> ElfError:
+    """An IFUNC's symbol stands at code that chooses an implementation once, when the file is loaded."""
+    code = binary.code
+    names = set()
+    for each in code.instructions(code.range_of(function)):
+        relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", each.operands) if each.mnemonic == "lea" else None
+        if relative is not None:
+            target = each.address + each.size + int(relative[1] + relative[2], 16)
+            candidate = code.symbols.at(target) if code.executable(target) else None
+            if candidate is not None and candidate.address == target:
+                names.add(candidate.name)
+    common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)
+    if len(names) > 1 and len(common) > 4:
+        hint = f"trace the implementations: {kind}:{printable(binary.shown)}:{common}*"
+    elif names:
+        hint = f"trace the implementations: {', '.join(sorted(names)[:4])}"
+    else:
+        hint = "install the file's debug symbols, which name the implementations, and trace those"
+    return ElfError(
+        f"{printable(binary.shown)}: {function.name} is an indirect function: its symbol is no function but code that"
+        " chooses one when the file is loaded",
+        hint,
+    )
+
+
+# --- C++ names -----------------------------------------------------------------------------------------------------
+
+# Words that the mangling abbreviates, so that they do not stand in the mangled name.
+_ABBREVIATED = re.compile(r"std|string|allocator|basic_\w*|[io]o?stream|operator|const|unsigned|anonymous|namespace")
+
+
+def _by_cpp_name(binary: Binary, pattern: str) -> tuple[Function, ...]:
+    demangle = demangler()
+    matches = matcher(pattern)
+    with_parameters = "(" in pattern
+    words = [] if "operator" in pattern else _plain_words(pattern)
+    found = []
+    for each in binary.symbols.functions:
+        if each.name[:2] != "_Z" or each.ifunc or is_cold(each.name) or not all(word in each.name for word in words):
+            continue
+        readable = demangle(each.name)
+        if readable is not None and (
+            matches(readable) or (not with_parameters and matches(without_parameters(readable)))
+        ):
+            found.append(each)
+    return unique_places(found)
+
+
+def _plain_words(pattern: str) -> Sequence[str]:
+    """Words that must stand in the mangled name too: a cheap test before demangling."""
+    literal = re.sub(r"\[[^]]*\]", "*", pattern.partition("(")[0])
+    return [word for word in re.findall(r"[A-Za-z_]\w*", literal) if not _ABBREVIATED.fullmatch(word)]
+
+
+def without_parameters(readable: str) -> str:
+    """`ns::f(int) const` → `ns::f`; the brackets of templates and `operator()` stay."""
+    end = readable.rfind(")")
+    depth = 0
+    for index in range(end, -1, -1):
+        depth += (readable[index] == ")") - (readable[index] == "(")
+        if depth == 0:
+            return readable[:index] if end >= 0 and index else readable
+    return readable

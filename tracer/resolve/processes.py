@@ -1,0 +1,158 @@
+"""What a process has mapped, and where its files are seen from here.
+
+Source: proc(5). A process in another mount namespace (a container) or behind chroot sees other files than we do; they
+are reached through /proc/PID/root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from tracer.errors import TracerError
+
+_DELETED = " (deleted)"
+_MAX_LINKS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One line of /proc/PID/maps.
+
+    `file` identifies what is mapped (device and inode as the kernel prints them), None for anonymous memory; `path` is
+    as the process sees it, or a name in brackets.
+    """
+
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    file: tuple[str, int] | None
+    path: str
+    deleted: bool
+
+    @property
+    def executable(self) -> bool:
+        """Whether code can run there."""
+        return "x" in self.permissions
+
+    @property
+    def key(self) -> str:
+        """Its name in /proc/PID/map_files."""
+        return f"{self.start:x}-{self.end:x}"
+
+
+def mappings(pid: int) -> tuple[Mapping, ...]:
+    """The memory map of a process, in order of address. Raises `TracerError`."""
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as lines:
+            return tuple(filter(None, map(_mapping, lines)))
+    except (FileNotFoundError, ProcessLookupError):
+        raise gone(pid) from None
+    except PermissionError:
+        raise TracerError(
+            f"process {pid} belongs to another user: its memory map cannot be read", "run tracer as root"
+        ) from None
+
+
+def gone(pid: int) -> TracerError:
+    """The error for a process that does not exist."""
+    return TracerError(f"there is no process {pid}", "it may have ended; `pgrep -a NAME` lists those that run")
+
+
+def check(pid: int) -> None:
+    """Raises `TracerError` unless the process exists and runs a user program."""
+    if not os.path.isdir(f"/proc/{pid}"):
+        raise gone(pid)
+    if not mappings(pid):
+        raise TracerError(f"process {pid} runs no user program: it is a kernel thread, or has just ended")
+
+
+def _mapping(line: str) -> Mapping | None:
+    fields = line.rstrip("\n").split(None, 5)
+    if len(fields) < 5:
+        return None
+    start, _, end = fields[0].partition("-")
+    inode = int(fields[4])
+    path = fields[5] if len(fields) == 6 else ""
+    deleted = path.endswith(_DELETED) and inode != 0
+    if inode:
+        # The kernel escapes newlines alone (seq_path, " \t\n\\" elsewhere).
+        path = re.sub(
+            r"\\(\d{3})", lambda found: chr(int(found[1], 8)), path.removesuffix(_DELETED) if deleted else path
+        )
+    file = (fields[3], inode) if inode else None
+    return Mapping(int(start, 16), int(end, 16), fields[1], int(fields[2], 16), file, path, deleted)
+
+
+def root(pid: int) -> str:
+    """What to put before the paths of a process to reach its files from here: "" where it sees the same as we."""
+    try:
+        same = os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
+        if same and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root"):
+            return ""
+    except (FileNotFoundError, ProcessLookupError):
+        if not os.path.isdir(f"/proc/{pid}"):
+            raise gone(pid) from None
+        return ""
+    except PermissionError:
+        return ""
+    return f"/proc/{pid}/root"
+
+
+def within(prefix: str, path: str) -> str:
+    """A path of a process as a path from here, every symbolic link on the way followed as the process would.
+
+    Without it an absolute link below /proc/PID/root would lead into our own files.
+    """
+    if not prefix:
+        return path
+    parts, done, links = path.split("/"), "", 0
+    while parts:
+        part = parts.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            done = done.rpartition("/")[0]
+            continue
+        try:
+            link = os.readlink(f"{prefix}{done}/{part}")
+        except OSError:
+            done = f"{done}/{part}"
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise TracerError(f"{path}: too many levels of symbolic links")
+        if link.startswith("/"):
+            done = ""
+        parts = link.split("/") + parts
+    return prefix + (done or "/")
+
+
+def executable_files(pid: int) -> tuple[str, ...]:
+    """The files a process has mapped executable, as paths from here, in order of address; the program itself first.
+
+    A file that was deleted or replaced meanwhile is given by its /proc/PID/map_files entry.
+    """
+    prefix = root(pid)
+    found: dict[tuple[str, int], str] = {}
+    for each in mappings(pid):
+        if each.executable and each.file is not None and each.file not in found:
+            path = within(prefix, each.path)
+            found[each.file] = path if _is_that_file(path, each) else f"/proc/{pid}/map_files/{each.key}"
+    if not found:
+        raise TracerError(f"process {pid} runs no user program: it is a kernel thread, or has just ended")
+    try:
+        program = within(prefix, os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        program = ""
+    return tuple(sorted(found.values(), key=lambda path: path != program))
+
+
+def _is_that_file(path: str, mapping: Mapping) -> bool:
+    """By the inode: the device in maps is not that of stat on every file system (btrfs, overlayfs)."""
+    try:
+        return not mapping.deleted and mapping.file is not None and os.stat(path).st_ino == mapping.file[1]
+    except OSError:
+        return False

@@ -1,0 +1,277 @@
+"""Addresses of a process → names, for `ustack`, `usym` and `func`.
+
+A process may have ended when its addresses are printed. So its memory map is read early (`remember`), the files it
+names are opened at once, each once however many processes map it, and symbols are read from those open files when
+first needed: that works for ended processes, deleted files and containers. Maps grow by dlopen and change by exec; an
+address that is in no known map makes the map be read again, and older ones are kept for older addresses.
+
+Names are as bpftrace prints them: `name+offset` with the offset in decimal, C++ names demangled, and the bare address
+in hexadecimal where nothing is known.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from tracer.errors import TracerError
+from tracer.resolve.elf import Elf
+from tracer.resolve.processes import Mapping, mappings, root, within
+from tracer.resolve.symbols import Function, Symbols
+
+_MAX_MAPS = 8
+"""How many earlier maps of one process are kept."""
+_REFRESH_S = 0.05
+_MAX_JIT_MAP = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What stands at an address: a function and the distance from its start in bytes. `module`: the file, or what the
+    kernel calls the memory. An empty `function` says that nothing is known.
+    """
+
+    function: str
+    offset: int
+    module: str
+
+
+@dataclass(slots=True)
+class _Process:
+    started: int
+    maps: list[tuple[Mapping, ...]] = field(default_factory=list)
+    read_at: float = 0.0
+    owner: int = 0
+    jit_path: str = ""
+    names: dict[int, Name] = field(default_factory=dict)
+
+
+class _Module:
+    """An open file, or the kernel's [vdso], with its symbols read when first asked for."""
+
+    def __init__(self, elf: Elf) -> None:
+        from tracer.resolve.binary import find_debug_file
+
+        self.elf = elf
+        self._symbols = Symbols(elf, find_debug_file)
+
+    def name(self, file_offset: int) -> tuple[Function, int] | None:
+        """The function at a file offset and the distance from its start."""
+        address = self.elf.address_of(file_offset)
+        try:
+            function = self._symbols.at(address) if address is not None else None
+        except TracerError:
+            return None
+        return None if function is None or address is None else (function, address - function.address)
+
+
+class Symbolizer:
+    """Names addresses of any number of processes. Keeps their files open until `close`."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, _Process] = {}
+        self._modules: dict[tuple[str, int], _Module | None] = {}
+        self._vdso: _Module | None = None
+        self._vdso_read = False
+        self._jit: dict[str, tuple[tuple[int, int], list[int], list[tuple[int, int, str]]]] = {}
+
+    def close(self) -> None:
+        """Closes the files."""
+        for module in self._modules.values():
+            if module is not None:
+                module.elf.close()
+
+    def remember(self, pid: int) -> None:
+        """Takes note of what a process has mapped now. A process that is gone, or not ours to read, is no error."""
+        started = _started(pid)
+        known = self._processes.get(pid)
+        if started is None:
+            return
+        if known is None or known.started != started:
+            known = self._processes[pid] = _Process(started)
+            known.jit_path, known.owner = _jit_map(pid)
+        self._read_maps(pid, known)
+
+    def symbol(self, pid: int, address: int, offset: bool = True) -> str:
+        """`name+offset`, without `offset` the name alone; `0x…` where nothing is known."""
+        name = self.lookup(pid, address)
+        if not name.function:
+            return f"{address:#x}"
+        return f"{name.function}+{name.offset}" if offset else name.function
+
+    def lookup(self, pid: int, address: int) -> Name:
+        """What stands at an address of a process."""
+        process = self._processes.get(pid)
+        if process is None:
+            self.remember(pid)
+            process = self._processes.get(pid)
+            if process is None:
+                return Name("", 0, "[unknown]")
+        known = process.names.get(address)
+        if known is not None:
+            return known
+        mapping = _find(process, address)
+        if mapping is None and time.monotonic() - process.read_at > _REFRESH_S:
+            self.remember(pid)
+            process = self._processes[pid]
+            mapping = _find(process, address)
+        if mapping is None:
+            return Name("", 0, "[unknown]")
+        name = self._name(process, mapping, address)
+        if name.function:
+            process.names[address] = name
+        return name
+
+    def _read_maps(self, pid: int, process: _Process) -> None:
+        process.read_at = time.monotonic()
+        try:
+            every = tuple(each for each in mappings(pid) if each.executable)
+        except TracerError:
+            return
+        if not every or (process.maps and process.maps[0] == every):
+            return
+        process.maps = [every, *process.maps[: _MAX_MAPS - 1]]
+        prefix: str | None = None
+        for each in every:
+            if each.file is not None and each.file not in self._modules:
+                if prefix is None:
+                    prefix = root(pid)
+                self._modules[each.file] = _open_mapped(pid, each, prefix)
+
+    def _name(self, process: _Process, mapping: Mapping, address: int) -> Name:
+        if mapping.file is not None:
+            module = self._modules.get(mapping.file)
+            at = address - mapping.start + mapping.offset
+        elif mapping.path == "[vdso]":
+            module, at = self._kernel_module(), address - mapping.start
+        elif mapping.path and not mapping.path.startswith("//anon"):
+            return Name("", 0, mapping.path)
+        else:
+            return self._jit_name(process, address)
+        found = module.name(at) if module is not None else None
+        if found is None:
+            return Name("", 0, mapping.path)
+        return Name(_readable(found[0].name), found[1], mapping.path)
+
+    def _kernel_module(self) -> _Module | None:
+        """The [vdso], which the kernel maps alike into every process: read from our own memory."""
+        if not self._vdso_read:
+            self._vdso_read = True
+            own = next((each for each in mappings(os.getpid()) if each.path == "[vdso]"), None)
+            if own is not None:
+                try:
+                    with open("/proc/self/mem", "rb", buffering=0) as memory:
+                        memory.seek(own.start)
+                        self._vdso = _Module(Elf("[vdso]", memory.read(own.end - own.start)))
+                except (OSError, TracerError):
+                    self._vdso = None
+        return self._vdso
+
+    def _jit_name(self, process: _Process, address: int) -> Name:
+        """From the file that just-in-time compilers write for perf: lines of start, size (hexadecimal) and name."""
+        status = _trusted(process.jit_path, process.owner)
+        if status is None:
+            return Name("", 0, "[unknown]")
+        version = (status.st_size, status.st_mtime_ns)
+        if process.jit_path not in self._jit or self._jit[process.jit_path][0] != version:
+            entries = _read_jit(process.jit_path)
+            self._jit[process.jit_path] = (version, [each[0] for each in entries], entries)
+        _, starts, entries = self._jit[process.jit_path]
+        index = bisect_right(starts, address) - 1
+        if index >= 0 and address < entries[index][0] + entries[index][1]:
+            return Name(entries[index][2], address - entries[index][0], process.jit_path)
+        return Name("", 0, "[unknown]")
+
+
+def _find(process: _Process, address: int) -> Mapping | None:
+    for every in process.maps:
+        for each in every:
+            if each.start <= address < each.end:
+                return each
+    return None
+
+
+def _started(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot: tells it from a later one of the same number."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _open_mapped(pid: int, mapping: Mapping, prefix: str) -> _Module | None:
+    """The mapped file itself, even where it was deleted; else (not root) the file at its path, if it is the same."""
+    try:
+        return _Module(Elf(mapping.path, descriptor=os.open(f"/proc/{pid}/map_files/{mapping.key}", os.O_RDONLY)))
+    except (OSError, TracerError):
+        pass
+    if mapping.deleted or mapping.file is None:
+        return None
+    try:
+        elf = Elf(within(prefix, mapping.path))
+    except TracerError:
+        return None
+    if elf.identity.inode != mapping.file[1]:
+        elf.close()
+        return None
+    return _Module(elf)
+
+
+def _readable(name: str) -> str:
+    if not name.startswith("_Z"):
+        return name
+    from tracer.resolve.demangle import demangler
+
+    try:
+        return demangler()(name) or name
+    except TracerError:
+        return name
+
+
+def _jit_map(pid: int) -> tuple[str, int]:
+    """Where a just-in-time compiler of the process writes its symbols, and who must own that file."""
+    inner = pid
+    owner = 0
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("NSpid:"):
+                    inner = int(line.split()[-1])
+                elif line.startswith("Uid:"):
+                    owner = int(line.split()[2])
+        prefix = root(pid)
+    except (OSError, ValueError, TracerError):
+        prefix = ""
+    return f"{prefix}/tmp/perf-{inner}.map", owner
+
+
+def _trusted(path: str, owner: int) -> os.stat_result | None:
+    """The state of a map that its process's user (or root) wrote: anyone may create names in /tmp."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    ours = stat.S_ISREG(status.st_mode) and status.st_uid in (0, owner) and status.st_size <= _MAX_JIT_MAP
+    return status if ours else None
+
+
+def _read_jit(path: str) -> list[tuple[int, int, str]]:
+    """The entries in order of address; of those at one address the last, for code is replaced."""
+    entries: dict[int, tuple[int, int, str]] = {}
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, encoding="utf-8", errors="backslashreplace") as lines:
+            for line in lines:
+                fields = line.rstrip("\n").split(" ", 2)
+                try:
+                    start, size = int(fields[0], 16), int(fields[1], 16)
+                    entries[start] = (start, size, fields[2])
+                except (ValueError, IndexError):
+                    continue
+    except OSError:
+        return []
+    return [entries[start] for start in sorted(entries)]
