@@ -1,0 +1,44 @@
+"""The BCC backend: libbcc compiles, bpf(2) loads.
+
+    plan → tables (which kernel map holds what) → codegen (C) → compiler (bytecode) → loader, attach → session
+
+Nothing of BCC runs in this process: the compiler is a child, and only where the cache has not its result already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Program
+    from tracer.backends.bcc.program import BccProgram
+    from tracer.backends.bcc.session import BccSession
+    from tracer.backends.capabilities import Capabilities
+    from tracer.plan.model import Plan
+    from tracer.resolve.model import Target
+
+
+class BccBackend:
+    """Follows `backends.base.Backend`."""
+
+    name = "bcc"
+
+    def capabilities(self) -> Capabilities:
+        """What this host allows."""
+        from tracer.backends.bcc.host import capabilities
+
+        return capabilities()
+
+    def compile(self, plan: Plan) -> BccProgram:
+        """Plan → C."""
+        from tracer.backends.bcc.program import BccProgram
+
+        return BccProgram(plan)
+
+    def open(self, program: Program, target: Target) -> BccSession:
+        """Loads the program and makes its maps."""
+        from tracer.backends.bcc.program import BccProgram
+        from tracer.backends.bcc.session import BccSession
+
+        assert isinstance(program, BccProgram)
+        return BccSession(program, target)

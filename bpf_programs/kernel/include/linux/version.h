@@ -1,0 +1,3 @@
+#pragma once
+#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
+#define LINUX_VERSION_CODE KERNEL_VERSION(5, 8, 0)

@@ -1,0 +1,97 @@
+"""Programs → sites: all of them or none."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from tracer.backends.bcc import syscall
+from tracer.errors import TracerError
+from tracer.plan.model import Plan, Variant
+from tracer.resolve.identity import verify_sites
+from tracer.resolve.model import Site
+
+_SITES_A_LINK = 16384
+
+
+class Attachments:
+    """The links and events of a session."""
+
+    def __init__(self, pid: int | None, multi: bool) -> None:
+        self._pid = pid
+        self._multi = multi
+        self._descriptors: list[int] = []
+
+    def attach(self, plan: Plan, programs: dict[str, int]) -> int:
+        """Attaches every variant; returns the number of sites. On failure nothing is left attached.
+
+        The last clause first: the kernel runs the consumers of a breakpoint in the reverse order of their registration
+        (kernel/events/uprobes.c, consumer_add), and clauses at one site must run in the order of the program.
+        """
+        try:
+            verify_sites(plan.sites)
+            for probe in reversed(plan.probes):
+                for variant in reversed(probe.variants):
+                    self._variant(variant, programs[f"probe_{variant.id}"])
+        except BaseException:
+            self.detach()
+            raise
+        return len(plan.sites)
+
+    def detach(self) -> None:
+        """Closes links and events: no program runs afterwards."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def _variant(self, variant: Variant, program: int) -> None:
+        groups: dict[tuple[str, bool], list[Site]] = {}
+        for site in variant.sites:
+            groups.setdefault((site.path, site.kind == "uretprobe"), []).append(site)
+        for (path, returns), sites in groups.items():
+            if self._multi:
+                self._link(program, path, sites, returns)
+            else:
+                for site in sites:
+                    self._event(program, site, returns)
+
+    def _link(self, program: int, path: str, sites: list[Site], returns: bool) -> None:
+        for first in range(0, len(sites), _SITES_A_LINK):
+            part = sites[first : first + _SITES_A_LINK]
+            references = [site.semaphore or 0 for site in part]
+            try:
+                link = syscall.link_uprobes(
+                    program,
+                    os.fsencode(path),
+                    [site.offset for site in part],
+                    references if any(references) else None,
+                    pid=self._pid,
+                    returns=returns,
+                )
+            except OSError as error:
+                raise _refused(error, part, self._pid) from error
+            self._descriptors.append(link)
+
+    def _event(self, program: int, site: Site, returns: bool) -> None:
+        try:
+            event = syscall.perf_uprobe(
+                os.fsencode(site.path), site.offset, site.semaphore or 0, pid=self._pid, returns=returns
+            )
+            self._descriptors.append(event)
+            syscall.perf_attach(event, program)
+        except OSError as error:
+            raise _refused(error, [site], self._pid) from error
+
+
+def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
+    where = sites[0].probe + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
+    if error.errno == errno.ESRCH:
+        return TracerError(f"process {pid} has gone")
+    if error.errno == errno.EMFILE:
+        return TracerError(f"cannot attach to {where}: too many open files", "raise the limit: ulimit -n 65536")
+    hints = {
+        errno.EINVAL: "the kernel does not take this place; another tracer may hold its semaphore at another offset",
+        errno.ENOTSUP: "the instruction there cannot be probed",
+        524: "the instruction there cannot be probed",  # ENOTSUPP, the kernel's own number
+        errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
+    }
+    return TracerError(f"cannot attach to {where}: {os.strerror(error.errno or 0)}", hints.get(error.errno or 0))

@@ -1,0 +1,107 @@
+"""Where the distribution's BCC binding is.
+
+It is a pure Python package over libbcc, installed for the system's interpreter; any other interpreter and a virtual
+environment can load it from there by its path. `bcc` on PyPI is something else (a crystal lattice): it has no `libbcc`
+module, and is named so that nobody wonders.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_PLACES = (
+    "/usr/lib/python3/dist-packages",
+    "/usr/lib/python3*/site-packages",
+    "/usr/lib64/python3*/site-packages",
+    "/usr/lib/python3*/dist-packages",
+    "/usr/local/lib/python3*/dist-packages",
+    "/usr/local/lib/python3*/site-packages",
+)
+
+_PACKAGES = (
+    (("debian", "ubuntu"), "sudo apt-get install python3-bpfcc"),
+    (("fedora", "rhel", "centos"), "sudo dnf install python3-bcc"),
+    (("suse", "opensuse", "sles"), "sudo zypper install python3-bcc"),
+    (("alpine",), "sudo apk add py3-bcc bcc-tools"),
+    (("arch",), "sudo pacman -S python-bcc"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The package's folder and the version it states."""
+
+    folder: Path
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoBinding:
+    """There is none; `unrelated` is another package named bcc that is in its place."""
+
+    hint: str
+    unrelated: Path | None = None
+
+    @property
+    def reason(self) -> str:
+        """What is the matter, in a line."""
+        if self.unrelated is not None:
+            return f"the package bcc in {self.unrelated} is an unrelated one, and the BPF Compiler Collection is not installed"
+        return "the BPF Compiler Collection (libbcc and its Python binding) is not installed"
+
+
+def find_binding() -> Binding | NoBinding:
+    """Looks in the distributions' folders first and on our own path last. Loads nothing."""
+    unrelated = None
+    for folder in _candidates():
+        if (folder / "libbcc.py").is_file():
+            return Binding(folder, _version(folder))
+        unrelated = unrelated or folder
+    return NoBinding(install_command(), unrelated)
+
+
+def _candidates() -> list[Path]:
+    found = [Path(place) / "bcc" for pattern in _PLACES for place in sorted(glob.glob(pattern), reverse=True)]
+    try:
+        spec = importlib.util.find_spec("bcc")
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None and spec.submodule_search_locations:
+        found += map(Path, spec.submodule_search_locations)
+    return [folder for folder in found if folder.is_dir()]
+
+
+def _version(folder: Path) -> str:
+    try:
+        text = (folder / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return "unknown"
+    return text.partition("=")[2].strip().strip("'\"") or "unknown"
+
+
+def install_command(os_release: str = "/etc/os-release") -> str:
+    """The command that installs the binding on this distribution."""
+    names: set[str] = set()
+    try:
+        for line in Path(os_release).read_text(encoding="utf-8").splitlines():
+            key, _, text = line.partition("=")
+            if key in ("ID", "ID_LIKE"):
+                names |= set(text.strip().strip('"').split())
+    except OSError:
+        pass
+    for distributions, command in _PACKAGES:
+        if any(name.startswith(distribution) for name in names for distribution in distributions):
+            return command
+    return "install the distribution's Python binding of BCC (python3-bpfcc, python3-bcc)"
+
+
+def library_path() -> str | None:
+    """Where libbcc itself is, as the loader's usual folders have it; for `tracer info`."""
+    for pattern in ("/usr/lib/*/libbcc.so.0", "/usr/lib64/libbcc.so.0", "/usr/lib/libbcc.so.0", "/lib/*/libbcc.so.0"):
+        for path in glob.glob(pattern):
+            return os.path.realpath(path)
+    return None

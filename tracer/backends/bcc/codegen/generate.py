@@ -1,0 +1,178 @@
+"""Plan → the C of the whole program.
+
+#define …            which maps are which
+struct control, struct scratch
+#include "prelude.h"
+int probe_0(struct pt_regs *ctx) …      one for each variant of each clause
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.backends.bcc.codegen import expressions, statements
+from tracer.backends.bcc.codegen.frame import Frame, Scratch, Shared
+from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.records import Record
+from tracer.backends.bcc.tables import Table, tables
+from tracer.plan.model import Plan, ProbePlan, Variant
+
+CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
+_SCRATCH_BYTES = 4 << 20
+_SLOTS = (64, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The C, and what the loader must know of it.
+
+    `functions` are (name, variant id) pairs; `waits` names those that read memory of the traced process, and so should
+    be sleepable; `generations` and `lengths` say how many of each the control block has.
+    """
+
+    text: str
+    tables: dict[str, Table]
+    records: tuple[Record, ...]
+    functions: tuple[tuple[str, int], ...]
+    waits: frozenset[str]
+    scratch_size: int
+    scratch_slots: int
+    generations: int
+    lengths: int
+
+
+def generate(plan: Plan) -> Generated:
+    """The program for a plan: pure, and the same text for the same plan."""
+    shared = Shared(plan.program, tables(plan))
+    functions: list[tuple[str, int]] = []
+    waits: set[str] = set()
+    bodies: list[str] = []
+    for probe in plan.probes:
+        for variant in probe.variants:
+            name = f"probe_{variant.id}"
+            text, waiting = _function(shared, probe, variant, name)
+            bodies.append(text)
+            functions.append((name, variant.id))
+            if waiting:
+                waits.add(name)
+    generations = sum(table.generation is not None for table in shared.tables.values())
+    lengths = sum(table.length is not None for table in shared.tables.values())
+    records = tuple(record for record in shared.records if isinstance(record, Record))
+    slots = scratch_slots(shared.scratch)
+    head = _head(shared, slots, generations, lengths, len(records))
+    return Generated(
+        "\n".join([head, *bodies]),
+        shared.tables,
+        records,
+        tuple(functions),
+        frozenset(waits),
+        shared.scratch.size(),
+        slots,
+        generations,
+        lengths,
+    )
+
+
+def scratch_slots(scratch: Scratch) -> int:
+    """How many invocations can hold a slot at once: a power of two."""
+    if scratch.empty:
+        return 0
+    fewest, most = _SLOTS
+    slots = most
+    while slots > fewest and slots * scratch.size() > _SCRATCH_BYTES:
+        slots //= 2
+    return slots
+
+
+def _head(shared: Shared, slots: int, generations: int, lengths: int, records: int) -> str:
+    lines = [
+        "#include <linux/types.h>",
+        "#include <uapi/linux/ptrace.h>",
+        "",
+        f"#define CONTROL MAP({CONTROL})",
+        f"#define LOSSES MAP({LOSSES})",
+        f"#define RING MAP({RING})",
+    ]
+    if slots:
+        lines += [f"#define SCRATCH MAP({SCRATCH})", f"#define SCRATCH_SLOTS {slots}"]
+    for table in shared.tables.values():
+        number = FIRST_TABLE + table.number
+        maps = f"MAP({number})" + (f" and, for long keys, MAP({number + 1})" if table.long_number is not None else "")
+        lines.append(f"/* {maps} holds {_for_comment(table.describe())} */")
+    lines += ["", "struct control {", "\tu64 exiting, hit, cpid, started;"]
+    if generations:
+        lines.append(f"\tu64 generation[{generations}];")
+    if lengths:
+        lines.append(f"\tu64 made[{lengths}], given[{lengths}];")
+    if records:
+        lines.append(f"\tu64 pending[{records}];")
+    lines += ["};", ""]
+    if slots:
+        lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
+    lines += ['#include "prelude.h"', ""]
+    return "\n".join(lines)
+
+
+def _for_comment(text: str) -> str:
+    """A map's name is an identifier, but what stands in a comment must not depend on that."""
+    return "".join(char if (char.isalnum() and char.isascii()) or char in "@_:, " else "?" for char in text)
+
+
+def _function(shared: Shared, probe: ProbePlan, variant: Variant, name: str) -> tuple[str, bool]:
+    frame = _body(shared, probe, variant, early=False)
+    if frame is None:
+        frame = _body(shared, probe, variant, early=True)
+    assert frame is not None
+    sites = len(variant.sites)
+    lines = [
+        f"/* clause {probe.clause.id}, {sites} site{'' if sites == 1 else 's'} */",
+        f"int {name}(struct pt_regs *ctx)",
+        "{",
+        "\tstruct control *control = enter();",
+        *(["\tstruct scratch *scratch = NULL;"] if frame.wants_slot else []),
+        *(f"\t{declaration}" for declaration in frame.declarations),
+        "",
+        "\tif (!control)",
+        "\t\treturn 0;",
+        *frame.lines,
+    ]
+    if frame.wants_slot:
+        if frame.done or frame.unreadable:
+            lines.append("done:")
+        lines += ["\tif (scratch)", "\t\tscratch_give(scratch);", "\treturn 0;"]
+        after = "\tgoto done;"
+    else:
+        lines.append("\treturn 0;")
+        after = "\treturn 0;"
+    if frame.unreadable:
+        lines += ["unreadable:", "\tlose(LOST_UNREADABLE);", after]
+    lines.append("}")
+    return "\n".join(lines) + "\n", frame.reads_memory
+
+
+def _body(shared: Shared, probe: ProbePlan, variant: Variant, early: bool) -> Frame | None:
+    """The function's statements, with the scratch slot taken before the predicate (`early`) or behind it. None where
+    it must be early and is not.
+    """
+    frame = Frame(shared, probe.clause, variant, early)
+    take = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_EVENTS);", "\t\treturn 0;", "\t}"]
+    if early:
+        frame.lines += take
+    if probe.clause.predicate is not None:
+        condition = expressions.value(frame, probe.clause.predicate)
+        if frame.wants_slot and not early:
+            return None
+        frame.line(f"if (!({condition}))")
+        frame.line("\t" + frame.leave())
+    mark = frame.mark()
+    frame.has_slot = True
+    statements.declare_slots(frame)
+    statements.clear_slots(frame)
+    statements.run(frame, probe.clause.body)
+    if frame.wants_slot:
+        if not early:
+            frame.lines[mark:mark] = take
+    else:
+        frame.lines = [line.replace("goto done;", "return 0;") for line in frame.lines]
+        frame.done = False
+    return frame

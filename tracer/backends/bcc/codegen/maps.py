@@ -1,0 +1,229 @@
+"""Map operations → calls of the prelude, on the table or tables that hold the map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracer.backends.bcc.codegen import expressions, wide
+from tracer.backends.bcc.codegen.frame import Buffer, Frame, c_type, long_words, scalar
+from tracer.backends.bcc.tables import Shape, Table
+from tracer.lang.typed import Aggregate, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
+from tracer.lang.types import IntType, StringType
+
+FIRST_TABLE = 4
+"""MAP numbers below it are the control block, the losses, the ring and the scratch slots."""
+
+
+def get(frame: Frame, expr: MapGet) -> str:
+    """A number out of a map; 0 where the key is not there."""
+    table = frame.shared.tables[expr.map]
+    found = find(frame, expr.map, expr.key)
+    return frame.temporary(c_type(expr.type), f"{found} ? {_stored(table, found)} : 0")
+
+
+def _stored(table: Table, found: str) -> str:
+    decl = table.decl
+    signed = isinstance(decl.value, IntType) and decl.value.signed
+    match decl.kind:
+        case "sum":
+            return f"{found}[1]"
+        case "avg" | "stats":
+            # `found[1]` is the total, `found[0]` the number of hits.
+            return f"(u64){'divide_signed' if signed else 'divide'}({found}[1], {found}[0])"
+        case "max":
+            return f"*{found} ^ TOP_BIT" if signed else f"*{found}"
+        case "min":
+            return f"~*{found} ^ TOP_BIT" if signed else f"~*{found}"
+        case _:
+            return f"*{found}"
+
+
+def find(frame: Frame, name: str, key: Sequence[Expr]) -> str:
+    """A pointer to the words of a map's value, or NULL."""
+    table = frame.shared.tables[name]
+    place = make_key(frame, table, key)
+    found = frame.name("found")
+    if table.long_number is None:
+        frame.line(f"u64 *{found} = map_lookup({_map(table.number)}, {place.name});")
+    else:
+        frame.line(f"u64 *{found};")
+        _on_table(frame, table, place, f"{found} = map_lookup({{map}}, {{key}});")
+    return found
+
+
+def has_key(frame: Frame, expr: HasKey) -> str:
+    """Whether a key is there; of a histogram, any of its buckets."""
+    table = frame.shared.tables[expr.map]
+    if table.buckets == 1:
+        return f"(u64)!!{find(frame, expr.map, expr.key)}"
+    place = make_key(frame, table, expr.key)
+    name = frame.temporary("u64", "0", "any")
+    with _each_bucket(frame, table, place):
+        _on_table(frame, table, place, f"{name} |= !!map_lookup({{map}}, {{key}});")
+    return name
+
+
+def length(frame: Frame, name: str) -> str:
+    """How many keys a map has: what the programs counted, and what user space put in or took out."""
+    index = frame.shared.tables[name].length
+    assert index is not None
+    return f"(control->made[{index}] + control->given[{index}])"
+
+
+def assign(frame: Frame, stmt: MapSet) -> None:
+    """`@x[key] = value`."""
+    table = frame.shared.tables[stmt.map]
+    kind = stmt.value.type
+    if scalar(kind):
+        value = frame.temporary("u64", expressions.value(frame, stmt.value), "value")
+        place = make_key(frame, table, stmt.key)
+        _on_table(frame, table, place, f"assign_word({{map}}, {{key}}, {value}, {_length(table)});")
+        return
+    decl = table.decl.value
+    buffer = frame.buffer_for(decl)
+    if isinstance(decl, StringType):
+        wide.text_into(frame, stmt.value, buffer, 0, decl)
+    else:
+        wide.into(frame, stmt.value, buffer)
+    place = make_key(frame, table, stmt.key)
+    _on_table(frame, table, place, f"assign({{map}}, {{key}}, {buffer.name}, {_length(table)});")
+
+
+def add(frame: Frame, stmt: MapAdd) -> None:
+    """`@x[key] += value`, atomically."""
+    table = frame.shared.tables[stmt.map]
+    value = expressions.value(frame, stmt.value)
+    _add(frame, table, stmt.key, value)
+
+
+def increment(frame: Frame, expr: MapIncr) -> str:
+    """`@x[key]++` as a value, atomically."""
+    table = frame.shared.tables[expr.map]
+    place = make_key(frame, table, expr.key)
+    name = frame.name("before")
+    frame.line(f"u64 {name} = 0;")
+    _on_table(frame, table, place, f"{name} = fetch_add({{map}}, {{key}}, {expr.delta:d}, {_length(table)});")
+    after = f" + {expr.delta:d}" if expr.prefix else ""
+    return frame.temporary(c_type(expr.type), f"{name}{after}")
+
+
+def aggregate(frame: Frame, stmt: Aggregate) -> None:
+    """`@x[key] = count()` and its kin."""
+    table = frame.shared.tables[stmt.map]
+    decl = table.decl
+    match decl.kind:
+        case "count":
+            _add(frame, table, stmt.key, "1")
+            return
+        case "hist" | "lhist":
+            assert stmt.value is not None
+            number = f"(u64){expressions.value(frame, stmt.value)}"
+            if decl.kind == "hist":
+                bucket = f"log2_bucket({number}, {decl.bits:d})"
+            else:
+                bounds = ", ".join(expressions.literal(bound, IntType()) for bound in (decl.low, decl.high, decl.step))
+                bucket = f"linear_bucket({number}, {bounds}, {table.buckets - 1})"
+            _add(frame, table, stmt.key, "1", frame.temporary("u32", bucket, "bucket"))
+        case "min" | "max":
+            assert stmt.value is not None
+            signed = isinstance(decl.value, IntType) and decl.value.signed
+            form = f"{'SIGNED' if signed else 'UNSIGNED'}_{decl.kind.upper()}"
+            value = frame.temporary("u64", f"{form}({expressions.value(frame, stmt.value)})", "value")
+            place = make_key(frame, table, stmt.key)
+            _on_table(frame, table, place, f"extreme_raise({{map}}, {{key}}, {value}, {_length(table)});")
+        case _:
+            assert stmt.value is not None
+            _add(frame, table, stmt.key, expressions.value(frame, stmt.value))
+
+
+def delete(frame: Frame, stmt: Delete) -> None:
+    """`delete(@x, key)`: of a histogram, all its buckets."""
+    table = frame.shared.tables[stmt.map]
+    place = make_key(frame, table, stmt.key)
+    call = f"remove({{map}}, {{key}}, {_length(table)});"
+    if table.buckets == 1:
+        _on_table(frame, table, place, call)
+        return
+    with _each_bucket(frame, table, place):
+        _on_table(frame, table, place, call)
+
+
+def make_key(frame: Frame, table: Table, parts: Sequence[Expr], bucket: str | None = None) -> Buffer:
+    """Writes a key into a new buffer."""
+    layout = table.key
+    assert layout is not None
+    longs: tuple[int, ...] = ()
+    for kind, offset in zip(layout.parts, layout.offsets, strict=True):
+        longs += long_words(kind, offset // 8)
+    place = frame.buffer(layout.size // 8, longs, "key")
+    if layout.head:
+        frame.line(f"{place.name}[0] = {_head(table, bucket)};")
+    for part, kind, offset in zip(parts, layout.parts, layout.offsets, strict=True):
+        if isinstance(kind, StringType):
+            wide.text_into(frame, part, place, offset // 8, kind)
+        else:
+            wide.into(frame, part, place, offset // 8)
+    return place
+
+
+def _head(table: Table, bucket: str | None) -> str:
+    generation = f"(u32)control->generation[{table.generation}]" if table.generation is not None else ""
+    high = f"(u64){bucket} << 32" if bucket is not None else ""
+    return " | ".join(filter(None, (generation, high))) or "0"
+
+
+class _each_bucket:
+    """A loop over the buckets of a histogram, with the key's head set for each."""
+
+    def __init__(self, frame: Frame, table: Table, place: Buffer) -> None:
+        self.frame = frame
+        self.table = table
+        self.place = place
+        self.block = frame.block(f"for (u32 bucket = 0; bucket < {table.buckets}; bucket++)")
+
+    def __enter__(self) -> None:
+        self.frame.line("#pragma clang loop unroll(disable)")
+        self.block.__enter__()
+        self.frame.line(f"{self.place.name}[0] = {_head(self.table, 'bucket')};")
+
+    def __exit__(self, *raised: object) -> None:
+        self.block.__exit__(None, None, None)
+
+
+def _add(frame: Frame, table: Table, key: Sequence[Expr], value: str, bucket: str | None = None) -> None:
+    total = table.shape is Shape.TOTAL
+    if table.key is None:
+        number = _map(table.number)
+        if total:
+            frame.line(f"array_total_add({number}, {value});")
+        else:
+            frame.line(f"array_counter_add({number}, {bucket or 0}, {value});")
+        return
+    if value != "1":
+        value = frame.temporary("u64", value, "value")
+    place = make_key(frame, table, key, bucket)
+    call = "total_add" if total else "counter_add"
+    _on_table(frame, table, place, f"{call}({{map}}, {{key}}, {value}, {_length(table)});")
+
+
+def _length(table: Table) -> str:
+    return "NULL" if table.length is None else f"&control->made[{table.length}]"
+
+
+def _map(number: int) -> str:
+    return f"MAP({FIRST_TABLE + number})"
+
+
+def _on_table(frame: Frame, table: Table, place: Buffer, call: str) -> None:
+    """Writes a call on the table for this key: the short one while the deciding string is short."""
+    if table.long_number is None:
+        frame.line(call.format(map=_map(table.number), key=place.name))
+        return
+    layout = table.key
+    assert layout is not None and layout.short is not None
+    frame.line(f"if (((char *){place.name})[{layout.short - 1}])")
+    frame.line("\t" + call.format(map=_map(table.long_number), key=place.name))
+    frame.line("else")
+    frame.line("\t" + call.format(map=_map(table.number), key=place.name))
+
+

@@ -1,0 +1,81 @@
+"""The control block: a page that programs test at each hit and that we read and write through a mapping.
+
+Its layout is `struct control` as `codegen.generate` writes it: exiting, hit, cpid, started, then the generations, the
+lengths that programs and user space keep, and the control events that found the ring full.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+_EXITING, _HIT, _CPID, _STARTED, _FIRST = range(5)
+
+
+def control_size(generations: int, lengths: int, records: int) -> int:
+    """Bytes of the block."""
+    return 8 * (_FIRST + generations + 2 * lengths + records)
+
+
+class Control:
+    """The mapped block of one session."""
+
+    def __init__(self, fd: int, generations: int, lengths: int, records: int) -> None:
+        size = control_size(generations, lengths, records)
+        self._map = mmap.mmap(fd, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        # As native words: each access is one load or store, never a torn one.
+        self._words = memoryview(self._map).cast("Q")
+        self._generations = _FIRST
+        self._made = _FIRST + generations
+        self._given = self._made + lengths
+        self._pending = self._given + lengths
+        self._records = records
+
+    def exit_code(self) -> int | None:
+        """The code of the exit() that a probe has said, if one has."""
+        said = self._words[_EXITING]
+        if not said:
+            return None
+        code = (said - 1) & 0xFFFF_FFFF
+        return code - (1 << 32) if code >> 31 else code
+
+    def stop(self) -> None:
+        """No hit after it counts."""
+        if not self._words[_EXITING]:
+            self._words[_EXITING] = 1
+
+    @property
+    def hit(self) -> bool:
+        """Whether any probe was hit."""
+        return self._words[_HIT] != 0
+
+    def start(self, started_ns: int, child_pid: int) -> None:
+        """Sets what `elapsed` counts from, and `cpid`."""
+        self._words[_STARTED] = started_ns
+        self._words[_CPID] = child_pid
+
+    def generation(self, index: int) -> int:
+        """The number that new keys of a map carry."""
+        return self._words[self._generations + index]
+
+    def next_generation(self, index: int) -> None:
+        """New hits go to new keys from here on."""
+        self._words[self._generations + index] += 1
+
+    def give(self, index: int, delta: int) -> None:
+        """Keys that user space put into a map whose length probes ask for (negative: took out)."""
+        at = self._given + index
+        self._words[at] = (self._words[at] + delta) & 0xFFFF_FFFF_FFFF_FFFF
+
+    def empty(self, index: int) -> None:
+        """The map has no keys any more."""
+        self._words[self._given + index] = -self._words[self._made + index] & 0xFFFF_FFFF_FFFF_FFFF
+
+    def pending(self, seen: Sequence[int]) -> list[int]:
+        """For each record, how many control events did not fit the ring and are not in `seen` yet."""
+        return [self._words[self._pending + number] - seen[number] for number in range(self._records)]
+
+    def close(self) -> None:
+        """Unmaps the block."""
+        self._words.release()
+        self._map.close()

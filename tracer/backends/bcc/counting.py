@@ -1,0 +1,152 @@
+"""Additive and extreme maps as user space sees them: the kernel's elements, less what earlier clears took away.
+
+User space never writes these elements while probes run: setting a per-CPU value overwrites every CPU's, and what was
+added meanwhile is gone. So `clear` and `delete` note what had been read (`_taken`), and reading subtracts it: each hit
+is in exactly one reading. For min and max there is nothing to subtract; an element that still holds what was
+taken counts as empty, and since clearing also raises the generation, new values go to new elements anyway.
+
+An element of an old generation is deleted in the kernel once two readings in a row found nothing new in it. What
+remains is a program that was stopped, between finding its element and adding to it, for longer than that: its one
+hit is lost.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from tracer.backends.bcc.control import Control
+from tracer.backends.bcc.tabledata import Number, Raw, TableData
+from tracer.backends.bcc.tables import Shape
+from tracer.results.integers import wrap_int
+from tracer.results.store import LocalMaps, is_signed
+from tracer.results.values import Average, Key, MapValue
+
+_TOP = 1 << 63
+_MASK = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class CountingMap:
+    """One such map. `local` holds what BEGIN, END and interval added."""
+
+    def __init__(self, data: TableData, control: Control, local: LocalMaps) -> None:
+        self.data = data
+        self.table = data.table
+        self.name = self.table.decl.name
+        self._control = control
+        self._local = local
+        self._taken: dict[Raw, Number] = {}
+        self._idle: set[Raw] = set()
+        self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: ()
+        self._signed = is_signed(self.table.decl)
+
+    def read(self) -> dict[Raw, Number]:
+        """The kernel's elements now; gives back those of old generations that nothing changes any more."""
+        found = self.data.numbers()
+        if self.table.generation is not None and self._taken:
+            self._reclaim(found)
+        return found
+
+    def values(self, view: dict[Raw, Number]) -> dict[Key, MapValue]:
+        """The map of a reading, in the forms of `results.values`, without what user space added."""
+        found: dict[Key, Number] = {}
+        counts: dict[Key, dict[int, int]] = {}
+        histogram = self.table.buckets > 1
+        for raw, number in view.items():
+            left = self._left(raw, number)
+            if left is None:
+                continue
+            if histogram:
+                key, bucket = self._place(raw)
+                buckets = counts.setdefault(key, {})
+                buckets[bucket] = buckets.get(bucket, 0) + _int(left)
+            else:
+                key = self._decode(raw[1])
+                held = found.get(key)
+                found[key] = left if held is None else self._joined(held, left)
+        if histogram:
+            return dict(counts)
+        return {key: self._value(number) for key, number in found.items()}
+
+    def clear(self, view: dict[Raw, Number]) -> None:
+        """Takes away what a reading has seen."""
+        self._taken.update(view)
+        self._idle.clear()
+        if self.table.generation is not None:
+            self._control.next_generation(self.table.generation)
+        if self.table.length is not None:
+            self._control.empty(self.table.length)
+
+    def delete(self, key: Key, view: dict[Raw, Number]) -> None:
+        """Takes away one key. Where probes read the map too it must really go; so must an extreme."""
+        really = not self.table.per_cpu or self.table.shape is Shape.EXTREME
+        for raw in [raw for raw in view if self._place(raw)[0] == key]:
+            if really:
+                if self.data.delete(raw) and self.table.length is not None:
+                    self._control.give(self.table.length, -1)
+                view.pop(raw)
+                self._taken.pop(raw, None)
+            else:
+                self._taken[raw] = view[raw]
+
+    def _place(self, raw: Raw) -> tuple[Key, int]:
+        """The key of the program, and the bucket."""
+        layout = self.table.key
+        if layout is None:
+            return (), int(struct.unpack("=I", raw[1])[0])
+        return self._decode(raw[1]), int(struct.unpack_from("=I", raw[1], 4)[0]) if self.table.buckets > 1 else 0
+
+    def _left(self, raw: Raw, number: Number) -> Number | None:
+        """What of an element no clear has taken; None for nothing."""
+        taken = self._taken.get(raw)
+        if isinstance(number, tuple):
+            hits, total = taken if isinstance(taken, tuple) else (0, 0)
+            return ((number[0] - hits) & _MASK, (number[1] - total) & _MASK) if number[0] != hits else None
+        if self.table.shape is Shape.EXTREME:
+            return number if taken != number else None
+        left = (number - (_int(taken) if taken is not None else 0)) & _MASK
+        return left or None
+
+    def _joined(self, one: Number, other: Number) -> Number:
+        """Two generations of one key."""
+        if isinstance(one, tuple) and isinstance(other, tuple):
+            return (one[0] + other[0]) & _MASK, (one[1] + other[1]) & _MASK
+        if self.table.shape is Shape.EXTREME:
+            return max(_int(one), _int(other))
+        return (_int(one) + _int(other)) & _MASK
+
+    def _value(self, number: Number) -> MapValue:
+        match self.table.decl.kind:
+            case "avg" | "stats":
+                assert isinstance(number, tuple)
+                return Average(number[0], wrap_int(number[1], 64, self._signed))
+            case "max":
+                return wrap_int(_int(number) ^ (_TOP if self._signed else 0), 64, self._signed)
+            case "min":
+                return wrap_int(~_int(number) ^ (_TOP if self._signed else 0), 64, self._signed)
+            case "count":
+                return _int(number)
+            case _:
+                return wrap_int(_int(number), 64, self._signed)
+
+    def _reclaim(self, found: dict[Raw, Number]) -> None:
+        assert self.table.generation is not None
+        current = self._control.generation(self.table.generation) & 0xFFFF_FFFF
+        for raw in self._old(found, current):
+            if found[raw] != self._taken.get(raw):
+                self._idle.discard(raw)
+            elif raw not in self._idle:
+                self._idle.add(raw)
+            else:
+                self.data.delete(raw)
+                self._idle.discard(raw)
+                self._taken.pop(raw, None)
+                found.pop(raw)
+
+    def _old(self, found: Iterable[Raw], current: int) -> list[Raw]:
+        return [raw for raw in found if struct.unpack_from("=I", raw[1])[0] != current]
+
+
+def _int(number: Number) -> int:
+    """A counter's number; of hits and total the total."""
+    return number[1] if isinstance(number, tuple) else number

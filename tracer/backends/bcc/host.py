@@ -1,0 +1,80 @@
+"""What BPF allows on this host, for `check` and `tracer info`: by trying, in milliseconds, without loading libbcc."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc.binding import Binding, find_binding, library_path
+from tracer.backends.capabilities import Capabilities, Feature, Unsupported
+
+_MISSING = {
+    Feature.MAP_ITERATION: Unsupported(
+        "BPF programs cannot walk a map", "do it in an interval or in END, which run in user space"
+    )
+}
+
+
+def capabilities() -> Capabilities:
+    """The table for this host."""
+    failed = kernel.bpf_error()
+    binding = find_binding()
+    facts = {"bpf": _bpf_fact(failed), "btf": "yes" if os.path.exists("/sys/kernel/btf/vmlinux") else "no"}
+    facts["libbcc"] = (
+        f"{binding.version} in {binding.folder}" if isinstance(binding, Binding) else f"no: {binding.reason}"
+    )
+    if isinstance(binding, Binding):
+        facts["libbcc library"] = library_path() or "unknown"
+    unusable = _unusable(failed)
+    if unusable is None and not isinstance(binding, Binding):
+        unusable = Unsupported(binding.reason, binding.hint)
+    if failed:
+        answer = "unknown" if failed != errno.ENOSYS else "no: the kernel has no bpf()"
+        facts.update(dict.fromkeys(("bpf ring buffer", "bpf sleepable", "uprobe_multi"), answer))
+    else:
+        facts["bpf ring buffer"] = _yes(kernel.has_ring(), "needs Linux 5.8")
+        facts["bpf sleepable"] = _yes(kernel.can_sleep(), "needs Linux 6.0; strings on pages not in memory are counted")
+        facts["uprobe_multi"] = _multi_fact()
+        if unusable is None and not kernel.has_ring():
+            unusable = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
+    facts["uprobe pmu"] = _yes(syscall.uprobe_event_type() is not None, "needs Linux 4.17")
+    facts["ref_ctr"] = _yes(os.path.exists("/sys/bus/event_source/devices/uprobe/format/ref_ctr_offset"), "needs 4.20")
+    facts["lockdown"] = kernel.lockdown()
+    missing = dict(_MISSING)
+    if facts["ref_ctr"] != "yes" and facts["uprobe_multi"] != "yes":
+        missing[Feature.SEMAPHORE] = Unsupported("the kernel does not count semaphores", "use Linux 4.20 or newer")
+    return Capabilities("bcc", unusable, missing, facts)
+
+
+def _unusable(failed: int) -> Unsupported | None:
+    if not failed:
+        return None
+    if failed == errno.ENOSYS:
+        return Unsupported("the kernel has no bpf(), or something like a container's seccomp filter hides it")
+    if os.geteuid() != 0:
+        return Unsupported("BPF needs root", "run it with sudo")
+    if failed == errno.EPERM:
+        return Unsupported(
+            "bpf() is not permitted, though we are root",
+            "a container needs --privileged, or --cap-add BPF,PERFMON,SYS_ADMIN; kernel lockdown may forbid it too",
+        )
+    return Unsupported(f"bpf() refuses: {os.strerror(failed)}")
+
+
+def _bpf_fact(failed: int) -> str:
+    if not failed:
+        return "yes"
+    if failed == errno.ENOSYS:
+        return "no: the kernel has no bpf()"
+    return "unknown" if os.geteuid() != 0 else f"no: {os.strerror(failed)}"
+
+
+def _yes(found: bool, otherwise: str) -> str:
+    return "yes" if found else f"no: {otherwise}"
+
+
+def _multi_fact() -> str:
+    if kernel.has_multi(False):
+        return "yes" if kernel.has_multi(True) else "yes, but for one process it sees one thread only: perf events there"
+    return "no: needs Linux 6.6; each site is attached on its own"

@@ -1,0 +1,133 @@
+"""What this kernel's BPF can do, found by trying: each question is one small program or map that is thrown away again."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+
+from tracer.backends.bcc import syscall
+from tracer.backends.bcc.syscall import MapType
+
+_EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
+"""r0 = 0; exit."""
+
+# u64 seen in an array, one more: r1 = 0; *(u32 *)(fp - 4) = r1; r2 = fp; r2 += -4; r1 = map ll; call lookup;
+# if r0 == 0 goto +2; r1 = 1; lock *(u64 *)r0 += r1; r0 = 0; exit. The descriptor goes into the map instruction.
+_COUNT_HEAD = bytes.fromhex("b701000000000000" "631afcff00000000" "bfa2000000000000" "07020000fcffffff")
+_COUNT_TAIL = bytes.fromhex(
+    "8500000001000000" "1500020000000000" "b701000001000000" "db10000000000000" "b700000000000000" "9500000000000000"
+)
+
+# The same with bpf_copy_from_user(fp - 8, 1, 0): r1 = fp; r1 += -8; r2 = 1; r3 = 0; call 148; r0 = 0; exit.
+_WAIT = bytes.fromhex(
+    "bfa1000000000000" "07010000f8ffffff" "b702000001000000" "b703000000000000" "8500000094000000"
+    "b700000000000000" "9500000000000000"
+)
+
+
+def bpf_error() -> int:
+    """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
+    try:
+        os.close(syscall.program_load(_EXIT, "tracer_try"))
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    return 0
+
+
+@lru_cache(maxsize=1)
+def has_ring() -> bool:
+    """BPF ring buffers (Linux 5.8)."""
+    try:
+        os.close(syscall.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def can_sleep() -> bool:
+    """Uprobe programs that wait for pages (Linux 6.0)."""
+    try:
+        os.close(syscall.program_load(_WAIT, "tracer_try", sleepable=True))
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=2)
+def has_multi(one_process: bool) -> bool:
+    """Whether one link takes many sites (Linux 6.6), for one process or for all.
+
+    Attaches to a function of libc in this very process and calls it from a second thread: kernels 6.6 to 6.9 compared
+    the task and not its memory (fixed by 46ba0e49b642), so that a link for one process saw one thread of it.
+    """
+    place = _trial_place()
+    if place is None:
+        return False
+    path, offset, call = place
+    descriptors: list[int] = []
+    try:
+        counter = syscall.map_create(MapType.ARRAY, 4, 8, 1)
+        descriptors.append(counter)
+        code = _COUNT_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, counter, 0, 0, 0, 0) + _COUNT_TAIL
+        program = syscall.program_load(code, "tracer_try", multi=True)
+        descriptors.append(program)
+        pid = os.getpid() if one_process else None
+        descriptors.append(syscall.link_uprobes(program, path, [offset], None, pid=pid, returns=False))
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        return syscall.map_lookup(counter, b"\0" * 4, 8) not in (None, b"\0" * 8)
+    except OSError:
+        return False
+    finally:
+        for descriptor in reversed(descriptors):
+            os.close(descriptor)
+
+
+def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
+    """A function of libc that hardly anybody calls: file, offset there, and how to call it."""
+    try:
+        function = ctypes.CDLL(None).a64l
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                fields = line.split(maxsplit=5)
+                start, end = (int(bound, 16) for bound in fields[0].split("-"))
+                if start <= address < end and len(fields) == 6 and fields[5].startswith("/"):
+                    path = os.fsencode(fields[5].rstrip("\n"))
+                    return path, address - start + int(fields[2], 16), lambda: function(b"a")
+    except (OSError, AttributeError, ValueError):
+        return None
+    return None
+
+
+def raise_limits() -> None:
+    """Locked memory, which maps count against before Linux 5.11, and descriptors, one for each site without links."""
+    import resource
+
+    for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE):
+        soft, hard = resource.getrlimit(limit)
+        wanted = resource.RLIM_INFINITY if limit == resource.RLIMIT_MEMLOCK else hard
+        for new in ((wanted, max(hard, wanted) if wanted != resource.RLIM_INFINITY else wanted), (hard, hard)):
+            try:
+                resource.setrlimit(limit, new)
+                break
+            except (ValueError, OSError):
+                continue
+        del soft
+
+
+def lockdown() -> str:
+    """The kernel's lockdown mode: "none", "integrity", "confidentiality", or "none" where it has no such thing."""
+    try:
+        with open("/sys/kernel/security/lockdown", encoding="ascii") as file:
+            text = file.read()
+    except OSError:
+        return "none"
+    return text.partition("[")[2].partition("]")[0] or "none"

@@ -1,0 +1,187 @@
+"""How values lie in memory that the kernel's programs and we share: map keys, map values and tuples.
+
+Everything is a multiple of eight bytes, so that no struct has holes (a hole is garbage in a hash key) and strings can be
+compared by words:
+
+| type | bytes |
+|---|---|
+| integers, bool, username, timestamp | 8: the value extended by its sign |
+| string[n] | n rounded up to 8, or to 64 from 65 on; zeros behind the text |
+| tuple | its items in order |
+| ustack | 8 pid, 8 length in bytes, 8 for each frame, padded as a string is; zeros behind |
+| usym | 8 pid, 8 address |
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracer.lang.types import (
+    BoolType,
+    IntType,
+    Stack,
+    StackType,
+    StringType,
+    Symbol,
+    SymbolType,
+    TimestampType,
+    TupleType,
+    Type,
+    UsernameType,
+    Value,
+)
+from tracer.results.values import Key
+
+SHORT_TEXT = 64
+"""Strings up to this size are cheap: they live on the BPF stack, and short keys of long buffers have a map of their own."""
+
+_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_Decoder = Callable[[bytes, int], Value]
+
+
+def size_of(kind: Type) -> int:
+    """Bytes of a value of this type."""
+    match kind:
+        case StringType(size=size):
+            return _padded(size)
+        case TupleType(items=items):
+            return sum(map(size_of, items))
+        case StackType(frames=frames):
+            return 16 + _padded(8 * frames)
+        case SymbolType():
+            return 16
+        case _:
+            return 8
+
+
+def _padded(size: int) -> int:
+    unit = 8 if size <= SHORT_TEXT else SHORT_TEXT
+    return -(-size // unit) * unit
+
+
+def encode(kind: Type, value: Value) -> bytes:
+    """The bytes of a value; strings are cut to their buffer."""
+    match kind:
+        case StringType(size=size):
+            assert isinstance(value, bytes)
+            return value[: size - 1].ljust(size_of(kind), b"\0")
+        case TupleType(items=items):
+            assert isinstance(value, tuple)
+            return b"".join(map(encode, items, value))
+        case StackType(frames=frames):
+            assert isinstance(value, Stack)
+            addresses = value.addresses[:frames]
+            packed = struct.pack(f"=QQ{len(addresses)}Q", value.pid, 8 * len(addresses), *addresses)
+            return packed.ljust(size_of(kind), b"\0")
+        case SymbolType():
+            assert isinstance(value, Symbol)
+            return struct.pack("=QQ", *value)
+        case _:
+            assert isinstance(value, int)
+            return struct.pack("=Q", value & _MASK)
+
+
+def decoder(kind: Type) -> _Decoder:
+    """A function from bytes and an offset to the value there."""
+    match kind:
+        case StringType(size=size):
+            return lambda data, at: data[at : at + size - 1].partition(b"\0")[0]
+        case TupleType(items=items):
+            parts: list[tuple[_Decoder, int]] = []
+            offset = 0
+            for item in items:
+                parts.append((decoder(item), offset))
+                offset += size_of(item)
+            return lambda data, at: tuple(decode(data, at + start) for decode, start in parts)
+        case StackType():
+            return _decode_stack
+        case SymbolType():
+            return lambda data, at: Symbol(*struct.unpack_from("=QQ", data, at))
+        case BoolType():
+            return lambda data, at: data[at] != 0
+        case IntType(bits=bits, signed=signed):
+            width = bits // 8
+            sign = signed
+            return lambda data, at: _integer(data[at : at + width], sign)
+        case _:
+            return lambda data, at: _integer(data[at : at + 8], False)
+
+
+def wrap(kind: Type, value: int) -> int:
+    """An integer cut to the width and sign of its type (64 bits, signed, for what is no integer type)."""
+    bits, signed = (kind.bits, kind.signed) if isinstance(kind, IntType) else (64, not isinstance(kind, UsernameType))
+    if isinstance(kind, TimestampType):
+        signed = False
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
+def _integer(data: bytes, signed: bool) -> int:
+    import sys
+
+    return int.from_bytes(data, "little" if sys.byteorder == "little" else "big", signed=signed)
+
+
+def _decode_stack(data: bytes, at: int) -> Stack:
+    pid, length = struct.unpack_from("=QQ", data, at)
+    return Stack(pid, struct.unpack_from(f"={length // 8}Q", data, at + 16))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLayout:
+    """The bytes of a map's key: an optional head of eight bytes (u32 generation, u32 bucket), then the parts.
+
+    `order` says where each part stands. If a part is a long string, the last such part stands at the end: while its
+    text is shorter than `SHORT_TEXT`, the first `short` bytes of the key say everything, and the map's short table,
+    whose keys are that prefix, is cheaper by far to hash. A key lives in exactly one of the two tables.
+    """
+
+    parts: tuple[Type, ...]
+    head: bool
+    offsets: tuple[int, ...]
+    size: int
+    short: int | None
+
+    @staticmethod
+    def of(parts: tuple[Type, ...], *, head: bool) -> KeyLayout:
+        """The layout for these parts; a key without parts has at least its head."""
+        long_text = [i for i, part in enumerate(parts) if isinstance(part, StringType) and part.size > SHORT_TEXT]
+        last = long_text[-1] if long_text else None
+        head = head or not parts
+        at = 8 if head else 0
+        offsets = [0] * len(parts)
+        for index in sorted(range(len(parts)), key=lambda index: index == last):
+            offsets[index] = at
+            at += size_of(parts[index])
+        short = None if last is None else offsets[last] + SHORT_TEXT
+        return KeyLayout(parts, head, tuple(offsets), at, short)
+
+    @property
+    def split(self) -> int | None:
+        """The offset of the string that decides between the short and the long table."""
+        return None if self.short is None else self.short - SHORT_TEXT
+
+    def encode(self, key: Key, generation: int = 0, bucket: int = 0) -> bytes:
+        """The bytes for the table that `is_short` names."""
+        raw = bytearray(self.size)
+        if self.head:
+            struct.pack_into("=II", raw, 0, generation, bucket)
+        for part, offset, value in zip(self.parts, self.offsets, key, strict=True):
+            raw[offset : offset + size_of(part)] = encode(part, value)
+        if self.short is not None and self.is_short(bytes(raw)):
+            return bytes(raw[: self.short])
+        return bytes(raw)
+
+    def is_short(self, raw: bytes) -> bool:
+        """Whether a key belongs into the short table: its last string ends before `SHORT_TEXT`."""
+        return self.short is not None and raw[self.short - 1] == 0
+
+    def decoder(self) -> Callable[[bytes], Key]:
+        """A function from the bytes of a key to its parts."""
+        decoders = [(decoder(part), offset) for part, offset in zip(self.parts, self.offsets, strict=True)]
+        if len(decoders) == 1:
+            decode, start = decoders[0]
+            return lambda raw: (decode(raw, start),)
+        return lambda raw: tuple(decode(raw, start) for decode, start in decoders)

@@ -1,0 +1,126 @@
+"""Compiled object → maps and programs in the kernel."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from dataclasses import dataclass, field
+
+from tracer.backends.bcc import syscall
+from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING, SCRATCH, Generated
+from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.compiler import CompiledObject
+from tracer.backends.bcc.control import control_size
+from tracer.backends.bcc.syscall import MapType, ProgramRefused
+from tracer.backends.bcc.tables import Table
+from tracer.errors import TracerError
+
+LOSS_CAUSES = 6
+"""How many counters the LOSSES map has; see the enum in prelude.h."""
+
+_TAG = 0xFEED_FACE
+_STEP = 3
+_LD_IMM64, _MAP_BY_DESCRIPTOR = 0x18, 1
+_RING_LARGEST, _RING_SMALLEST = 16 << 20, 256 << 10
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Descriptors of a session: maps by their number in the C, programs by function name."""
+
+    maps: dict[int, int] = field(default_factory=dict)
+    programs: dict[str, int] = field(default_factory=dict)
+    ring_size: int = 0
+
+    def close(self) -> None:
+        """Closes all; the kernel frees what nobody else holds."""
+        for descriptor in (*self.programs.values(), *self.maps.values()):
+            os.close(descriptor)
+        self.programs.clear()
+        self.maps.clear()
+
+
+def create_maps(generated: Generated) -> Loaded:
+    """The maps of a program. Raises `TracerError` where the kernel has no room for them."""
+    loaded = Loaded()
+    try:
+        _create(generated, loaded)
+    except OSError as error:
+        loaded.close()
+        if error.errno in (errno.EPERM, errno.ENOMEM):
+            raise TracerError(
+                f"the kernel does not give memory for the maps: {error.strerror}",
+                "raise the limit on locked memory (ulimit -l), or set max_map_keys lower",
+            ) from error
+        raise TracerError(f"cannot create the maps: {error.strerror}") from error
+    return loaded
+
+
+def _create(generated: Generated, loaded: Loaded) -> None:
+    maps = loaded.maps
+    size = control_size(generated.generations, generated.lengths, len(generated.records))
+    maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
+    maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, LOSS_CAUSES, name="tracer_losses")
+    loaded.ring_size = _ring_size() if generated.records else os.sysconf("SC_PAGESIZE")
+    maps[RING] = syscall.map_create(MapType.RINGBUF, 0, 0, loaded.ring_size, name="tracer_ring")
+    if generated.scratch_slots:
+        maps[SCRATCH] = syscall.map_create(
+            MapType.ARRAY, 4, generated.scratch_size, generated.scratch_slots, name="tracer_scratch"
+        )
+    for table in generated.tables.values():
+        for number, key_size in _parts(table):
+            maps[FIRST_TABLE + number] = _create_table(table, key_size)
+
+
+def _parts(table: Table) -> list[tuple[int, int]]:
+    if table.key is None:
+        return [(table.number, 4)]
+    if table.long_number is None or table.key.short is None:
+        return [(table.number, table.key.size)]
+    return [(table.number, table.key.short), (table.long_number, table.key.size)]
+
+
+def _create_table(table: Table, key_size: int) -> int:
+    if table.key is None:
+        return syscall.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
+    kind = MapType.PERCPU_HASH if table.per_cpu else MapType.HASH
+    # Without preallocation: a table for sixteen thousand long keys on a hundred CPUs costs nothing while it is empty.
+    return syscall.map_create(kind, key_size, table.value_size, table.max_entries, syscall.F_NO_PREALLOC)
+
+
+def _ring_size() -> int:
+    """A power of two: an 256th of the memory, within bounds."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    size = _RING_SMALLEST
+    while size < _RING_LARGEST and size * 512 <= memory:
+        size *= 2
+    return size
+
+
+def load_programs(loaded: Loaded, compiled: CompiledObject, waits: frozenset[str], *, multi: bool) -> None:
+    """Loads every function; those in `waits` as sleepable programs.
+
+    Raises `TracerError` with the verifier's log as detail.
+    """
+    for name, code in compiled.functions.items():
+        linked = link(code, loaded.maps)
+        try:
+            loaded.programs[name] = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
+        except ProgramRefused as error:
+            hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
+            raise TracerError(f"the kernel's verifier refuses the program: {error.strerror}", hint, error.log) from error
+
+
+def link(code: bytes, maps: dict[int, int]) -> bytes:
+    """Puts descriptors in the place of map constants (see `MAP` in prelude.h)."""
+    linked = bytearray(code)
+    for at in range(0, len(code) - 8, 8):
+        opcode, registers, _, low = struct.unpack_from("=BBhI", code, at)
+        high = struct.unpack_from("=I", code, at + 12)[0]
+        if opcode == _LD_IMM64 and high == _TAG and registers >> 4 == 0:
+            struct.pack_into("=BBhI", linked, at, opcode, registers | _MAP_BY_DESCRIPTOR << 4, 0, maps[low // _STEP])
+            struct.pack_into("=I", linked, at + 12, 0)
+    return bytes(linked)
+
+

@@ -1,0 +1,221 @@
+"""A trace under way through BPF."""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+
+from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc.attach import Attachments
+from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING
+from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.control import Control
+from tracer.backends.bcc.loader import LOSS_CAUSES, Loaded, create_maps, load_programs
+from tracer.backends.bcc.program import BccProgram
+from tracer.backends.bcc.records import control_event, decoder
+from tracer.backends.bcc.ring import Ring
+from tracer.backends.bcc.store import KernelMaps
+from tracer.errors import TracerError
+from tracer.interp.clock import clock_ns
+from tracer.resolve.model import Target
+from tracer.results.events import Event, ExitEvent, Loss
+
+_SHORTEST_TICK_S, _LONGEST_TICK_S = 0.002, 0.032
+"""How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second."""
+
+_CATCH_UP = 128
+"""Events decoded before the ring is emptied again."""
+
+_BACKLOG_BYTES = 512 << 20
+"""Copied records that wait to be decoded; beyond it the ring fills, and what does not fit is counted as lost."""
+
+
+class BccSession:
+    """Follows `backends.base.Session`."""
+
+    def __init__(self, program: BccProgram, target: Target) -> None:
+        self.plan = program.plan
+        self.wake: tuple[int, ...] = ()
+        generated = program.generated
+        kernel.raise_limits()
+        multi = kernel.has_multi(target.pid is not None)
+        self._loaded = create_maps(generated)
+        self._attachments = Attachments(target.pid, multi)
+        self._detached = False
+        self._exited = False
+        try:
+            _load(self._loaded, program, multi)
+            self._control = Control(
+                self._loaded.maps[CONTROL], generated.generations, generated.lengths, len(generated.records)
+            )
+            self._control.start(clock_ns(), target.pid or 0)
+            self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
+            self._cpus = syscall.possible_cpus()
+            descriptors = {number - FIRST_TABLE: fd for number, fd in self._loaded.maps.items() if number >= FIRST_TABLE}
+            self.maps = KernelMaps(self.plan.program, generated.tables, descriptors, self._control, self._cpus)
+        except BaseException:
+            self._loaded.close()
+            raise
+        self._records = generated.records
+        self._decoders = [decoder(record) for record in generated.records]
+        self._seen = [0] * len(generated.records)
+        self._backlog: deque[tuple[bytes, list[int]]] = deque()
+        self._backlog_bytes = 0
+        self._open = True
+
+    def attach(self) -> int:
+        """Attaches all probes or none; returns how many sites."""
+        return self._attachments.attach(self.plan, self._loaded.programs)
+
+    def events(self, timeout_s: float) -> Iterator[Event]:
+        """What happened, oldest first; see `backends.base.Session`."""
+        deadline = time.monotonic() + timeout_s
+        self._take()
+        if not self._backlog and not self._wait(deadline):
+            yield from self._leftovers()
+            return
+        present = len(self._backlog)
+        while self._backlog:
+            data, offsets = self._backlog.popleft()
+            self._backlog_bytes -= len(data)
+            for first in range(0, len(offsets), _CATCH_UP):
+                for at in offsets[first : first + _CATCH_UP]:
+                    event = self._decode(data, at)
+                    yield event
+                    if isinstance(event, ExitEvent):
+                        self._exited = True
+                        return
+                self._take()
+            present -= 1
+            if present <= 0 and (time.monotonic() >= deadline or self._woken(0)):
+                return
+        yield from self._leftovers()
+
+    def detach(self) -> None:
+        """No hit after it counts."""
+        if not self._detached:
+            self._detached = True
+            self._control.stop()
+            self._attachments.detach()
+
+    def drain(self) -> Iterator[Event]:
+        """After `detach`: what was still in the ring."""
+        self._take()
+        while self._backlog:
+            data, offsets = self._backlog.popleft()
+            self._backlog_bytes -= len(data)
+            for at in offsets:
+                yield self._decode(data, at)
+            self._take()
+        yield from self._pending()
+
+    def loss(self) -> Loss:
+        """Losses so far: the programs' counters, and what user space could not put into a full map."""
+        size = 8 * self._cpus
+        causes = []
+        for cause in range(LOSS_CAUSES):
+            value = syscall.map_lookup(self._loaded.maps[LOSSES], struct.pack("=I", cause), size) or b""
+            causes.append(sum(struct.unpack(f"={len(value) // 8}Q", value)))
+        return Loss(*causes) + self.maps.loss
+
+    def hits(self) -> int:
+        """0 where nothing was hit, -1 for some: the programs note only whether, which costs nothing at a hit."""
+        return -1 if self._control.hit else 0
+
+    def close(self) -> None:
+        """Detaches and lets go of everything; the kernel keeps nothing."""
+        if not self._open:
+            return
+        self._open = False
+        self._attachments.detach()
+        self._ring.close()
+        self._control.close()
+        self._loaded.close()
+
+    def __enter__(self) -> BccSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- the ring ---
+
+    def _decode(self, data: bytes, at: int) -> Event:
+        return self._decoders[data[at] | data[at + 1] << 8](data, at)
+
+    def _take(self) -> None:
+        """Empties the ring into the backlog."""
+        if self._backlog_bytes > _BACKLOG_BYTES:
+            return
+        data, offsets = self._ring.take()
+        if offsets:
+            self._backlog.append((data, offsets))
+            self._backlog_bytes += len(data)
+
+    def _wait(self, deadline: float) -> bool:
+        """Until a record is there; False where the time is up, or something else wants attention."""
+        tick = _SHORTEST_TICK_S
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or (not self._records and self._woken(left)):
+                return False
+            if self._woken(min(tick, left)):
+                return False
+            self._take()
+            if self._backlog:
+                return True
+            if self._control.exit_code() is not None or any(self._control.pending(self._seen)):
+                return False
+            tick = min(2 * tick, _LONGEST_TICK_S)
+
+    def _woken(self, timeout_s: float) -> bool:
+        """Waits on the descriptors of the run loop alone."""
+        try:
+            return bool(select.select(self.wake, [], [], timeout_s)[0])
+        except InterruptedError:
+            return True
+
+    def _leftovers(self) -> Iterator[Event]:
+        """Control events that found the ring full, after all that is in the ring."""
+        if self._detached or self._exited:
+            return
+        code = self._control.exit_code()
+        yield from self._pending()
+        if code is None:
+            return
+        # The program sets the flag just before it sends the record.
+        time.sleep(_LONGEST_TICK_S)
+        for event in self.drain():
+            yield event
+            if isinstance(event, ExitEvent):
+                self._exited = True
+                return
+        self._exited = True
+        yield ExitEvent(code)
+
+    def _pending(self) -> Iterator[Event]:
+        for number, count in enumerate(self._control.pending(self._seen)):
+            for _ in range(count):
+                self._seen[number] += 1
+                yield control_event(self._records[number])
+
+
+def _load(loaded: Loaded, program: BccProgram, multi: bool) -> None:
+    """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then."""
+    waits = program.generated.waits
+    if waits and kernel.can_sleep():
+        try:
+            load_programs(loaded, program.compiled(sleepable=True), waits, multi=multi)
+            return
+        except TracerError:
+            for descriptor in loaded.programs.values():
+                os.close(descriptor)
+            loaded.programs.clear()
+    load_programs(loaded, program.compiled(sleepable=False), frozenset(), multi=multi)

@@ -1,0 +1,331 @@
+"""bpf(2) and perf_event_open(2), and nothing above them: one function per command, descriptors as ints.
+
+Attributes are packed as linux/bpf.h and linux/perf_event.h lay them out; zeros behind the fields that we know are what
+the kernel asks of callers older or newer than itself. Failures are `OSError` with the kernel's errno, and for programs
+`ProgramRefused` with the verifier's log, which is asked for only after a first refusal since writing it is slow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+
+_NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
+"""Syscall numbers of bpf and perf_event_open (asm/unistd_64.h, asm-generic/unistd.h)."""
+
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
+_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _LINK_CREATE = 5, 10, 24, 28
+
+_PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE = 1, 2
+_F_SLEEPABLE = 1 << 4
+_ATTACH_UPROBE_MULTI = 48
+_UPROBE_MULTI_RETURN = 1
+
+_PERF_FLAG_CLOEXEC = 8
+_PERF_IOC_ENABLE, _PERF_IOC_SET_BPF = 0x2400, 0x40042408
+_PERF_TYPE = "/sys/bus/event_source/devices/uprobe/type"
+
+UPDATE_ANY, UPDATE_NEW, UPDATE_EXISTING = 0, 1, 2
+F_NO_PREALLOC, F_MMAPABLE = 1, 1 << 10
+
+
+class MapType(IntEnum):
+    """The kinds of map that we use (enum bpf_map_type)."""
+
+    HASH = 1
+    ARRAY = 2
+    PERCPU_HASH = 5
+    PERCPU_ARRAY = 6
+    RINGBUF = 27
+
+
+class ProgramRefused(OSError):
+    """The kernel did not take a program; `log` is the verifier's, often long."""
+
+    def __init__(self, number: int, log: str) -> None:
+        super().__init__(number, os.strerror(number))
+        self.log = log
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def _address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> int:
+    """Where a buffer lies; the caller keeps it alive."""
+    if buffer is None:
+        return 0
+    if isinstance(buffer, bytes):
+        return ctypes.cast(ctypes.c_char_p(buffer), ctypes.c_void_p).value or 0
+    if isinstance(buffer, bytearray):
+        return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
+    return ctypes.addressof(buffer)
+
+
+def _call(which: int, *arguments: object) -> int:
+    numbers = _NUMBERS.get(platform.machine())
+    if numbers is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    while True:
+        result = int(_libc.syscall(ctypes.c_long(numbers[which]), *arguments))
+        if result >= 0:
+            return result
+        number = ctypes.get_errno()
+        if number != errno.EINTR and not (number == errno.EAGAIN and which == 0):
+            raise OSError(number, os.strerror(number))
+
+
+def _bpf(command: int, attribute: bytes) -> int:
+    buffer = ctypes.create_string_buffer(attribute, len(attribute))
+    return _call(0, ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
+
+
+def map_create(
+    kind: MapType, key_size: int, value_size: int, max_entries: int, flags: int = 0, name: str = "tracer"
+) -> int:
+    """A new map's descriptor (closed on exec, as all BPF descriptors are)."""
+    return _bpf(
+        _MAP_CREATE,
+        struct.pack("=IIIIIII16s", kind, key_size, value_size, max_entries, flags, 0, 0, name.encode()[:15]),
+    )
+
+
+def map_lookup(fd: int, key: bytes, size: int) -> bytes | None:
+    """The value of a key (`size` bytes: for per-CPU maps eight-byte slots of all possible CPUs), None where absent."""
+    value = ctypes.create_string_buffer(size)
+    try:
+        _bpf(_MAP_LOOKUP, struct.pack("=I4xQQQ", fd, _address(key), ctypes.addressof(value), 0))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    return value.raw
+
+
+def map_update(fd: int, key: bytes, value: bytes, flags: int = UPDATE_ANY) -> None:
+    """Writes one element."""
+    _bpf(_MAP_UPDATE, struct.pack("=I4xQQQ", fd, _address(key), _address(value), flags))
+
+
+def map_delete(fd: int, key: bytes) -> bool:
+    """Deletes one element; False where there was none."""
+    try:
+        _bpf(_MAP_DELETE, struct.pack("=I4xQQQ", fd, _address(key), 0, 0))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        raise
+    return True
+
+
+def map_keys(fd: int, key_size: int) -> list[bytes]:
+    """All keys, one call each: for kernels without batches. A key deleted meanwhile starts the walk anew, so that keys
+    may come twice; they are returned once.
+    """
+    keys: dict[bytes, None] = {}
+    previous: bytes | None = None
+    following = ctypes.create_string_buffer(key_size)
+    while True:
+        try:
+            _bpf(_MAP_NEXT, struct.pack("=I4xQQQ", fd, _address(previous), ctypes.addressof(following), 0))
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return list(keys)
+            raise
+        previous = following.raw
+        if previous in keys and len(keys) > 1 << 22:
+            return list(keys)
+        keys[previous] = None
+
+
+def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple[bytes, bytes]] | None:
+    """All elements in a few calls (BPF_MAP_LOOKUP_BATCH, Linux 5.6), or None where the kernel has no batches for it.
+
+    `chunk` elements at a time at least; more where a hash bucket holds more (the kernel answers ENOSPC).
+    """
+    found: dict[bytes, bytes] = {}
+    cursor = ctypes.create_string_buffer(max(key_size, 8))
+    following = ctypes.create_string_buffer(max(key_size, 8))
+    first = True
+    while True:
+        keys = ctypes.create_string_buffer(chunk * key_size)
+        values = ctypes.create_string_buffer(chunk * value_size)
+        attribute = ctypes.create_string_buffer(
+            struct.pack(
+                "=QQQQIIQQ",
+                0 if first else ctypes.addressof(cursor),
+                ctypes.addressof(following),
+                ctypes.addressof(keys),
+                ctypes.addressof(values),
+                chunk,
+                fd,
+                0,
+                0,
+            ),
+            56,
+        )
+        done = False
+        try:
+            _call(0, ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                chunk *= 2
+                continue
+            if error.errno != errno.ENOENT:
+                if first and error.errno in (errno.EINVAL, errno.ENOTSUP, 524):
+                    return None
+                raise
+            done = True
+        count = struct.unpack_from("=I", attribute.raw, 32)[0]
+        key_bytes, value_bytes = keys.raw, values.raw
+        for index in range(count):
+            key = key_bytes[index * key_size : (index + 1) * key_size]
+            found[key] = value_bytes[index * value_size : (index + 1) * value_size]
+        if done:
+            return list(found.items())
+        first = False
+        cursor, following = following, cursor
+
+
+def program_load(
+    code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _PROG_TYPE_KPROBE
+) -> int:
+    """Loads bytecode and returns the program's descriptor.
+
+    `sleepable` (Linux 6.0) lets it wait for pages; `multi` declares that it will be attached by `link_uprobes` (6.6).
+    """
+    license_text = b"GPL\0"
+
+    def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
+        return _bpf(
+            _PROG_LOAD,
+            struct.pack(
+                "=IIQQIIQII16sII",
+                kind,
+                len(code) // 8,
+                _address(code),
+                _address(license_text),
+                level,
+                len(log) if log is not None else 0,
+                _address(log),
+                0,
+                _F_SLEEPABLE if sleepable else 0,
+                name.encode()[:15],
+                0,
+                _ATTACH_UPROBE_MULTI if multi else 0,
+            ),
+        )
+
+    try:
+        return load(0, None)
+    except OSError as error:
+        number = error.errno or errno.EINVAL
+    size = 1 << 20
+    while True:
+        log = ctypes.create_string_buffer(size)
+        try:
+            return load(1, log)
+        except OSError as error:
+            if error.errno == errno.ENOSPC and size < 1 << 26:
+                size *= 8
+                continue
+            raise ProgramRefused(number, log.value.decode("utf-8", "replace")) from None
+
+
+def program_run(fd: int, data: bytes) -> int:
+    """Runs a socket filter once over `data` (at least 14 bytes) and returns what it returns (Linux 4.12)."""
+    attribute = ctypes.create_string_buffer(
+        struct.pack("=IIIIQQII", fd, 0, len(data), 0, _address(data), 0, 0, 0), 48
+    )
+    _call(0, ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
+    return int(struct.unpack_from("=I", attribute.raw, 4)[0])
+
+
+def link_uprobes(
+    program: int,
+    path: bytes,
+    offsets: Sequence[int],
+    references: Sequence[int] | None,
+    *,
+    pid: int | None,
+    returns: bool,
+) -> int:
+    """One link for many sites of one file (Linux 6.6). `references` are semaphore offsets, 0 for none."""
+    name = ctypes.create_string_buffer(path)
+    places = ctypes.create_string_buffer(struct.pack(f"={len(offsets)}Q", *offsets), 8 * len(offsets))
+    counters = None
+    if references is not None:
+        counters = ctypes.create_string_buffer(struct.pack(f"={len(references)}Q", *references), 8 * len(references))
+    return _bpf(
+        _LINK_CREATE,
+        struct.pack(
+            "=IIIIQQQQIIII",
+            program,
+            0,
+            _ATTACH_UPROBE_MULTI,
+            0,
+            ctypes.addressof(name),
+            ctypes.addressof(places),
+            _address(counters),
+            0,
+            len(offsets),
+            _UPROBE_MULTI_RETURN if returns else 0,
+            pid or 0,
+            0,
+        ),
+    )
+
+
+def uprobe_event_type() -> int | None:
+    """The number of the uprobe PMU (Linux 4.17), None where the kernel has none."""
+    try:
+        with open(_PERF_TYPE, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def perf_uprobe(path: bytes, offset: int, reference: int, *, pid: int | None, returns: bool) -> int:
+    """A perf event on one site, for all threads of `pid` or for every process.
+
+    The event itself is bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is
+    (trace_uprobe.c, uprobe_perf_func).
+    """
+    kind = uprobe_event_type()
+    if kind is None:
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    name = ctypes.create_string_buffer(path)
+    config = (1 if returns else 0) | reference << 32
+    size = 112
+    head = struct.pack("=IIQQQQQIIQQ", kind, size, config, 1, 0, 0, 0, 1, 0, ctypes.addressof(name), offset)
+    attribute = ctypes.create_string_buffer(head.ljust(size, b"\0"), size)
+    return _call(
+        1,
+        attribute,
+        ctypes.c_int(-1 if pid is None else pid),
+        ctypes.c_int(0 if pid is None else -1),
+        ctypes.c_int(-1),
+        ctypes.c_ulong(_PERF_FLAG_CLOEXEC),
+    )
+
+
+def perf_attach(event: int, program: int) -> None:
+    """Lets a program run at a perf event, and enables the event."""
+    import fcntl
+
+    fcntl.ioctl(event, _PERF_IOC_SET_BPF, program)
+    fcntl.ioctl(event, _PERF_IOC_ENABLE, 0)
+
+
+def possible_cpus() -> int:
+    """How many slots a per-CPU value has: the highest possible CPU plus one."""
+    with open("/sys/devices/system/cpu/possible", encoding="ascii") as file:
+        return max(int(part.split("-")[-1]) for part in file.read().strip().split(",")) + 1
+
+
+SOCKET_FILTER = _PROG_TYPE_SOCKET_FILTER

@@ -1,0 +1,190 @@
+"""Which kernel map holds a map of the program: the one table of that decision.
+
+| what probes do with the map | where it lives | a value is |
+|---|---|---|
+| count(), hist(), lhist(), `@++` alone | per CPU, added to atomically | u64 |
+| sum(), avg(), stats(), other `+=` alone | per CPU, added to atomically | u64 hits, u64 total |
+| min(), max() | per CPU, raised by compare-and-swap | u64, see `Shape.EXTREME` |
+| any of these, and a probe reads it too | one for all CPUs, otherwise the same | the same |
+| assignment, or `++` of what a probe also reads or sets | one for all CPUs | as `layout` says |
+
+Without a key the per-CPU kinds are arrays (indexed by the bucket for histograms), with one they are hashes; a
+histogram's bucket is part of the key. Maps that no probe touches live in user space alone and have no table.
+
+A hash that the program clears has a *generation* in its key: `clear` and `zero` raise the number and new hits go to
+new elements, while the old ones stay readable until nothing changes them any more (`store`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tracer.backends.bcc.layout import KeyLayout, size_of
+from tracer.lang.typed import (
+    Aggregate,
+    Clear,
+    Delete,
+    Expr,
+    HasKey,
+    IntLit,
+    MapAdd,
+    MapDecl,
+    MapGet,
+    MapIncr,
+    MapLen,
+    MapSet,
+    Stmt,
+    Zero,
+)
+from tracer.lang.types import IntType
+from tracer.plan.model import Plan
+from tracer.plan.walk import walk_clause
+from tracer.results.buckets import linear_count
+
+_HIST_KEYS = 16
+"""Buckets a key of a histogram is expected to fill: its table has room for this many times the keys."""
+
+
+class Shape(Enum):
+    """What a value of a table is."""
+
+    COUNTER = "u64"
+    TOTAL = "u64 hits, u64 total"
+    EXTREME = "u64, larger is further out"
+    """min and max as one operation: the value is mapped to an unsigned number that grows with the value for max and
+    falls for min. 0 is then neutral: a CPU that never wrote its slot changes nothing."""
+    VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A map's place in the kernel. `number` and `long_number` name its maps in the C (short and long keys).
+
+    `generation` and `length` are indices into the control block, where the map has a generation or probes ask for its
+    length. `buckets` is 1 for what is no histogram.
+    """
+
+    decl: MapDecl
+    shape: Shape
+    per_cpu: bool
+    key: KeyLayout | None
+    number: int
+    long_number: int | None
+    max_entries: int
+    buckets: int = 1
+    generation: int | None = None
+    length: int | None = None
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of a value (of one CPU)."""
+        if self.shape is Shape.VALUE:
+            return size_of(self.decl.value)
+        return 16 if self.shape is Shape.TOTAL else 8
+
+    def describe(self) -> str:
+        """One line for the C program's comment."""
+        cpus = "per CPU" if self.per_cpu else "shared"
+        kind = "array" if self.key is None else "hash"
+        extra = ", generation in the key" if self.generation is not None else ""
+        return f"{self.decl.name}: {cpus} {kind} of {self.shape.value}{extra}"
+
+
+@dataclass(slots=True)
+class _Use:
+    """What probes do with one map."""
+
+    touched: bool = False
+    read: bool = False
+    assigned: bool = False
+    length: bool = False
+    only_ones: bool = True
+    deleted: bool = False
+    cleared: bool = False
+
+
+def tables(plan: Plan) -> dict[str, Table]:
+    """The tables of the maps that probes touch, by name, numbered from 0 in the order of declaration."""
+    uses = _uses(plan)
+    found: dict[str, Table] = {}
+    number = generations = lengths = 0
+    for name, decl in plan.program.maps.items():
+        use = uses[name]
+        if not use.touched:
+            continue
+        shape = _shape(decl, use)
+        per_cpu = shape is not Shape.VALUE and not use.read
+        buckets = bucket_count(decl)
+        array = per_cpu and not decl.key and shape is not Shape.EXTREME and not use.deleted
+        generation = length = None
+        if use.cleared and not array:
+            generation, generations = generations, generations + 1
+        if use.length:
+            length, lengths = lengths, lengths + 1
+        key = None if array else KeyLayout.of(decl.key, head=generation is not None or buckets > 1)
+        long_number = number + 1 if key is not None and key.short is not None else None
+        if array:
+            entries = buckets
+        else:
+            keys = plan.program.config.max_map_keys if decl.key else 1
+            entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets) * (2 if generation is not None else 1)
+        found[name] = Table(decl, shape, per_cpu, key, number, long_number, entries, buckets, generation, length)
+        number += 1 if long_number is None else 2
+    return found
+
+
+def bucket_count(decl: MapDecl) -> int:
+    """How many buckets a histogram has; 1 for other maps."""
+    if decl.kind == "hist":
+        return ((64 - decl.bits) << decl.bits) + 1
+    if decl.kind == "lhist":
+        return linear_count(decl.low, decl.high, decl.step)
+    return 1
+
+
+def _shape(decl: MapDecl, use: _Use) -> Shape:
+    match decl.kind:
+        case "count" | "hist" | "lhist":
+            return Shape.COUNTER
+        case "sum" | "avg" | "stats":
+            return Shape.TOTAL
+        case "min" | "max":
+            return Shape.EXTREME
+        case _:
+            if use.assigned or use.read or not isinstance(decl.value, IntType):
+                return Shape.VALUE
+            return Shape.COUNTER if use.only_ones else Shape.TOTAL
+
+
+def _uses(plan: Plan) -> dict[str, _Use]:
+    uses = {name: _Use() for name in plan.program.maps}
+    for probe in plan.probes:
+        for node in walk_clause(probe.clause):
+            _note(uses, node, in_probe=True)
+    for clause in plan.user:
+        for node in walk_clause(clause):
+            _note(uses, node, in_probe=False)
+    return uses
+
+
+def _note(uses: dict[str, _Use], node: Expr | Stmt, in_probe: bool) -> None:
+    if isinstance(node, Clear | Zero):
+        uses[node.map].cleared = True
+    if not in_probe or not isinstance(node, MapGet | HasKey | MapLen | MapIncr | MapSet | MapAdd | Aggregate | Delete):
+        return
+    use = uses[node.map]
+    use.touched = True
+    match node:
+        case MapGet() | HasKey() | MapIncr():
+            use.read = True
+        case MapLen():
+            use.read = use.length = True
+        case MapSet():
+            use.assigned = True
+        case Delete():
+            use.deleted = True
+        case MapAdd(value=value):
+            use.only_ones = use.only_ones and isinstance(value, IntLit) and value.value == 1
+        case _:
+            pass
