@@ -56,12 +56,12 @@ def _generate(
             writer.line("return")
     if expressions.leaves:
         writer.line(f"({''.join(f'{name}, ' for name in expressions.leaves.values()).rstrip()}) = hit")
+    for slot, type in enumerate(clause.slots):
+        writer.line(f"v{slot} = {writer.bind(empty_value(type), 'empty')}")
     if clause.predicate is not None:
         condition = expressions.condition(clause.predicate)
         with writer.block(f"if not {condition}:"):
             writer.line("return")
-    for slot, type in enumerate(clause.slots):
-        writer.line(f"v{slot} = {writer.bind(empty_value(type), 'empty')}")
     statements.block(clause.body)
     # The bound values are parameters of an outer function: local lookups, not global ones, while a clause runs.
     source = f"def make({', '.join(writer.names)}):\n    def clause(hit):\n{writer.text()}    return clause\n"

@@ -148,7 +148,7 @@ class MapCode:
         text = value.text
         if function == "hist" and decl.bits == 0:
             # With k = 0 the bucket is one more than the number of bits (`log2_bucket`).
-            return Code(f"({text}.bit_length() + 1 if {text} >= 0 else 0)")
+            return Code(f"(({text}).bit_length() + 1 if {text} >= 0 else 0)")
         if function == "hist":
             return Code(f"{self.writer.bind(log2_bucket, 'log2_bucket')}({text}, {int(decl.bits)})")
         low, high, step = int(decl.low), int(decl.high), int(decl.step)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    Stack,
+    StackType,
+    StringType,
+    Symbol,
+    SymbolType,
+    TimestampType,
+    TupleType,
+    UsernameType,
+)
+from tracer.render.clock import boot_time_ns, format_time
+from tracer.render.values import ValueJson, ValueText, json_number, json_string, username
+
+TEXT = ValueText()
+JSON = ValueJson(TEXT)
+
+
+@given(st.binary())
+def test_any_bytes_become_a_json_string_with_the_same_text(text: bytes) -> None:
+    assert json.loads(json_string(text)) == text.decode("utf-8", "replace")
+
+
+def test_json_strings_escape_as_bpftrace_does() -> None:
+    quoted = json_string(b'"\\/\n\r\t\x00\x08\x0c\x1f\x7f\\b\\\x08\xc3\xa9\xff')
+    assert quoted == '"\\"\\\\/\\n\\r\\t\\u0000\\u0008\\u000c\\u001f\x7f\\\\b\\\\\\u0008é\ufffd"'.encode()
+
+
+@given(st.integers(-(2**63), 2**64 - 1))
+def test_json_numbers_keep_their_value_in_every_reader(value: int) -> None:
+    shown = json_number(value)
+    if shown.startswith(b'"'):
+        assert int(json.loads(shown)) == value
+    else:
+        assert json.loads(shown, parse_int=float) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2**53, b"9007199254740992"),
+        (2**53 + 1, b'"9007199254740993"'),
+        (2**53 + 2, b"9007199254740994"),
+        (-(2**63), b"-9223372036854775808"),
+        (2**63 - 1, b'"9223372036854775807"'),
+        (2**64 - 1, b'"18446744073709551615"'),
+    ],
+)
+def test_a_number_that_a_double_cannot_hold_is_a_string(value: int, shown: bytes) -> None:
+    assert json_number(value) == shown
+
+
+def test_tuples_have_blanks_in_text_and_none_in_json() -> None:
+    type = TupleType((INT64, TupleType((StringType(9), BOOL)), StringType(9)))
+    value: Any = (1, (b"a b", True), b"")
+    assert TEXT.of(type)(value) == b"(1, (a b, true), )"
+    assert JSON.of(type)(value) == b'[1,["a b",true],""]'
+
+
+def test_keys_join_their_parts_without_parentheses_and_keep_those_of_inner_tuples() -> None:
+    types = (INT64, TupleType((StringType(9), INT64)))
+    key = (1, (b"a b", 2))
+    assert TEXT.key(types)(key) == b"1, (a b, 2)"
+    assert JSON.key(types)(key) == b'"1,(a b,2)"'
+
+
+def test_a_string_key_in_parentheses_keeps_them() -> None:
+    assert TEXT.key((StringType(9),))((b"(x)",)) == b"(x)"
+    assert JSON.key((StringType(9),))((b"(x)",)) == b'"(x)"'
+
+
+def test_symbols_and_stacks_are_text_in_json_too() -> None:
+    assert JSON.of(SymbolType())(Symbol(1, 255)) == b'"0xff"'
+    assert JSON.of(StackType(2))(Stack(1, (1,))) == b'"\\n        0x1\\n"'
+    assert TEXT.of(StackType(2))(Stack(1, ())) == b"\n"
+
+
+def test_a_username_is_looked_up_and_an_unknown_uid_stays_a_number() -> None:
+    assert username(os.getuid()) == pwd.getpwuid(os.getuid()).pw_name.encode()
+    assert TEXT.of(UsernameType())(4_000_000_123) == b"4000000123"
+    assert JSON.of(UsernameType())(2**64 - 1) == b'"18446744073709551615"'
+
+
+def test_a_time_is_local_and_has_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-2")
+    time.tzset()
+    try:
+        assert format_time("%Y-%m-%d %H:%M:%S.%f %%f é %", 1_700_000_000_123_456_789) == (
+            "2023-11-15 00:13:20.123456 %f é %".encode()
+        )
+        assert format_time("%H\0%M", 0) == b"02"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_timestamp_counts_from_boot() -> None:
+    type = TimestampType("%s")
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    assert abs(int(TEXT.of(type)(now)) - time.time()) <= 1
+    assert abs(boot_time_ns() / 1e9 - (time.time() - now / 1e9)) < 1
