@@ -170,11 +170,11 @@ CASES = [
     ),
     Case(
         "ustack",
-        "usdt:T:depot:plain /arg0 == 1/ { @[ustack(3)] = count(); }",
+        "usdt:T:depot:nested { @[ustack(3)] = count(); }",
         # Offsets are the compiler's; the harness leaves them out.
         Out(
-            b"@[\n        plain+N\n        round_of+N\n        main+N\n]: 1\n",
-            (b'{"type": "map", "data": {"@": {"\\n        plain+N\\n        round_of+N\\n        main+N\\n": 1}}}\n',),
+            b"@[\n        inner+N\n        middle+N\n        outer+N\n]: 1\n",
+            (b'{"type": "map", "data": {"@": {"\\n        inner+N\\n        middle+N\\n        outer+N\\n": 1}}}\n',),
         ),
     ),
     Case(

@@ -140,6 +140,8 @@ def hits(count: int = ROUNDS) -> tuple[Hit, ...]:
     found += [Hit("fact", retval=value, returns=True) for value in (1, 2, 6, 24, 120)]
     found += [Hit("landmark", (14,)), Hit("landmark", (14,), offset=1), Hit("landmark", (14,), offset=2)]
     found += [Hit("landmark", retval=42, returns=True)]
+    found += [Hit("outer", (1,)), Hit("middle", (2,)), Hit("inner", (3,)), Hit("depot:nested", (3,))]
+    found += [Hit("inner", returns=True), Hit("middle", returns=True), Hit("outer", returns=True)]
     return tuple(found)
 
 

@@ -1,8 +1,22 @@
-"""What `check` says where a backend does not run a case: the whole of stderr, without the line of the program.
+"""What is said where a backend does not run a case, word for word; each such case names its entry in `refused`.
 
-Each case that names a backend in `refused` names an entry here.
+The caret stands under the construct; OPERAND stands for an operand as the compiler chose it.
 """
 
 from __future__ import annotations
 
-REFUSALS: dict[str, str] = {}
+_NO_OWNER = "the kernel's events carry no user and group; --backend bcc can"
+
+REFUSALS: dict[str, str] = {
+    "uid": f"^^^ error: uid is not available with ftrace: {_NO_OWNER}",
+    "gid": f"^^^ error: gid is not available with ftrace: {_NO_OWNER}",
+    "username": f"^^^^^^^^ error: username is not available with ftrace: {_NO_OWNER}",
+    "indexed": (
+        "^^^^ error: arg1 at OPERAND is not available with ftrace:"
+        " a fetch argument cannot add an index register to an address; --backend bcc can"
+    ),
+}
+"""The message and the carets before it."""
+
+CONSTRUCTS = {"uid": "uid", "gid": "gid", "username": "username", "indexed": "arg1"}
+"""What the carets point at: the first place of this text in the program."""

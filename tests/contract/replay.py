@@ -48,7 +48,7 @@ class Names:
     def frame(self, pid: int, address: int) -> str:
         """The function and the offset in it."""
         assert pid == PID
-        return dict(zip(STACK, ("plain+4", "round_of+190", "main+90"), strict=True))[address]
+        return dict(zip(STACK, ("inner+4", "middle+9", "outer+9"), strict=True))[address]
 
 
 @dataclass(frozen=True)

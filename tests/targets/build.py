@@ -31,7 +31,7 @@ class Recipe:
 _DEPOT = ("depot.c", "depot_plain.c")
 
 RECIPES: dict[str, Recipe] = {
-    "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")),
+    "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer")),
     "depot-nopie": Recipe(_DEPOT, ("-O2", "-g", "-no-pie", "-fno-pie")),
     "depot-O0": Recipe(_DEPOT, ("-O0", "-g")),
     "depot-stripped": Recipe(_DEPOT, ("-O2",), stripped=True),

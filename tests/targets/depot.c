@@ -45,6 +45,7 @@ volatile int64_t low[4] = {3, 5, 7, 9};
 static int64_t grid[16];
 
 extern void plain(int id);
+extern void outer(int id);
 
 NOINLINE long price(int id, int zone) {
   KEEP();
@@ -164,5 +165,6 @@ int main(int argc, char **argv) {
   touched += (long)six(1000000007, -2, -3, -4, 0xFFFFFFFFFFFFFFFFull, 4000000000u);
   touched += fact(5);
   touched += landmark(14);
+  outer(1);
   return 0;
 }

@@ -1,0 +1,86 @@
+"""`tracer list`: attach points that can be used as they stand, and the places behind them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import target, tracer, until
+from tests.targets.build import build
+
+
+@pytest.fixture
+def depot(tmp_path: Path) -> Path:
+    return Path(shutil.copy(build("depot"), tmp_path / "depot"))
+
+
+def test_each_line_is_a_valid_attach_point(depot: Path) -> None:
+    lines = tracer("list", f"usdt:{depot}:*").text.splitlines()
+    assert f"usdt:{depot}:depot:parcel" in lines
+    assert lines == sorted(lines)
+    for line in lines:
+        done = tracer("-d", "plan", "-e", f"{line} {{ @ = count(); }}")
+        assert (done.status, done.err) == (0, ""), line
+
+
+def test_a_path_with_blanks_and_colons_is_listed_so_that_it_can_be_used(tmp_path: Path) -> None:
+    path = Path(shutil.copy(build("depot"), tmp_path / "a b:c d"))
+    lines = tracer("list", str(path)).text.splitlines()
+    parcel = next(line for line in lines if line.endswith(":parcel"))
+    assert tracer("-d", "plan", "-e", f"{parcel} {{ @ = count(); }}").status == 0
+
+
+def test_the_bpftrace_spelling_lists_the_same(depot: Path) -> None:
+    listed = tracer("list", "-v", f"usdt:{depot}:*")
+    for words in (("-l", "-v"), ("-lv",), ("-v", "-l"), ("--list", "-v")):
+        assert tracer(*words, f"usdt:{depot}:*") == listed
+
+
+def test_verbose_adds_every_site_with_its_arguments(depot: Path) -> None:
+    lines = tracer("list", "-v", f"usdt:{depot}:depot:parcel").text.splitlines()
+    assert lines[0] == f"usdt:{depot}:depot:parcel"
+    assert all(line.startswith("    address 0x") for line in lines[1:])
+    assert "  semaphore 0x" in lines[1]
+    assert len(lines[1].split("args ")[1].split("@")) == 6
+
+
+def test_json_has_one_object_a_line_with_every_argument(depot: Path) -> None:
+    (line,) = tracer("list", "--json", f"usdt:{depot}:depot:parcel").text.splitlines()
+    shown = json.loads(line)
+    assert {key: shown[key] for key in ("probe", "kind", "path", "provider", "name")} == {
+        "probe": f"usdt:{depot}:depot:parcel",
+        "kind": "usdt",
+        "path": str(depot),
+        "provider": "depot",
+        "name": "parcel",
+    }
+    for site in shown["sites"]:
+        assert all(site[key].startswith("0x") for key in ("address", "offset", "semaphore"))
+        assert [set(argument) for argument in site["args"]] == [{"text", "size", "signed", "readable"}] * 5
+        assert all(argument["readable"] is True for argument in site["args"])
+
+
+def test_a_process_needs_no_path(depot: Path) -> None:
+    with target(depot, "1000000000") as process:
+        until(lambda: os.readlink(f"/proc/{process.pid}/exe") == str(depot), 5)
+        lines = tracer("list", "-p", str(process.pid), "usdt:*").text.splitlines()
+    assert f"usdt:{depot}:depot:parcel" in lines
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("usdt:/no/such/file", "/no/such/file: no such file"),
+        ("kprobe:do_exit", "'kprobe' is no kind of probe that can be listed"),
+    ],
+)
+def test_what_cannot_be_listed_is_one_line(pattern: str, said: str) -> None:
+    done = tracer("list", pattern)
+    assert done.status in (1, 2)
+    assert done.out == b""
+    assert done.err.startswith(f"tracer: error: {said}")
+    assert done.err.count("\n") == 1
