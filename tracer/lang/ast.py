@@ -190,9 +190,10 @@ class Stmt:
 
 @dataclass(frozen=True, slots=True)
 class ExprStmt(Stmt):
-    """An expression for its effect."""
+    """An expression for its effect; `discarded` is `_ = expr`, which says that the value is not wanted."""
 
     expr: Expr
+    discarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

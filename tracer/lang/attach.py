@@ -128,7 +128,8 @@ def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
 def _unknown_kind(word: str, parts: list[Part], span: Span) -> Diagnostic:
     if word in unsupported.PROBES:
         reason, remedy = unsupported.PROBES[word]
-        return Diagnostic(f"{word} probes are not supported: {reason}", span, remedy)
+        name = unsupported.SHORT_PROBES.get(word, word)
+        return Diagnostic(f"{name} probes are not supported: {reason}", span, remedy)
     if not word:
         return Diagnostic("the attach point has no probe type", span, "it starts with usdt:, uprobe:, BEGIN, …")
     known = [name for name in KINDS if len(name) > 2]

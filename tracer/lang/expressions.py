@@ -21,8 +21,9 @@ PRECEDENCE = {
 }  # fmt: skip
 
 TERNARY = 1
-MAX_DEPTH = 64
-"""How deep an expression may nest: later stages walk the tree recursively."""
+MAX_NESTING = 64
+MAX_DEPTH = 128
+"""How deep brackets and the tree may get (`a + b + c` is a tree two deep): later stages walk it recursively."""
 
 MAX_DIAGNOSTICS = 20
 
@@ -82,14 +83,14 @@ class ExpressionParser:
         """An expression whose operators bind at least as tightly as `least`."""
         self._nesting += 1
         try:
-            if self._nesting > MAX_DEPTH:
+            if self._nesting > MAX_NESTING:
                 self._too_deep(self.lexer.peek().span)
             return self._climb(least)
         finally:
             self._nesting -= 1
 
     def _too_deep(self, span: Span) -> NoReturn:
-        self.fail("the expression is nested too deeply", span, f"at most {MAX_DEPTH} levels: use scratch variables")
+        self.fail("the expression is nested too deeply", span, "use scratch variables for its parts")
 
     def _climb(self, least: int) -> ast.Expr:
         left = self._prefix()
@@ -134,7 +135,7 @@ class ExpressionParser:
 
     def _prefix(self) -> ast.Expr:
         token = self.lexer.peek()
-        if token.kind != "op" or token.text in ("(", "{"):
+        if token.kind != "op" or token.text == "(":
             return self._postfix(self._primary())
         if token.text in ("-", "!", "~", "*"):
             self.lexer.take()
@@ -146,6 +147,8 @@ class ExpressionParser:
             return self._deeper(self._increment(token, operand, prefix=True))
         if token.text == "&":
             self.fail("taking an address with '&' is not supported: variables have none", token.span)
+        if token.text == "{":
+            self.fail("a block as an expression is not supported", token.span, "assign to a variable inside the block")
         if token.text == "+":
             self.fail("there is no unary '+'", token.span, "leave it out")
         self.fail(f"expected an expression, found {token.describe()}", token.span)
@@ -154,7 +157,7 @@ class ExpressionParser:
         """What a prefix operator applies to."""
         self._nesting += 1
         try:
-            if self._nesting > MAX_DEPTH:
+            if self._nesting > MAX_NESTING:
                 self._too_deep(self.lexer.peek().span)
             return self._prefix()
         finally:
@@ -205,14 +208,10 @@ class ExpressionParser:
 
     def _no_operand(self, token: Token) -> NoReturn:
         if token.kind == "keyword":
-            if token.text in unsupported.FUNCTIONS:
-                message, hint = unsupported.phrase(f"{token.text}()", unsupported.FUNCTIONS[token.text])
+            entry = unsupported.STATEMENTS.get(token.text)
+            if entry is not None:
+                message, hint = unsupported.phrase(f"'{token.text}'", entry)
                 self.fail(message, token.span, hint)
-            if token.text in unsupported.STATEMENTS:
-                message, hint = unsupported.phrase(f"'{token.text}'", unsupported.STATEMENTS[token.text])
-                self.fail(message, token.span, hint)
-        if token.text == "{":
-            self.fail("a block as an expression is not supported", token.span, "assign to a variable inside the block")
         self.fail(f"expected an expression, found {token.describe()}", token.span)
 
     def _map(self, token: Token) -> ast.Expr:
@@ -288,9 +287,14 @@ class ExpressionParser:
             return None
         if word.text in _TYPE_WORDS or word.text.endswith("_t"):
             return self._finish_type(self.type_name())
-        # `(word)operand` with an unknown word can only be a cast whose type is misspelt.
+        # `(word)operand` with an unknown word, and `(word *)`, can only be a cast whose type is misspelt.
         self.lexer.take()
+        pointer = False
+        while self.accept("*"):
+            pointer = True
         closed = self.accept(")")
+        if closed and pointer:
+            return ast.TypeName(word.text, word.span, pointer=True)
         follows = self.lexer.peek() if closed else None
         if follows and follows.kind in _OPENS_OPERAND and word.text not in VALUES and word.text not in FUNCTIONS:
             return ast.TypeName(word.text, word.span)

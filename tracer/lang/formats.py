@@ -64,7 +64,7 @@ def conversions(format: str) -> Iterator[Conversion]:
 
 def fault(conversion: Conversion) -> tuple[str, str | None] | None:
     """What is wrong with a conversion by itself: message and hint."""
-    text, kind = conversion.text, conversion.kind
+    text, kind = conversion.text.encode("unicode_escape").decode(), conversion.kind
     if conversion.width == "*" or conversion.precision == "*":
         return f"a width from an argument ('{text}') is not supported", "write the width into the format"
     if any(

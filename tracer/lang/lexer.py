@@ -17,7 +17,7 @@ _words = str.split
 KEYWORDS = frozenset(
     _words(
         "break config continue else for if let return unroll while true false "
-        "import macro sizeof offsetof struct union enum typeof typeinfo comptime fn"
+        "import macro struct union enum comptime fn"
     )
 )
 

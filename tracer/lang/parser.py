@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tracer.errors import Diagnostic, ProgramError, Source, Span
 from tracer.lang import ast, attach, unsupported
-from tracer.lang.expressions import MAX_DIAGNOSTICS, ExpressionParser
 from tracer.lang.lexer import Fault, Token
-
-ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
-MAX_BLOCKS = 32
-"""How deep blocks may nest."""
+from tracer.lang.statements import StatementParser, TooManyFaults
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -33,16 +30,8 @@ def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
     return program
 
 
-class _TooMany(Exception):
-    """Enough faults were found."""
-
-
-class Parser(ExpressionParser):
-    """Clauses and statements."""
-
-    def __init__(self, source: Source, params: Sequence[str]) -> None:
-        super().__init__(source, params)
-        self._blocks = 0
+class Parser(StatementParser):
+    """Clauses and what may stand before them."""
 
     def program(self) -> ast.Program:
         """The whole text; faults are in `diagnostics`."""
@@ -53,27 +42,22 @@ class Parser(ExpressionParser):
                 self._top_level(config, clauses)
             if not clauses and not self.diagnostics:
                 end = len(self.source.text)
-                self._record(
+                self.record(
                     Diagnostic(
                         "the program has no clause",
                         Span(0, end),
                         "write PROBE { STATEMENTS }, such as BEGIN { exit(); }",
                     )
                 )
-        except _TooMany:
+        except TooManyFaults:
             pass
         return ast.Program(self.source, tuple(config), tuple(clauses))
-
-    def _record(self, diagnostic: Diagnostic) -> None:
-        self.diagnostics.append(diagnostic)
-        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
-            raise _TooMany
 
     def _at_end(self) -> bool:
         try:
             return self.lexer.here() >= len(self.source.text)
         except Fault as fault:
-            self._record(fault.diagnostic)
+            self.record(fault.diagnostic)
             return True
 
     def _top_level(self, config: list[ast.Setting], clauses: list[ast.Clause]) -> None:
@@ -98,7 +82,7 @@ class Parser(ExpressionParser):
             elif text[start] == "#":
                 line_end = text.find("\n", start)
                 self.lexer.seek(line_end if line_end >= 0 else len(text))
-                self._record(
+                self.record(
                     Diagnostic(
                         "preprocessor directives are not supported",
                         Span(start, self.lexer.position),
@@ -108,7 +92,7 @@ class Parser(ExpressionParser):
             else:
                 clauses.append(self._clause())
         except Fault as fault:
-            self._record(fault.diagnostic)
+            self.record(fault.diagnostic)
             self._skip_clause(start)
 
     # --- clauses
@@ -116,6 +100,7 @@ class Parser(ExpressionParser):
     def _clause(self) -> ast.Clause:
         start = self.lexer.here()
         points: list[ast.AttachPoint] = []
+        faulty = False
         at = start
         while True:
             try:
@@ -123,8 +108,9 @@ class Parser(ExpressionParser):
                 points.append(point)
             except Fault as fault:
                 self._no_attach_point(start, at)
-                self._record(fault.diagnostic)
+                faulty = True
                 at = self._after_attach_point(at)
+                self.record(self._with_quotes(fault.diagnostic, at))
             self.lexer.seek(at)
             at = self.lexer.here()
             if not self.source.text.startswith(",", at):
@@ -133,6 +119,8 @@ class Parser(ExpressionParser):
             at = self.lexer.here()
             if self.source.text.startswith(("{", "/"), at):
                 break
+        if faulty and not self.source.text.startswith(("{", "/"), at):
+            self._seek_brace(at)
         predicate = self._optional_predicate()
         if not self.at("{"):
             found = self.lexer.peek()
@@ -152,6 +140,13 @@ class Parser(ExpressionParser):
                 "a clause starts with a probe: usdt:FILE:PROVIDER:NAME, uprobe:FILE:FUNCTION, interval:s:1, BEGIN, END",
             )
 
+    def _with_quotes(self, diagnostic: Diagnostic, end: int) -> Diagnostic:
+        """The same fault, with the likeliest reason where an attach point was cut at a blank."""
+        rest = self.source.text[end:].lstrip(" \t")
+        if "incomplete" not in diagnostic.message or rest.startswith(("{", "/", ",", "\n")) or not rest:
+            return diagnostic
+        return replace(diagnostic, hint='a file with blanks in its path needs quotes: uprobe:"/my app":FUNCTION')
+
     def _after_attach_point(self, at: int) -> int:
         try:
             return attach.scan(self.source.text, at, self.params)[1]
@@ -161,7 +156,7 @@ class Parser(ExpressionParser):
     def _clause_hint(self, found: Token) -> str | None:
         if found.kind == "end":
             return "a clause is PROBE { STATEMENTS }"
-        return "a path or name with blanks or commas needs quotes; several attach points have commas between them"
+        return "statements stand in braces; a path or name with blanks or commas needs quotes"
 
     def _optional_predicate(self) -> ast.Expr | None:
         if not self.at("/"):
@@ -177,10 +172,14 @@ class Parser(ExpressionParser):
             self.lexer.take()
             return predicate
         except Fault as fault:
-            self._record(fault.diagnostic)
-            brace = self.source.text.find("{", opening.span.end)
-            self.lexer.seek(brace if brace >= 0 else len(self.source.text))
+            self.record(fault.diagnostic)
+            self._seek_brace(opening.span.end)
             return None
+
+    def _seek_brace(self, start: int) -> None:
+        """Goes on at the next opening brace."""
+        brace = self.source.text.find("{", start)
+        self.lexer.seek(brace if brace >= 0 else len(self.source.text))
 
     def _skip_clause(self, start: int) -> None:
         """Goes on after the block of the clause that began at `start`."""
@@ -197,6 +196,8 @@ class Parser(ExpressionParser):
             elif token.kind == "op" and token.text == "}":
                 depth -= 1
                 if depth <= 0:
+                    if self.at_quietly(";"):
+                        self.lexer.take()
                     return
             elif token.kind == "op" and token.text == ";" and depth == 0:
                 return
@@ -225,193 +226,3 @@ class Parser(ExpressionParser):
                 self.fail(f"expected ';' after the setting, found {found.describe()}", found.span)
         self.lexer.take()
         return settings
-
-    # --- statements
-
-    def block(self) -> tuple[tuple[ast.Stmt, ...], Span]:
-        """`{ … }` and the span of its closing brace."""
-        opening = self.lexer.take()
-        self._blocks += 1
-        statements: list[ast.Stmt] = []
-        try:
-            if self._blocks > MAX_BLOCKS:
-                self.fail("blocks are nested too deeply", opening.span, f"at most {MAX_BLOCKS} levels")
-            while True:
-                try:
-                    if self.at("}"):
-                        return tuple(statements), self.lexer.take().span
-                    if self.lexer.peek().kind == "end":
-                        break
-                    statement = self._statement()
-                    if statement is not None:
-                        statements.append(statement)
-                except Fault as fault:
-                    self._record(fault.diagnostic)
-                    self._skip_statement()
-            self._record(Diagnostic("the block is not closed", opening.span, "a '}' is missing"))
-            return tuple(statements), self.lexer.peek().span
-        finally:
-            self._blocks -= 1
-
-    def _skip_statement(self) -> None:
-        depth = 0
-        while True:
-            try:
-                token = self.lexer.peek()
-            except Fault:
-                continue
-            if token.kind == "end" or (token.text == "}" and token.kind == "op" and depth == 0):
-                return
-            self.lexer.take()
-            if token.kind != "op":
-                continue
-            if token.text == "{":
-                depth += 1
-            elif token.text == "}":
-                depth -= 1
-                if depth == 0 and not self.at_quietly(";"):
-                    return
-            elif token.text == ";" and depth == 0:
-                return
-
-    def at_quietly(self, text: str) -> bool:
-        """`at`, where a fault in the next token does not matter."""
-        try:
-            return self.at(text)
-        except Fault:
-            return False
-
-    def _body(self, what: str) -> tuple[ast.Stmt, ...]:
-        if not self.at("{"):
-            found = self.lexer.peek()
-            self.fail(f"expected '{{' after {what}, found {found.describe()}", found.span, "a body always needs braces")
-        return self.block()[0]
-
-    def _statement(self) -> ast.Stmt | None:
-        token = self.lexer.peek()
-        if token.kind == "op" and token.text == ";":
-            self.lexer.take()
-            return None
-        if token.kind == "op" and token.text == "{":
-            body, end = self.block()
-            return ast.Block(token.span.to(end), body)
-        if token.kind == "keyword":
-            compound = self._compound(token)
-            if compound is not None:
-                return compound
-        statement = self._simple(token)
-        if not self.at("}") and not self.accept(";"):
-            found = self.lexer.peek()
-            after = Span(statement.span.end, statement.span.end + 1)
-            if (found.kind == "op" and found.text in (")", "]", ",", ":")) or found.kind == "end":
-                after = found.span
-            self.fail(f"expected ';' after the statement, found {found.describe()}", after)
-        return statement
-
-    def _compound(self, token: Token) -> ast.Stmt | None:
-        """A statement that ends with a block and needs no `;`."""
-        if token.text == "if":
-            return self._if()
-        if token.text == "while":
-            self.lexer.take()
-            condition = self.expression()
-            body = self._body("the condition of while")
-            return ast.While(token.span.to(condition.span), condition, body)
-        if token.text == "unroll":
-            self.lexer.take()
-            count = self.expression()
-            body = self._body("the count of unroll")
-            return ast.Unroll(token.span.to(count.span), count, body)
-        if token.text == "for":
-            return self._for()
-        if token.text == "else":
-            self.fail("'else' without an 'if' before it", token.span)
-        return None
-
-    def _if(self) -> ast.Stmt:
-        keyword = self.lexer.take()
-        if self.at("comptime"):
-            self.lexer.take()
-        condition = self.expression()
-        then = self._body("the condition of if")
-        otherwise: tuple[ast.Stmt, ...] = ()
-        if self.accept("else"):
-            if self.at("if"):
-                self._blocks += 1
-                try:
-                    if self._blocks > MAX_BLOCKS:
-                        self.fail("'else if' follows too many others", self.lexer.peek().span, f"at most {MAX_BLOCKS}")
-                    otherwise = (self._if(),)
-                finally:
-                    self._blocks -= 1
-            else:
-                otherwise = self._body("else")
-        return ast.If(keyword.span.to(condition.span), condition, then, otherwise)
-
-    def _for(self) -> ast.Stmt:
-        keyword = self.lexer.take()
-        opening = self.accept("(")
-        variable = self.lexer.take()
-        if variable.kind != "var":
-            self.fail(
-                f"expected a variable after 'for', found {variable.describe()}",
-                variable.span,
-                "write for ($i : 0..10) { … } or for ($kv : @map) { … }",
-            )
-        target = ast.Var(variable.span, variable.text)
-        self.expect(":", f"after {variable.text}")
-        start = self.expression()
-        if self.accept(".."):
-            stop = self.expression()
-            end = self.expect(")", "after the range").span if opening else stop.span
-            return ast.ForRange(keyword.span.to(end), target, start, stop, self._body("the range"))
-        if not isinstance(start, ast.MapRef) or start.key:
-            self.fail(
-                "for goes over a map or a range", start.span, "write for ($kv : @map) { … } or for ($i : 0..10) { … }"
-            )
-        end = self.expect(")", "after the map").span if opening else start.span
-        return ast.ForMap(keyword.span.to(end), target, start, self._body("the map"))
-
-    def _simple(self, token: Token) -> ast.Stmt:
-        """A statement that ends with `;`."""
-        if token.kind == "keyword":
-            if token.text == "let":
-                return self._let()
-            if token.text == "return":
-                self.lexer.take()
-                value = None if self.at(";", "}") else self.expression()
-                return ast.Return(token.span.to(value.span) if value else token.span, value)
-            if token.text in ("break", "continue"):
-                self.lexer.take()
-                return ast.Break(token.span) if token.text == "break" else ast.Continue(token.span)
-        target = self.expression()
-        if not self.at(*ASSIGNMENTS):
-            return ast.ExprStmt(target.span, target)
-        operator = self.lexer.take()
-        if isinstance(target, ast.Name) and target.name == "_" and operator.text == "=":
-            value = self.expression()
-            return ast.ExprStmt(target.span.to(value.span), value)
-        if not isinstance(target, (ast.Var, ast.MapRef)):
-            self.fail("only variables ($x) and maps (@x) can be assigned to", target.span)
-        value = self._value(target)
-        return ast.Assign(target.span.to(value.span), target, operator.text, value)
-
-    def _value(self, target: ast.Expr) -> ast.Expr:
-        value = self.expression()
-        if self.at(*ASSIGNMENTS):
-            found = self.lexer.peek()
-            self.fail("an assignment has no value", found.span, "write two statements")
-        return value
-
-    def _let(self) -> ast.Stmt:
-        keyword = self.lexer.take()
-        variable = self.lexer.take()
-        if variable.kind != "var":
-            self.fail(
-                f"expected a variable after 'let', found {variable.describe()}", variable.span, "write let $x = 1;"
-            )
-        target = ast.Var(variable.span, variable.text)
-        declared = self.type_name() if self.accept(":") else None
-        value = self._value(target) if self.accept("=") else None
-        end = value.span if value else declared.span if declared else target.span
-        return ast.Let(keyword.span.to(end), target, declared, value)

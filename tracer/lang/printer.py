@@ -76,7 +76,7 @@ def _statement(node: ast.Stmt, depth: int) -> Iterator[str]:
             value = f" = {expression(node.value)}" if node.value is not None else ""
             yield f"{pad}let {node.target.name}{declared}{value}"
         case ast.ExprStmt():
-            yield f"{pad}{expression(node.expr)}"
+            yield f"{pad}{'_ = ' if node.discarded else ''}{expression(node.expr)}"
         case ast.Block():
             yield f"{pad}block"
             yield from _body(node.body, depth + 1)

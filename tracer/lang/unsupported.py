@@ -28,6 +28,21 @@ PROBES: dict[str, tuple[str, str]] = {
 }
 """Probe types, long and short names."""
 
+SHORT_PROBES = {
+    "k": "kprobe",
+    "kr": "kretprobe",
+    "f": "fentry",
+    "fr": "fexit",
+    "t": "tracepoint",
+    "rt": "rawtracepoint",
+    "s": "software",
+    "h": "hardware",
+    "w": "watchpoint",
+    "aw": "asyncwatchpoint",
+    "it": "iter",
+    "p": "profile",
+}
+
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("kaddr", "ksym", "kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
     **dict.fromkeys(("path", "cgroupid", "cgroup_path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),

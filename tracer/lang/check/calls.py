@@ -114,14 +114,15 @@ class CallChecker(ExpressionChecker):
             given = self.constant(node.args[1], "the size of str()")
             if given is None:
                 return None
-            if not 1 <= given <= size:
-                self.error(
-                    f"the size of str() must be from 1 to {size}, not {given}",
-                    node.args[1].span,
-                    "config = { max_strlen = N } allows more; the closing NUL counts",
-                )
+            if given < 1:
+                self.error(f"the size of str() must be at least 1, not {given}", node.args[1].span, "the NUL counts")
                 return None
-            size = given
+            if given > size:
+                self.warn(
+                    f"the size of str() is cut to {size}", node.args[1].span, "config = { max_strlen = N } allows more"
+                )
+                sized = False
+            size = min(given, size)
         literal_text = self._parameter_text(node.args[0])
         if literal_text is not None:
             return string(literal_text[: size - 1], node.span)

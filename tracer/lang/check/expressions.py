@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from tracer.errors import Span
 from tracer.lang import ast, suggest, typed, unsupported
-from tracer.lang.builtins import FUNCTIONS, INTEGER_TYPES, VALUES
-from tracer.lang.check.maps import MapChecker
+from tracer.lang.builtins import INTEGER_TYPES
+from tracer.lang.check.names import NameChecker
 from tracer.lang.check.operators import binary
 from tracer.lang.convert import cast, constant, convert, literal, string
-from tracer.lang.inference import LITERAL, SMALL, a, join
-from tracer.lang.lexer import Fault, number
+from tracer.lang.inference import LITERAL, a, join
 from tracer.lang.operations import invert, negate
 from tracer.lang.types import (
     BOOL,
@@ -20,21 +17,12 @@ from tracer.lang.types import (
     UINT64,
     BoolType,
     IntType,
-    StackType,
     StringType,
     TupleType,
-    Type,
-    UsernameType,
 )
 
-ARGUMENT = re.compile(r"arg([0-9]+)")
-COMM_SIZE = 16
-"""TASK_COMM_LEN of the kernel."""
 
-_SMALL_VALUES = frozenset(("pid", "tid", "uid", "gid", "cpu", "cpid"))
-
-
-class ExpressionChecker(MapChecker):
+class ExpressionChecker(NameChecker):
     """One method per kind of expression."""
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:
@@ -47,11 +35,11 @@ class ExpressionChecker(MapChecker):
             case ast.StrLit():
                 return string(node.value, node.span)
             case ast.Param():
-                return self._param(node)
+                return self.param(node)
             case ast.Name():
-                return self._name(node)
+                return self.name(node)
             case ast.Var():
-                return self._variable(node)
+                return self.variable(node)
             case ast.MapRef():
                 return self.read(node)
             case ast.Call():
@@ -78,20 +66,13 @@ class ExpressionChecker(MapChecker):
                 return self._index(node)
         raise AssertionError(f"unknown node {type(node).__name__}")
 
-    def call(self, node: ast.Call) -> typed.Expr | None:
-        """A call as a value."""
-        raise AssertionError("CallChecker defines it")
-
     def integer(self, node: ast.Expr, what: str) -> typed.Expr | None:
         """An expression that has to be an integer or bool."""
         value = self.expr(node)
         if value is None or isinstance(value.type, (IntType, BoolType)):
             return value
-        self.error(f"{what} must be an integer, not {a(value.type)}", value.span, self._integer_hint(value.type))
+        self.error(f"{what} must be an integer, not {a(value.type)}", value.span)
         return None
-
-    def _integer_hint(self, type: Type) -> str | None:
-        return "strlen(s) is its length" if isinstance(type, StringType) else None
 
     def condition(self, node: ast.Expr, what: str) -> typed.Expr | None:
         """An expression that is true or false."""
@@ -111,121 +92,6 @@ class ExpressionChecker(MapChecker):
         if number is None:
             self.error(f"{what} must be a constant", value.span, "it is needed before the first hit")
         return number
-
-    # --- names
-
-    def _param(self, node: ast.Param) -> typed.Expr:
-        if node.text is None:
-            return typed.IntLit(LITERAL, node.span, 0)
-        digits = node.text.removeprefix("-")
-        try:
-            value = number(digits, node.span)
-        except Fault:
-            return string(node.text.encode("utf-8", "surrogateescape").split(b"\0")[0], node.span)
-        return literal(-value if digits != node.text else value, node.span)
-
-    def _name(self, node: ast.Name) -> typed.Expr | None:
-        name, span = node.name, node.span
-        if found := ARGUMENT.fullmatch(name):
-            return self._argument(node, int(found[1][:9]))
-        row = VALUES.get(name)
-        if row is None:
-            return self._no_value(node)
-        if name == "retval":
-            return self._retval(node)
-        if row.place == "probe" and self.unit.kind != "probe":
-            self.error(
-                f"{name} is not known in {self.unit.place}", span, f"{name} belongs to a usdt, uprobe or uretprobe"
-            )
-            return None
-        if name == "ustack":
-            return typed.UStack(StackType(self.config.stack_frames), span)
-        return typed.Builtin(self._builtin_type(name), span, name)
-
-    def _builtin_type(self, name: str) -> Type:
-        if name in _SMALL_VALUES:
-            return SMALL
-        if name == "comm":
-            return StringType(COMM_SIZE)
-        if name == "username":
-            return UsernameType()
-        if name == "probe":
-            names = [site.probe for site in self.unit.sites] or [point.text for point in self.unit.points]
-            return StringType(max(len(text.encode("utf-8", "surrogateescape")) for text in names) + 1)
-        if name == "func":
-            return StringType(max((len(site.function.encode()) for site in self.unit.sites), default=63) + 1)
-        return UINT64
-
-    def _no_value(self, node: ast.Name) -> typed.Expr | None:
-        name = node.name
-        row = FUNCTIONS.get(name)
-        if row is not None and row.least == 0:
-            return self.call(ast.Call(node.span, name, (), node.span))
-        if row is not None:
-            self.error(f"{name} is a function", node.span, f"write {row.call}")
-        elif name in unsupported.BUILTINS:
-            message, hint = unsupported.phrase(name, unsupported.BUILTINS[name])
-            self.error(message, node.span, hint)
-        elif name in unsupported.FUNCTIONS:
-            message, hint = unsupported.phrase(f"{name}()", unsupported.FUNCTIONS[name])
-            self.error(message, node.span, hint)
-        else:
-            near = suggest.nearest(name, (*VALUES, *FUNCTIONS, "arg0", "true", "false"))
-            other = f"variables are written ${name}, maps @{name}, strings in quotes"
-            self.error(f"unknown name '{name}'", node.span, f"did you mean {near}?" if near else other)
-        return None
-
-    def _argument(self, node: ast.Name, index: int) -> typed.Expr | None:
-        unit = self.unit
-        if unit.kind != "probe":
-            self.error(
-                f"{node.name} is not known in {unit.place}", node.span, "arguments belong to usdt and uprobe probes"
-            )
-            return None
-        if unit.returns_only:
-            self.error(
-                f"{node.name} is not known when the function returns",
-                node.span,
-                "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval",
-            )
-            return None
-        counts = [len(site.args) for site in unit.sites if site.kind in ("usdt", "uprobe")]
-        if counts and index >= max(counts):
-            self.error(*self._no_argument(node, max(counts)))
-            return None
-        return typed.Arg(UINT64, node.span, index)
-
-    def _no_argument(self, node: ast.Name, count: int) -> tuple[str, Span, str | None]:
-        site = next(site for site in self.unit.sites if len(site.args) == count and site.kind in ("usdt", "uprobe"))
-        if count == 0:
-            return f"{node.name} does not exist: {site.probe} has no arguments", node.span, None
-        known = f"arg0 to arg{count - 1}"
-        if site.kind == "uprobe":
-            return (
-                f"{node.name} does not exist: {count} arguments of a function are passed in registers",
-                node.span,
-                f"there are {known}",
-            )
-        if count == 1:
-            return f"{node.name} does not exist: {site.probe} has 1 argument", node.span, "there is only arg0"
-        return f"{node.name} does not exist: {site.probe} has {count} arguments", node.span, f"there are {known}"
-
-    def _retval(self, node: ast.Name) -> typed.Expr | None:
-        if not self.unit.returns_only:
-            where = self.unit.place if self.unit.kind != "probe" else "a clause with a probe other than uretprobe"
-            self.error(f"retval is not known in {where}", node.span, "use uretprobe:FILE:FUNCTION { … retval … }")
-            return None
-        return typed.Retval(UINT64, node.span)
-
-    def _variable(self, node: ast.Var) -> typed.Expr | None:
-        variable = self.lookup(node.name)
-        if variable is None:
-            known = {name for scope in self.scopes for name in scope}
-            hint = suggest.hint(node.name, known, "assign it first; a variable lives in the block that assigns it")
-            self.error(f"{node.name} is used before it is assigned", node.span, hint)
-            return None
-        type = self.variable_type(variable)
-        return None if type is None else typed.Var(type, node.span, variable.slot, node.name)
 
     # --- operators
 
@@ -282,7 +148,7 @@ class ExpressionChecker(MapChecker):
         if isinstance(node.target, ast.MapRef):
             return self._map_increment(node, node.target, delta)
         assert isinstance(node.target, ast.Var)
-        value = self._variable(node.target)
+        value = self.variable(node.target)
         variable = self.lookup(node.target.name)
         if variable is None:
             return None
@@ -322,7 +188,7 @@ class ExpressionChecker(MapChecker):
         if to is None or value is None:
             return None
         if not isinstance(value.type, (IntType, BoolType)):
-            self.error(f"{a(value.type)} cannot be cast to {to}", value.span, self._integer_hint(value.type))
+            self.error(f"{a(value.type)} cannot be cast to {to}", value.span)
             return None
         result = cast(value, to)
         return replace(result, span=node.span)

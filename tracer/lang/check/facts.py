@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from tracer.errors import Span
-from tracer.lang.inference import LITERAL, identity, join
+from tracer.lang.inference import LITERAL, identity, join, wide
 from tracer.lang.typed import MapKind
 from tracer.lang.types import INT64, IntType, Type
 
@@ -20,13 +20,14 @@ class ValueFacts:
     """The type of something that is assigned to.
 
     `strong` is joined from plain assignments, `weak` from `+=` and `++`, which never conflict with them. `span` is the
-    first assignment.
+    first assignment. A `fixed` type was declared and never grows.
     """
 
     strong: Type | None = None
     weak: Type | None = None
     span: Span | None = None
     assigned: bool = False
+    fixed: bool = False
 
     def add(self, type: Type, span: Span) -> Type | None:
         """A plain assignment of a value of this type; gives the type it conflicts with, if any."""
@@ -35,8 +36,10 @@ class ValueFacts:
         if self.strong is None:
             self.strong = type
             return None
+        if self.fixed and type is LITERAL and isinstance(self.strong, IntType):
+            return None
         common = join(self.strong, type)
-        if common is None:
+        if common is None or (self.fixed and common != self.strong):
             return self.strong
         self.strong = common
         return None
@@ -51,9 +54,9 @@ class ValueFacts:
         """The type so far."""
         if self.strong is None:
             return self.weak
-        if self.strong is LITERAL and self.weak is not None:
-            return join(self.strong, self.weak)
-        return self.strong
+        if self.weak is None or self.fixed or not isinstance(self.strong, IntType):
+            return self.strong
+        return join(self.strong, self.weak) or wide(self.strong)
 
     def identity(self) -> object:
         """Equal if another pass would change nothing."""

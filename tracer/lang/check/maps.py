@@ -160,7 +160,7 @@ def _count(types: tuple[Type, ...]) -> str:
 
 
 def _keys(types: tuple[Type, ...]) -> str:
-    return say(types[0]) if len(types) == 1 else f"({', '.join(map(say, types))})"
+    return a(types[0]) if len(types) == 1 else f"({', '.join(map(say, types))})"
 
 
 def _kind(kind: str) -> str:

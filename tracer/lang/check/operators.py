@@ -9,7 +9,7 @@ from tracer.errors import Diagnostic, Span
 from tracer.lang import typed
 from tracer.lang.convert import binary as fold
 from tracer.lang.convert import constant, convert, literals
-from tracer.lang.inference import LITERAL, arithmetic, compared, join, say
+from tracer.lang.inference import LITERAL, a, arithmetic, compared, join, say
 from tracer.lang.operations import COMPARISON
 from tracer.lang.types import BOOL, BoolType, IntType, StringType, TupleType
 
@@ -29,14 +29,15 @@ def binary(op: str, left: typed.Expr, right: typed.Expr, span: Span, text: Calla
     if op in ("&&", "||"):
         for side in (left, right):
             if not isinstance(side.type, (IntType, BoolType)):
-                return _wrong(f"'{op}' needs integers or bools, not a {say(side.type)}", side.span, _string_hint(side))
+                return _wrong(f"'{op}' needs integers or bools, not {a(side.type)}", side.span, _string_hint(side))
         return Outcome(fold(op, left, right, BOOL, span))
     if isinstance(left.type, (IntType, BoolType)) and isinstance(right.type, (IntType, BoolType)):
         return _integers(op, left, right, span, text)
     if op in EQUALITY:
         return _equality(op, left, right, span, text)
     odd = left if not isinstance(left.type, (IntType, BoolType)) else right
-    return _wrong(f"'{op}' needs integers, not a {say(odd.type)}", odd.span, _string_hint(odd))
+    hint = "strings compare with == and !=" if op in COMPARISON and isinstance(odd.type, StringType) else None
+    return _wrong(f"'{op}' needs integers, not {a(odd.type)}", odd.span, hint)
 
 
 def _wrong(message: str, span: Span, hint: str | None) -> Outcome:
@@ -57,7 +58,7 @@ def _equality(op: str, left: typed.Expr, right: typed.Expr, span: Span, text: Ca
     for one, other in ((left, right), (right, left)):
         if isinstance(one.type, StringType) and isinstance(other.type, IntType):
             hint = f"str({text(other.span)}) reads the string at that address"
-    return _wrong(f"a {say(left.type)} cannot be compared with a {say(right.type)}", span, hint)
+    return _wrong(f"{a(left.type)} cannot be compared with {a(right.type)}", span, hint)
 
 
 def as_integer(expr: typed.Expr) -> typed.Expr:

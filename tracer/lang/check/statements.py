@@ -81,7 +81,7 @@ class StatementChecker(EffectChecker):
             return (
                 typed.MapAdd(node.span, value.map, value.key, typed.IntLit(value.type, value.span, self._step(value))),
             )
-        if not isinstance(value, typed.VarIncr):
+        if not isinstance(value, typed.VarIncr) and not node.discarded:
             self.warn("the value is not used", node.span, "assign it, or print it with print()")
         return (typed.ExprStmt(node.span, value),)
 

@@ -1,0 +1,93 @@
+"""The operators on wrapped integers against Python's exact arithmetic and against a C compiler's rules."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracer.lang import operations
+from tracer.lang.types import BOOL, INT64, UINT64, IntType
+
+TYPES = [IntType(bits, signed) for bits in (8, 16, 32, 64) for signed in (True, False)]
+TYPED = st.sampled_from(TYPES).flatmap(
+    lambda type: st.tuples(
+        st.just(type),
+        st.integers().map(lambda n: operations.wrap(n, type)),
+        st.integers().map(lambda n: operations.wrap(n, type)),
+    )
+)
+
+
+def bounds(type: IntType) -> tuple[int, int]:
+    return (-(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1) if type.signed else (0, (1 << type.bits) - 1)
+
+
+@given(TYPED)
+def test_every_result_is_a_value_of_the_type(case: tuple[IntType, int, int]) -> None:
+    type, left, right = case
+    low, high = bounds(type)
+    for operator in operations.ARITHMETIC.values():
+        assert low <= operator(left, right, type) <= high
+
+
+@given(TYPED)
+def test_quotient_and_remainder_give_back_the_dividend(case: tuple[IntType, int, int]) -> None:
+    type, left, right = case
+    quotient, remainder = operations.div(left, right, type), operations.mod(left, right, type)
+    assert operations.wrap(quotient * right + remainder, type) == left
+    assert right == 0 or abs(remainder) < abs(right)
+    assert remainder == 0 or (remainder < 0) == (left < 0)
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right", "type", "result"),
+    [
+        ("/", -10, 3, INT64, -3),
+        ("%", -10, 3, INT64, -1),
+        ("/", 10, -3, INT64, -3),
+        ("%", 10, -3, INT64, 1),
+        ("/", 7, 0, INT64, 0),
+        ("%", -7, 0, INT64, -7),
+        ("/", -(1 << 63), -1, INT64, -(1 << 63)),
+        ("+", (1 << 64) - 1, 1, UINT64, 0),
+        ("-", 0, 1, UINT64, (1 << 64) - 1),
+        ("*", 1 << 62, 2, INT64, -(1 << 63)),
+        ("<<", 1, 64, UINT64, 1),
+        ("<<", 1, 63, INT64, -(1 << 63)),
+        (">>", -8, 1, INT64, -4),
+        (">>", (1 << 64) - 8, 1, UINT64, (1 << 63) - 4),
+        (">>", 8, -63, INT64, 4),
+        ("&", -1, 6, INT64, 6),
+        ("|", -8, 1, INT64, -7),
+        ("^", (1 << 64) - 1, 1, UINT64, (1 << 64) - 2),
+    ],
+)
+def test_corner_cases_follow_bpf(op: str, left: int, right: int, type: IntType, result: int) -> None:
+    assert operations.ARITHMETIC[op](left, right, type) == result
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "result"),
+    [
+        (255, IntType(8, True), -1),
+        (256, IntType(8, False), 0),
+        (-1, IntType(32, False), 4294967295),
+        (-1, UINT64, (1 << 64) - 1),
+        ((1 << 64) - 1, INT64, -1),
+        (True, INT64, 1),
+    ],
+)
+def test_casts_cut_and_reread_the_sign(value: int, type: IntType, result: int) -> None:
+    assert operations.cast(value, type) == result
+
+
+def test_a_cast_to_bool_asks_whether_it_is_not_zero() -> None:
+    assert [operations.cast(value, BOOL) for value in (0, 1, -1, 256)] == [False, True, True, True]
+
+
+@given(TYPED)
+def test_negation_and_complement_are_their_own_inverse(case: tuple[IntType, int, int]) -> None:
+    type, value, _ = case
+    assert operations.negate(operations.negate(value, type), type) == value
+    assert operations.invert(operations.invert(value, type), type) == value

@@ -1,0 +1,226 @@
+"""The parser of statements and blocks.
+
+A fault in a statement is recorded and the parser goes on after the next `;` or before the closing `}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracer.errors import Diagnostic, Source, Span
+from tracer.lang import ast
+from tracer.lang.expressions import MAX_DIAGNOSTICS, ExpressionParser
+from tracer.lang.lexer import Fault, Token
+
+ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
+MAX_BLOCKS = 32
+"""How deep blocks may nest."""
+
+
+class TooManyFaults(Exception):
+    """Enough faults were found."""
+
+
+class StatementParser(ExpressionParser):
+    """Statements; `parser.Parser` adds clauses."""
+
+    def __init__(self, source: Source, params: Sequence[str]) -> None:
+        super().__init__(source, params)
+        self._blocks = 0
+        self.swallowed = False
+
+    def record(self, diagnostic: Diagnostic) -> None:
+        """Notes a fault that the parser goes on after; raises `TooManyFaults` when there are enough."""
+        self.diagnostics.append(diagnostic)
+        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
+            raise TooManyFaults
+
+    def block(self) -> tuple[tuple[ast.Stmt, ...], Span]:
+        """`{ … }` and the span of its closing brace."""
+        opening = self.lexer.take()
+        self._blocks += 1
+        statements: list[ast.Stmt] = []
+        try:
+            if self._blocks > MAX_BLOCKS:
+                self.fail("blocks are nested too deeply", opening.span, f"at most {MAX_BLOCKS} levels")
+            while True:
+                try:
+                    if self.at("}"):
+                        return tuple(statements), self.lexer.take().span
+                    if self.lexer.peek().kind == "end":
+                        break
+                    statement = self._statement()
+                    if statement is not None:
+                        statements.append(statement)
+                except Fault as fault:
+                    self.record(fault.diagnostic)
+                    self.swallowed = self.swallowed or fault.diagnostic.message.endswith("is not closed")
+                    self._skip_statement()
+            if not self.swallowed:
+                self.record(Diagnostic("the block is not closed", opening.span, "a '}' is missing"))
+            return tuple(statements), self.lexer.peek().span
+        finally:
+            self._blocks -= 1
+
+    def _skip_statement(self) -> None:
+        depth = 0
+        while True:
+            try:
+                token = self.lexer.peek()
+            except Fault:
+                continue
+            if token.kind == "end" or (token.text == "}" and token.kind == "op" and depth == 0):
+                return
+            self.lexer.take()
+            if token.kind != "op":
+                continue
+            if token.text == "{":
+                depth += 1
+            elif token.text == "}":
+                depth -= 1
+                if depth == 0 and not self.at_quietly(";"):
+                    return
+            elif token.text == ";" and depth == 0:
+                return
+
+    def at_quietly(self, text: str) -> bool:
+        """`at`, where a fault in the next token does not matter."""
+        try:
+            return self.at(text)
+        except Fault:
+            return False
+
+    def _body(self, what: str) -> tuple[ast.Stmt, ...]:
+        if not self.at("{"):
+            found = self.lexer.peek()
+            self.fail(f"expected '{{' after {what}, found {found.describe()}", found.span, "a body always needs braces")
+        return self.block()[0]
+
+    def _statement(self) -> ast.Stmt | None:
+        token = self.lexer.peek()
+        if token.kind == "op" and token.text == ";":
+            self.lexer.take()
+            return None
+        if token.kind == "op" and token.text == "{":
+            body, end = self.block()
+            return ast.Block(token.span.to(end), body)
+        if token.kind == "keyword":
+            compound = self._compound(token)
+            if compound is not None:
+                return compound
+        statement = self._simple(token)
+        if not self.at("}") and not self.accept(";"):
+            found = self.lexer.peek()
+            after = Span(statement.span.end, statement.span.end + 1)
+            if (found.kind == "op" and found.text in (")", "]", ",", ":")) or found.kind == "end":
+                after = found.span
+            self.fail(f"expected ';' after the statement, found {found.describe()}", after)
+        return statement
+
+    def _compound(self, token: Token) -> ast.Stmt | None:
+        """A statement that ends with a block and needs no `;`."""
+        if token.text == "if":
+            return self._if()
+        if token.text == "while":
+            self.lexer.take()
+            condition = self.expression()
+            body = self._body("the condition of while")
+            return ast.While(token.span.to(condition.span), condition, body)
+        if token.text == "unroll":
+            self.lexer.take()
+            count = self.expression()
+            body = self._body("the count of unroll")
+            return ast.Unroll(token.span.to(count.span), count, body)
+        if token.text == "for":
+            return self._for()
+        if token.text == "else":
+            self.fail("'else' without an 'if' before it", token.span)
+        return None
+
+    def _if(self) -> ast.Stmt:
+        keyword = self.lexer.take()
+        if self.at("comptime"):
+            self.lexer.take()
+        condition = self.expression()
+        then = self._body("the condition of if")
+        otherwise: tuple[ast.Stmt, ...] = ()
+        if self.accept("else"):
+            if self.at("if"):
+                self._blocks += 1
+                try:
+                    if self._blocks > MAX_BLOCKS:
+                        self.fail("'else if' follows too many others", self.lexer.peek().span, f"at most {MAX_BLOCKS}")
+                    otherwise = (self._if(),)
+                finally:
+                    self._blocks -= 1
+            else:
+                otherwise = self._body("else")
+        return ast.If(keyword.span.to(condition.span), condition, then, otherwise)
+
+    def _for(self) -> ast.Stmt:
+        keyword = self.lexer.take()
+        opening = self.accept("(")
+        variable = self.lexer.take()
+        if variable.kind != "var":
+            self.fail(
+                f"expected a variable after 'for', found {variable.describe()}",
+                variable.span,
+                "write for ($i : 0..10) { … } or for ($kv : @map) { … }",
+            )
+        target = ast.Var(variable.span, variable.text)
+        self.expect(":", f"after {variable.text}")
+        start = self.expression()
+        if self.accept(".."):
+            stop = self.expression()
+            end = self.expect(")", "after the range").span if opening else stop.span
+            return ast.ForRange(keyword.span.to(end), target, start, stop, self._body("the range"))
+        if not isinstance(start, ast.MapRef) or start.key:
+            self.fail(
+                "for goes over a map or a range", start.span, "write for ($kv : @map) { … } or for ($i : 0..10) { … }"
+            )
+        end = self.expect(")", "after the map").span if opening else start.span
+        return ast.ForMap(keyword.span.to(end), target, start, self._body("the map"))
+
+    def _simple(self, token: Token) -> ast.Stmt:
+        """A statement that ends with `;`."""
+        if token.kind == "keyword":
+            if token.text == "let":
+                return self._let()
+            if token.text == "return":
+                self.lexer.take()
+                value = None if self.at(";", "}") else self.expression()
+                return ast.Return(token.span.to(value.span) if value else token.span, value)
+            if token.text in ("break", "continue"):
+                self.lexer.take()
+                return ast.Break(token.span) if token.text == "break" else ast.Continue(token.span)
+        target = self.expression()
+        if not self.at(*ASSIGNMENTS):
+            return ast.ExprStmt(target.span, target)
+        operator = self.lexer.take()
+        if isinstance(target, ast.Name) and target.name == "_" and operator.text == "=":
+            value = self.expression()
+            return ast.ExprStmt(target.span.to(value.span), value, discarded=True)
+        if not isinstance(target, (ast.Var, ast.MapRef)):
+            self.fail("only variables ($x) and maps (@x) can be assigned to", target.span)
+        value = self._value(target)
+        return ast.Assign(target.span.to(value.span), target, operator.text, value)
+
+    def _value(self, target: ast.Expr) -> ast.Expr:
+        value = self.expression()
+        if self.at(*ASSIGNMENTS):
+            found = self.lexer.peek()
+            self.fail("an assignment has no value", found.span, "write two statements")
+        return value
+
+    def _let(self) -> ast.Stmt:
+        keyword = self.lexer.take()
+        variable = self.lexer.take()
+        if variable.kind != "var":
+            self.fail(
+                f"expected a variable after 'let', found {variable.describe()}", variable.span, "write let $x = 1;"
+            )
+        target = ast.Var(variable.span, variable.text)
+        declared = self.type_name() if self.accept(":") else None
+        value = self._value(target) if self.accept("=") else None
+        end = value.span if value else declared.span if declared else target.span
+        return ast.Let(keyword.span.to(end), target, declared, value)
