@@ -20,7 +20,9 @@ from tracer.results.values import MapStore
 class Program(Protocol):
     """A compiled plan."""
 
-    plan: Plan
+    @property
+    def plan(self) -> Plan:
+        """What it was made from."""
 
     def text(self) -> str:
         """What will be given to the kernel, for people: the C program, or the writes to tracefs."""

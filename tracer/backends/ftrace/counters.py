@@ -17,8 +17,9 @@ Total = Callable[[], int]
 class CountedMaps(LocalMaps):
     """`LocalMaps`, some of which also take what counters count.
 
-    The counters are read when a handler begins, or for one reading outside of handlers; what they have counted since the last
-    time is added then. So a handler sees one moment, and what it clears is what it saw: later hits come with the next one.
+    The counters are read when a handler begins, or for one reading outside of handlers; what they have counted since
+    the last time is added then. So a handler sees one moment, and what it clears is what it saw: later hits come with
+    the next one.
     """
 
     def __init__(self, program: Program, loss: Loss) -> None:

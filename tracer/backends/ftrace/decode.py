@@ -1,4 +1,5 @@
-"""From a record in a ring to the tuple that a compiled clause takes: one decoder for each event, written for its layout.
+"""From a record in a ring to the tuple that a compiled clause takes: one decoder for each event, written for its
+layout.
 
 A record is `struct perf_event_header` and then, in this order, what the sample type asks for: pid and tid, time, CPU,
 call chain, raw data (perf_event_open(2)). The raw data is the event as its tracefs `format` file describes it. Here it
@@ -6,9 +7,9 @@ becomes a flat *sample*, a tuple with these items:
 
     record type, misc, size, pid, tid, time [, cpu, 0], event id, the event's fields …, resolved values …
 
-*Resolved* are the values that take more than unpacking: strings, guarded numbers, call chains. Fields of an event without
-any of these are unpacked by `struct` alone, many records at a time. The functions are Python text with nothing in it but
-numbers of this module's making.
+*Resolved* are the values that take more than unpacking: strings, guarded numbers, call chains. Fields of an event
+without any of these are unpacked by `struct` alone, many records at a time. The functions are Python text with nothing
+in it but numbers of this module's making.
 """
 
 from __future__ import annotations

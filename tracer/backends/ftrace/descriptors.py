@@ -2,10 +2,10 @@
 
 * Every process: one descriptor for each event and CPU.
 * One process: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
-  (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened may
-  have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
-* Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone: machine-wide
-  (or inheriting) descriptors, and the samples of other processes are dropped on reading.
+  (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened
+  may have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
+* Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone:
+  machine-wide (or inheriting) descriptors, and the samples of other processes are dropped on reading.
 
 Counters need no CPU of their own for one process, and cannot drop anything: there they need `inherit_thread`.
 """
@@ -243,12 +243,14 @@ def _check_room(needed: int, allowed: int) -> None:
 def _cannot_open(error: OSError) -> TracerError:
     code = error.errno or 0
     reason = os.strerror(code)
-    hint = {
-        errno.EACCES: "it needs CAP_PERFMON or root, and kernel.perf_event_paranoid may forbid it: sysctl kernel.perf_event_paranoid=1",
-        errno.EPERM: "it needs CAP_PERFMON or root, and kernel lockdown forbids it",
-        errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
-        errno.EMFILE: "raise the limit: ulimit -n",
-        errno.EINVAL: "the probe's offset may lie beyond the file, or another tracer holds it with another semaphore: see dmesg",
-        errno.EIO: "the kernel could not place the breakpoint",
-    }.get(code)
-    return TracerError(f"the kernel refused to read a probe (perf_event_open): {reason}", hint)
+    return TracerError(f"the kernel refused to read a probe (perf_event_open): {reason}", _HINTS.get(code))
+
+
+_HINTS = {
+    errno.EACCES: "it needs root or CAP_PERFMON; try: sysctl kernel.perf_event_paranoid=1",
+    errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
+    errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
+    errno.EMFILE: "raise the limit: ulimit -n",
+    errno.EINVAL: "the offset may lie beyond the file, or another tracer holds it with another semaphore: see dmesg",
+    errno.EIO: "the kernel could not place the breakpoint",
+}

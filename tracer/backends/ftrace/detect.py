@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from tracer.backends.capabilities import Capabilities, Feature, Unsupported
@@ -12,17 +11,14 @@ from tracer.backends.ftrace.tracefs import ROOT_HINT, Tracefs, find
 from tracer.errors import TracerError
 
 _BCC = "--backend bcc can"
+_COMPUTED = "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address"
 
 _NEVER = {
     Feature.UID: Unsupported("the kernel's events carry no user and group", _BCC),
     Feature.MEMORY_INDEXED: Unsupported("a fetch argument cannot add an index register to an address", _BCC),
     Feature.GLOBAL_INDEXED: Unsupported("a fetch argument cannot add an index register to an address", _BCC),
-    Feature.STRING_COMPUTED: Unsupported(
-        "it reads strings at argN, retval, or a pointer in memory there, plus a constant; not at a computed address", _BCC
-    ),
-    Feature.LOAD_COMPUTED: Unsupported(
-        "it reads memory at argN, retval, or a pointer in memory there, plus a constant; not at a computed address", _BCC
-    ),
+    Feature.STRING_COMPUTED: Unsupported(_COMPUTED, _BCC),
+    Feature.LOAD_COMPUTED: Unsupported(_COMPUTED, _BCC),
 }
 
 _ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers", "probes per event", "perf tracepoints")
@@ -43,7 +39,7 @@ def detect() -> Capabilities:
     facts |= _of_readme(tracefs, readme)
     missing = dict(_NEVER)
     if "ref_ctr_offset" not in readme:
-        missing[Feature.SEMAPHORE] = Unsupported("this kernel cannot raise a semaphore (ref_ctr_offset, Linux 4.20)", _BCC)
+        missing[Feature.SEMAPHORE] = Unsupported("the kernel cannot raise semaphores (ref_ctr, Linux 4.20)", _BCC)
     refused = _try_perf(tracefs)
     facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
     return Capabilities("ftrace", refused, missing, facts)
@@ -65,24 +61,21 @@ def _of_readme(tracefs: Tracefs, readme: str) -> dict[str, str]:
 
 def _try_perf(tracefs: Tracefs) -> Unsupported | None:
     """Opens some tracepoint on one CPU, as reading a probe does."""
-    for number in _some_events(tracefs.root):
-        try:
-            fd = perf.open_event(
-                perf.Attributes(perf.TYPE_TRACEPOINT, number, perf.SAMPLE_RAW, 0, perf.DISABLED), -1, perf.online_cpus()[0]
-            )
-        except OSError as error:
-            reason = f"perf_event_open is refused: {error.strerror}"
-            return Unsupported(reason, "kernel lockdown, a seccomp filter or kernel.perf_event_paranoid may forbid it")
-        os.close(fd)
-        return None
-    return None  # nothing to try it on: attaching will tell
+    number = next(filter(None, (tracefs.number(*name) for name in _EVENTS)), None)
+    if number is None:
+        return None  # nothing to try it on: attaching will tell
+    attributes = perf.Attributes(perf.TYPE_TRACEPOINT, number, perf.SAMPLE_RAW, 0, perf.DISABLED)
+    try:
+        fd = perf.open_event(attributes, -1, perf.online_cpus()[0])
+    except OSError as error:
+        reason = f"perf_event_open is refused: {error.strerror}"
+        return Unsupported(reason, "kernel lockdown, a seccomp filter or kernel.perf_event_paranoid may forbid it")
+    os.close(fd)
+    return None
 
 
-def _some_events(root: str) -> Iterator[int]:
-    for name in ("sched/sched_switch", "raw_syscalls/sys_enter", "task/task_newtask", "signal/signal_generate"):
-        text = _first_line(f"{root}/events/{name}/id")
-        if text.isdecimal():
-            yield int(text)
+_EVENTS = (("sched", "sched_switch"), ("raw_syscalls", "sys_enter"), ("task", "task_newtask"))
+"""Events that most kernels have."""
 
 
 def _lockdown() -> str:

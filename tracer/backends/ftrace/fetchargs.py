@@ -3,11 +3,12 @@
 A fetch argument is a name, a place and a type, `f0=+0(%di):s32`. The kernel reads all of them at the hit, one after the
 other, into one buffer. Two things it does not tell, so the event must be laid out to show them (tried on 6.18):
 
-* A number whose memory is unreadable is 0, the readable bytes of it and zeros, or (behind a second dereference) whatever an
-  earlier hit left in the buffer. So each number from memory that could be absent has a *guard*: its last byte as a string.
-* Strings stand in the buffer in the order of the arguments. One that could be read takes its length and the NUL; one that
-  could not takes nothing, whatever length its descriptor states. So a string was read exactly if the next one begins
-  where it ends, and the last argument is a *sentinel* that can always be read: the thread's name.
+* A number whose memory is unreadable is 0, the readable bytes of it and zeros, or (behind a second dereference)
+  whatever an earlier hit left in the buffer. So each number from memory that could be absent has a *guard*: its last
+  byte as a string.
+* Strings stand in the buffer in the order of the arguments. One that could be read takes its length and the NUL; one
+  that could not takes nothing, whatever length its descriptor states. So a string was read exactly if the next one
+  begins where it ends, and the last argument is a *sentinel* that can always be read: the thread's name.
 
 A string of 4,096 bytes or more takes the room of those after it, down to the sentinel, which then has length 0: in such
 an event the last string that has a length was cut. See `decode`.
@@ -53,8 +54,8 @@ THREAD_NAME = Fetch("$comm", "string")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An integer: the index of its fetch, that of its guard (None where it is always readable), and whether the value is
-    sign-extended and then read as unsigned 64 bits, as arguments are.
+    """An integer: the index of its fetch, that of its guard (None where it is always readable), and whether the value
+    is sign-extended and then read as unsigned 64 bits, as arguments are.
     """
 
     fetch: int
@@ -201,7 +202,7 @@ class Fetches:
             case Unreadable():
                 raise NotExpressible(base.span, f"arg{base.index} cannot be read here")
             case _ if spec.size != 8:
-                reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel would take 8 for the pointer"
+                reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel takes 8 for a pointer"
                 raise NotExpressible(base.span, reason)
             case operand:
                 return _place(operand, base), offset

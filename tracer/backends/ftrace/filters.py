@@ -1,9 +1,10 @@
 """The part of a predicate that the kernel's event filter expresses exactly.
 
 A hit that the kernel drops must be one for which the interpreter would have found the predicate false, without counting
-anything as unreadable on the way. So only a prefix of the `&&` chain is taken, and in it only comparisons of numbers from
-registers with constants: those cannot fail. The filter compares in the field's own size and sign (`trace/events.rst`), so
-the constant must fit it, and the order of the values must be the same there as in the type of the comparison.
+anything as unreadable on the way. So only a prefix of the `&&` chain is taken, and in it only comparisons of numbers
+from registers with constants: those cannot fail. The filter compares in the field's own size and sign
+(`trace/events.rst`), so the constant must fit it, and the order of the values must be the same there as in the type of
+the comparison.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Whose definitions are whose: the name of a session's group, and the test whether the session is alive.
 
 A session's events stand in the group `tracer_<pid>_<8 hex digits>`. As long as it lives it holds a lock (flock(2)) on
-the file `/run/tracer/<group>`; the kernel drops the lock with the process, however it ends. The lock is the truth: the pid in
-the name is for people, since in another pid namespace it means another process.
+the file `/run/tracer/<group>`; the kernel drops the lock with the process, however it ends. The lock is the truth: the
+pid in the name is for people, since in another pid namespace it means another process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -52,7 +53,8 @@ def claim(directory: str = DIRECTORY) -> Owner:
             os.close(fd)
     except OSError as error:
         raise TracerError(
-            f"cannot make the lock {path}: {error.strerror}", f"{directory} must be writable: it shows which sessions live"
+            f"cannot make the lock {path}: {error.strerror}",
+            f"{directory} must be writable: it shows which sessions live",
         ) from None
 
 
@@ -111,10 +113,8 @@ def _lock(fd: int) -> bool:
 
 def remove(path: str) -> None:
     """Removes a lock file; none there is no error."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 def _make(directory: str) -> None:

@@ -1,8 +1,8 @@
 """Plan → program: which events to define, what they fetch, and who runs at a hit. Pure data, no kernel.
 
-All clauses of one place share one event, whose fetch arguments are the union of theirs, and run there in the order of the
-program. Places that differ only in where their arguments are share an event too, as several probes of it (Linux 5.4); where
-the kernel cannot do that, `attach` gives each its own.
+All clauses of one place share one event, whose fetch arguments are the union of theirs, and run there in the order of
+the program. Places that differ only in where their arguments are share an event too, as several probes of it (Linux
+5.4); where the kernel cannot do that, `attach` gives each its own.
 """
 
 from __future__ import annotations

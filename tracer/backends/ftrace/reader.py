@@ -1,9 +1,9 @@
 """From the rings of all CPUs to samples in the order of time.
 
 The rings are emptied in rounds, more often than samples are interpreted, so that a slow program does not make them
-overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's later
-one already is. So a sample is handed on only once a whole round lies behind it: its time is before the moment at which
-the round before began to read.
+overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's
+later one already is. So a sample is handed on only once a whole round lies behind it: its time is before the moment at
+which the round before began to read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracer.backends.ftrace import perf
 from tracer.backends.ftrace.decode import PID, TIME, Decoder, Sample, Shape
 
 BACKLOG = 1 << 29
-"""Bytes of samples that may wait here; beyond it they wait in the rings, and are counted as lost when those are full."""
+"""Bytes of samples that may wait here; beyond it they wait in the rings, and count as lost once those are full."""
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
 _SHORT = 8

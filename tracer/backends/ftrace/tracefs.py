@@ -1,6 +1,7 @@
 """The only place that reads or writes tracefs.
 
-Each write is one line by one write(2), opened for appending and never with O_TRUNC, which would take everybody's probes away.
+Each write is one line by one write(2), opened for appending and never with O_TRUNC, which would take everybody's
+probes away.
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ class Tracefs:
         """The layout of an event."""
         return _read(f"{self.root}/events/{group}/{event}/format")
 
+    def number(self, group: str, event: str) -> int | None:
+        """The number of an event, None where there is no such event."""
+        try:
+            return int(_read(f"{self.root}/events/{group}/{event}/id"))
+        except TracerError:
+            return None
+
     def _write(self, line: str) -> None:
         fd = os.open(self.definitions_file, os.O_WRONLY | os.O_APPEND)
         try:
@@ -70,8 +78,9 @@ class Tracefs:
             os.close(fd)
 
     def last_error(self, line: str) -> tuple[str, str]:
-        """What the kernel's error_log (5.2) says about a line it refused, and its excerpt with the caret; ("", "") where
-        it says nothing.
+        """What the kernel's error_log (5.2) says about a line it refused, and its excerpt with the caret.
+
+        ("", "") where it says nothing.
         """
         try:
             log = _read(f"{self.root}/error_log")
@@ -149,4 +158,5 @@ def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> TracerEr
     if code == errno.EINVAL and not said:
         # The kernel keeps one reference counter for each place, and says this in its own log alone.
         hint = "another tracer may hold this place without its semaphore: see dmesg"
-    return TracerError(f"the kernel refused a probe at {what}: {reason}", hint, excerpt or f"{line}: {os.strerror(code)}")
+    detail = excerpt or f"{line}: {os.strerror(code)}"
+    return TracerError(f"the kernel refused a probe at {what}: {reason}", hint, detail)

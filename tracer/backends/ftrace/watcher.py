@@ -2,9 +2,9 @@ r"""A process that outlives the tracer by a moment and undoes what is left, even
 
 It runs this very file with an interpreter that loads nothing else, in a session of its own, with the signals of a
 terminal blocked, and holds nothing of the tracer but the reading end of a pipe. Through it come the undo steps, each
-before the deed it belongs to; the pipe ends when the tracer does, however it does. Then the steps are tried, newest first,
-until each has succeeded or found nothing to undo: the kernel closes a dead process's descriptors one by one, and a probe
-that is still held by one of them cannot be removed yet.
+before the deed it belongs to; the pipe ends when the tracer does, however it does. Then the steps are tried, newest
+first, until each has succeeded or found nothing to undo: the kernel closes a dead process's descriptors one by one,
+and a probe that is still held by one of them cannot be removed yet.
 
 A step is a line: `write\tFILE\tTEXT` appends TEXT to FILE, `unlink\tFILE` removes it, `forget` drops all steps so far.
 """
