@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,10 @@ WITHOUT_BPF = (str(ROOT / "scripts" / "without-bpf"),)
 WITHOUT_TRACEFS = ("unshare", "-m", "sh", "-c", 'umount -l /sys/kernel/tracing; exec "$@"', "sh")
 
 
-def info(*prefix: str) -> dict[str, object]:
+def info(*prefix: str) -> dict[str, Any]:
     done = tracer("info", "--json", prefix=prefix)
     assert (done.status, done.err) == (0, "")
-    shown = json.loads(done.out)
+    shown: dict[str, Any] = json.loads(done.out)
     assert list(shown) == ["kernel", "chosen", "backends", "features"]
     assert shown["kernel"] == os.uname().release
     assert list(shown["backends"]) == ["bcc", "ftrace"]
@@ -45,14 +46,13 @@ def test_both_backends_are_usable_here() -> None:
 )
 def test_shows_every_feature(name: str) -> None:
     features = info()["features"]
-    assert isinstance(features, dict)
     assert name in {key.lower() for key in features}
 
 
 def test_without_bpf_ftrace_is_chosen_and_the_reason_given() -> None:
     shown = info(*WITHOUT_BPF)
     assert shown["chosen"] == "ftrace"
-    bcc = shown["backends"]["bcc"]  # type: ignore[index]
+    bcc = shown["backends"]["bcc"]
     assert not bcc["usable"]
     assert "bpf()" in bcc["reason"]
 
@@ -60,7 +60,7 @@ def test_without_bpf_ftrace_is_chosen_and_the_reason_given() -> None:
 def test_as_nobody_nothing_is_usable_and_the_remedy_is_root() -> None:
     shown = info(*NOBODY)
     assert shown["chosen"] is None
-    for state in shown["backends"].values():  # type: ignore[attr-defined]
+    for state in shown["backends"].values():
         assert "root" in state["reason"]
         assert state["remedy"]
 

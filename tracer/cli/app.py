@@ -16,6 +16,8 @@ from tracer.cli.errors import error_text
 from tracer.errors import TracerError, UsageError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     import typer
 
 os.environ["TYPER_USE_RICH"] = "0"  # typer reads it once, when it is imported
@@ -30,6 +32,8 @@ OVERVIEW = """Trace user programs: one line, through eBPF or ftrace.
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status: 0, 1 for a failure, 2 for wrong use or a wrong program."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        sys.excepthook = _fault_of_ours  # before typer is imported: its own hook hands on to the one it found
     try:
         status = _run(arguments)
         sys.stdout.flush()
@@ -129,6 +133,14 @@ def _reader_left() -> int:
     os.dup2(null, 1)
     os.close(null)
     return 0
+
+
+def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What `main` does not catch is a fault of tracer's: said in a line, shown in full with -v."""
+    if _is_verbose(sys.argv[1:]):
+        sys.__excepthook__(kind, error, trace)
+    hint = "please report it with what -v adds to this line"
+    _say(error_text(TracerError(f"internal error: {kind.__name__}: {error}", hint)))
 
 
 def _say(text: str) -> None:

@@ -42,8 +42,9 @@ def command() -> int:
 
 def _ask(shown: Demonstration, number: int, question: Question, backends: list[str]) -> bool | None:
     """Prints one question and its answers; whether they are the same bytes, None where they need not be."""
-    print(f"\n{number}. {question.asks}\n   tracer -e '{question.program}' -c …", flush=True)
-    answers = {backend: _answer(shown, question, backend) for backend in backends}
+    print(f"\n{number}. {question.asks}\n   tracer -e '{question.program}' -c '{shown.command}'", flush=True)
+    started = {backend: _start(shown, question, backend) for backend in backends}
+    answers = {backend: _answer(backend, process) for backend, process in started.items()}
     first = answers[backends[0]]
     for backend, answer in answers.items():
         if backend != backends[0] and answer == first:
@@ -53,20 +54,26 @@ def _ask(shown: Demonstration, number: int, question: Question, backends: list[s
     return all(answer == first for answer in answers.values()) if question.repeatable else None
 
 
-def _answer(shown: Demonstration, question: Question, backend: str) -> bytes:
-    """What the command itself prints, run as a user would run it."""
-    words = ["run", "-q", "--backend", backend, "-e", question.program, "-c", shown.command]
-    result = subprocess.run(
-        [sys.executable, "-m", "tracer", *words],
+def _start(shown: Demonstration, question: Question, backend: str) -> subprocess.Popen[bytes]:
+    """The command itself, run as a user would run it; the backends trace at the same time, each its own program."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tracer", "-q", "--backend", backend, "-e", question.program, "-c", shown.command],
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         cwd=Path(tracer.__file__).parent.parent,  # so that -m finds this very tracer, installed or not
     )
-    if result.returncode != 0:
-        said = result.stderr.decode(errors="replace").strip().removeprefix("tracer: error: ")
-        raise TracerError(f"{backend} failed: {said or f'status {result.returncode}'}")
-    sys.stderr.write(result.stderr.decode(errors="replace"))
-    return result.stdout
+
+
+def _answer(backend: str, process: subprocess.Popen[bytes]) -> bytes:
+    """What it printed. Raises `TracerError` where it failed."""
+    out, err = process.communicate()
+    said = err.decode(errors="replace")
+    if process.returncode != 0:
+        reason = said.strip().removeprefix("tracer: error: ") or f"status {process.returncode}"
+        raise TracerError(f"{backend} failed: {reason}")
+    sys.stderr.write(said)
+    return out
 
 
 def _comparison(backends: list[str], verdicts: list[bool | None]) -> str:

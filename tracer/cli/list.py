@@ -1,2 +1,75 @@
-EXAMPLE = ""
-def command() -> int: return 0
+"""`tracer list`: what can be traced; each line of text is a valid attach point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from tracer.cli.errors import printable
+from tracer.cli.options import Json, Pid, Verbose, checked_pid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracer.resolve.listing import Listed
+
+EXAMPLE = "tracer list 'usdt:/usr/bin/python3:*'"
+
+
+def command(
+    pattern: Annotated[
+        Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
+        typer.Argument(
+            metavar="[PATTERN]", help="Which probes: usdt:PATH:*, uprobe:PATH:name*, or PATH.", show_default=False
+        ),
+    ] = None,
+    verbose: Verbose = False,
+    as_json: Json = False,
+    pid: Pid = None,
+) -> int:
+    """List the probes of a file or a process.
+
+    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds every
+    site's address and arguments.
+    """
+    import sys
+
+    from tracer.resolve.listing import list_probes
+    from tracer.resolve.model import Target
+
+    if pid is not None:
+        from tracer.running import RunningProcess
+
+        with RunningProcess(checked_pid(pid)):
+            pass  # it is there, and no thread: said in one line if not
+    write = sys.stdout.write
+    for listed in list_probes(pattern, Target(pid), arguments=verbose or as_json):
+        if as_json:
+            import json
+
+            write(json.dumps(listed.as_json(), ensure_ascii=False) + "\n")
+        else:
+            write(listed.probe + "\n")
+            if verbose:
+                for line in site_lines(listed):
+                    write(f"    {line}\n")
+    return 0
+
+
+def site_lines(listed: Listed) -> Iterator[str]:
+    """One line for each site of a probe: where it is, its semaphore and its arguments."""
+    from tracer.resolve.model import Unreadable
+
+    for site in listed.sites:
+        parts = [f"address {site.address:#x}"]
+        if site.offset is not None:
+            parts.append(f"offset {site.offset:#x}")
+        if site.semaphore is not None:
+            parts.append(f"semaphore {site.semaphore:#x}")
+        if site.args:
+            parts.append("args " + " ".join(printable(arg.text) for arg in site.args))
+        yield "  ".join(parts)
+        for index, arg in enumerate(site.args):
+            if isinstance(arg.operand, Unreadable):
+                yield f"  arg{index} cannot be read: {arg.operand.reason}"

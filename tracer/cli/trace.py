@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracer.pipeline import Compiled
     from tracer.render.json import JsonRenderer
     from tracer.render.text import TextRenderer
+    from tracer.resolve.symbolize import Symbolizer
     from tracer.running import RunningProcess
 
 
@@ -83,7 +84,7 @@ def _output(path: str | None) -> Iterator[BinaryIO]:
 
 
 def _renderer(compiled: Compiled, format: str, out: BinaryIO) -> TextRenderer | JsonRenderer:
-    symbolizer = None
+    symbolizer = _Names()
     if format == "json":
         from tracer.render.json import JsonRenderer
 
@@ -91,6 +92,28 @@ def _renderer(compiled: Compiled, format: str, out: BinaryIO) -> TextRenderer | 
     from tracer.render.text import TextRenderer
 
     return TextRenderer(compiled.plan.program, symbolizer, out)
+
+
+class _Names:
+    """Names for addresses, as `render` asks for them; the symbol tables are read when the first one is asked for."""
+
+    def __init__(self) -> None:
+        self._symbolizer: Symbolizer | None = None
+
+    def symbol(self, pid: int, address: int) -> str:
+        """The function alone."""
+        return self._open().symbol(pid, address, offset=False)
+
+    def frame(self, pid: int, address: int) -> str:
+        """The function and the distance from its start."""
+        return self._open().symbol(pid, address)
+
+    def _open(self) -> Symbolizer:
+        if self._symbolizer is None:
+            from tracer.resolve.symbolize import Symbolizer
+
+            self._symbolizer = Symbolizer()
+        return self._symbolizer
 
 
 def _child(argv: tuple[str, ...]) -> Child:
@@ -109,7 +132,7 @@ def _watched(
     if watched.pidfd >= 0:
         controls.wake = (*controls.wake, watched.pidfd)
     if child is not None:
-        return Target(child.pid), Watched(child.ended, child.start)
+        return Target(child.pid), Watched(child.ended, child.start, child.pid)
     return Target(watched.pid), Watched(watched.ended)
 
 
