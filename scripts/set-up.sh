@@ -67,39 +67,41 @@ find_missing() {
 
 # --- installing it -------------------------------------------------------------------------------------------------------
 
-# $1: a package manager; prints the names of the packages for $missing there.
+# $1: a package manager; prints the names of the packages for $missing there, a blank before each.
 packages_for() {
+    list=
     for thing in $missing; do
         case $1:$thing in
-            apt:venv) echo python3 python3-venv ;;
-            apt:bcc) echo python3-bpfcc ;;
-            apt:c) echo gcc libc6-dev ;;
-            apt:cxx) echo g++ ;;
-            apt:sdt) echo systemtap-sdt-dev ;;
-            apt:readelf) echo binutils ;;
-            apt:postgres) echo postgresql ;;
-            apt:java) echo default-jdk-headless ;;
-            dnf:venv | zypper:venv) echo python3 python3-pip ;;
-            dnf:bcc | zypper:bcc) echo python3-bcc ;;
-            dnf:c | zypper:c) echo gcc ;;
-            dnf:cxx | zypper:cxx) echo gcc-c++ ;;
-            dnf:sdt) echo systemtap-sdt-devel ;;
-            zypper:sdt) echo systemtap-sdt-devel ;;
-            dnf:readelf | zypper:readelf) echo binutils ;;
-            dnf:postgres) echo postgresql-server postgresql-contrib ;;
-            zypper:postgres) echo postgresql-server postgresql-contrib ;;
-            dnf:java) echo java-latest-openjdk-devel ;;
-            zypper:java) echo java-17-openjdk-devel ;;
-            apk:venv) echo python3 py3-pip ;;
-            apk:bcc) echo bcc-tools py3-bcc ;;
-            apk:c) echo gcc musl-dev ;;
-            apk:cxx) echo g++ ;;
-            apk:sdt) echo systemtap-dev ;;
-            apk:readelf) echo binutils ;;
-            apk:postgres) echo postgresql postgresql-contrib ;;
-            apk:java) echo openjdk17-jdk ;;
+            apt:venv) list="$list python3 python3-venv" ;;
+            apt:bcc) list="$list python3-bpfcc" ;;
+            apt:c) list="$list gcc libc6-dev" ;;
+            apt:cxx) list="$list g++" ;;
+            apt:sdt) list="$list systemtap-sdt-dev" ;;
+            apt:readelf) list="$list binutils" ;;
+            apt:postgres) list="$list postgresql" ;;
+            apt:java) list="$list default-jdk-headless" ;;
+            dnf:venv | zypper:venv) list="$list python3 python3-pip" ;;
+            dnf:bcc | zypper:bcc) list="$list python3-bcc" ;;
+            dnf:c | zypper:c) list="$list gcc" ;;
+            dnf:cxx | zypper:cxx) list="$list gcc-c++" ;;
+            dnf:sdt) list="$list systemtap-sdt-devel" ;;
+            zypper:sdt) list="$list systemtap-sdt-devel" ;;
+            dnf:readelf | zypper:readelf) list="$list binutils" ;;
+            dnf:postgres) list="$list postgresql-server postgresql-contrib" ;;
+            zypper:postgres) list="$list postgresql-server postgresql-contrib" ;;
+            dnf:java) list="$list java-latest-openjdk-devel" ;;
+            zypper:java) list="$list java-17-openjdk-devel" ;;
+            apk:venv) list="$list python3 py3-pip" ;;
+            apk:bcc) list="$list bcc-tools py3-bcc" ;;
+            apk:c) list="$list gcc musl-dev" ;;
+            apk:cxx) list="$list g++" ;;
+            apk:sdt) list="$list systemtap-dev" ;;
+            apk:readelf) list="$list binutils" ;;
+            apk:postgres) list="$list postgresql postgresql-contrib" ;;
+            apk:java) list="$list openjdk17-jdk" ;;
         esac
-    done | tr '\n' ' '
+    done
+    printf '%s' "$list"
 }
 
 install_missing() {
@@ -109,24 +111,24 @@ install_missing() {
         for manager in dnf zypper apk; do
             command -v "$manager" >/dev/null 2>&1 || continue
             case $manager in apk) verb=add ;; *) verb=install ;; esac
-            give_up "missing:$missing; install with: sudo $manager $verb $(packages_for "$manager")"
+            give_up "missing:$missing; install with: sudo $manager $verb$(packages_for "$manager")"
         done
         give_up "missing:$missing; this machine has no apt-get, dnf, zypper or apk to install it with"
     fi
     packages=$(packages_for apt)
     if [ "$(id -u)" != 0 ]; then
-        give_up "missing:$missing; install with: sudo apt-get install $packages(or start this script with sudo once)"
+        give_up "missing:$missing; install with: sudo apt-get install$packages (or start this script with sudo once)"
     fi
     export DEBIAN_FRONTEND=noninteractive
     # A new image has no package lists, and old ones name files that are gone.
     if [ -z "$(find /var/lib/apt/lists -name '*_Packages*' 2>/dev/null | head -n 1)" ]; then
         update_lists
     fi
-    say "installing $packages"
+    say "installing$packages"
     # shellcheck disable=SC2086 # the packages are separate words
     apt-get install -y -q --no-install-recommends $packages >&2 </dev/null 9<&- ||
         { update_lists && apt-get install -y -q --no-install-recommends $packages >&2 </dev/null 9<&-; } ||
-        give_up "apt-get could not install $packages"
+        give_up "apt-get could not install$packages"
     find_missing
     [ -z "$missing" ] || give_up "still missing after apt-get:$missing"
 }
