@@ -41,7 +41,7 @@ def analyse(
         program.source,
         clauses,
         {name: _declaration(map) for name, map in facts.maps.items()},
-        tuple(checker.formats),
+        tuple(text for text, _ in checker.formats),
         tuple(checker.shapes),
         config,
         tuple(found),

@@ -367,7 +367,7 @@ class Continue(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Printf(Stmt):
-    """`printf(fmt, …)`: `format` is an index into `Program.formats`."""
+    """`printf(fmt, …)`: `format` is an index into `Program.formats`, which stands for the types of `args` as well."""
 
     format: int
     args: tuple[Expr, ...]

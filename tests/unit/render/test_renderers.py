@@ -8,7 +8,12 @@ import time
 import pytest
 
 from tests.typed_ir import N, arg, clause, map_of, num, program, str_of, text
+from tracer.errors import Source
+from tracer.interp.compile import compile_clause
+from tracer.interp.runtime import Runtime
 from tracer.lang import typed
+from tracer.lang.analyse import analyse
+from tracer.lang.parser import parse
 from tracer.lang.types import INT64, UINT64, StringType
 from tracer.render.json import JsonRenderer
 from tracer.render.loss import loss_messages
@@ -35,6 +40,18 @@ def test_one_format_with_two_lists_of_types_is_a_mistake() -> None:
     other = typed.Printf(N, 0, (arg(0), arg(0)))
     with pytest.raises(ValueError, match="format 0"):
         TextRenderer(program([clause([PRINTF, other])], formats=["%d %s"]), None, io.BytesIO())
+
+
+def test_the_same_text_with_other_types_is_another_format() -> None:
+    source = Source('BEGIN { printf("%s\\n", "a"); printf("%s\\n", true); printf("%s\\n", "b"); }')
+    typed_program = analyse(parse(source), {})
+    out = io.BytesIO()
+    renderer = TextRenderer(typed_program, None, out)
+    store = LocalMaps(typed_program)
+    runtime = Runtime(store, lambda event: renderer.event(event, store))
+    compile_clause(typed_program, typed_program.clauses[0], None, runtime)(())
+    assert out.getvalue() == b"a\ntrue\nb\n"
+    assert len(typed_program.formats) == 2
 
 
 def test_text_says_nothing_of_what_is_attached_and_json_does() -> None:

@@ -56,7 +56,7 @@ class Context:
     final: bool
     found: Facts = field(default_factory=Facts)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    formats: list[str] = field(default_factory=list)
+    formats: list[tuple[str, tuple[Type, ...]]] = field(default_factory=list)
     shapes: list[Type] = field(default_factory=list)
     unit: Unit = field(init=False)
     scopes: list[dict[str, Variable]] = field(default_factory=list)
@@ -85,11 +85,11 @@ class Context:
         """What the user wrote there."""
         return self.source.text[span.start : span.end]
 
-    def format_index(self, text: str) -> int:
-        """The index of a format in `Program.formats`."""
-        if text not in self.formats:
-            self.formats.append(text)
-        return self.formats.index(text)
+    def format_index(self, text: str, types: tuple[Type, ...] = ()) -> int:
+        """The index of a format in `Program.formats`: one for each list of types that its values have."""
+        if (text, types) not in self.formats:
+            self.formats.append((text, types))
+        return self.formats.index((text, types))
 
     def shape_index(self, type: Type) -> int:
         """The index of a type in `Program.shapes`."""

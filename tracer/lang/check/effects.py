@@ -64,7 +64,8 @@ class EffectChecker(AssignmentChecker):
                 )
                 return ()
             args.append(value)
-        return (typed.Printf(node.span, self.format_index(text), tuple(args)),)
+        types = tuple(arg.type for arg in args)
+        return (typed.Printf(node.span, self.format_index(text, types), tuple(args)),)
 
     def _format_hint(self, conversion: formats.Conversion, value: typed.Expr) -> str | None:
         if isinstance(value.type, TupleType):
