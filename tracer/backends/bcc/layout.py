@@ -1,7 +1,7 @@
 """How values lie in memory that the kernel's programs and we share: map keys, map values and tuples.
 
-Everything is a multiple of eight bytes, so that no struct has holes (a hole is garbage in a hash key) and strings can be
-compared by words:
+Everything is a multiple of eight bytes, so that no struct has holes (a hole is garbage in a hash key) and strings can
+be compared by words:
 
 | type | bytes |
 |---|---|
@@ -35,7 +35,7 @@ from tracer.lang.types import (
 from tracer.results.values import Key
 
 SHORT_TEXT = 64
-"""Strings up to this size are cheap: they live on the BPF stack, and short keys of long buffers have a map of their own."""
+"""Strings up to this size are cheap: they live on the BPF stack, and short keys of long buffers have their own map."""
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 _Decoder = Callable[[bytes, int], Value]

@@ -109,7 +109,8 @@ def load_programs(loaded: Loaded, compiled: CompiledObject, waits: frozenset[str
             loaded.programs[name] = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
         except ProgramRefused as error:
             hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
-            raise TracerError(f"the kernel's verifier refuses the program: {error.strerror}", hint, error.log) from error
+            message = f"the kernel's verifier refuses the program: {error.strerror}"
+            raise TracerError(message, hint, error.log) from error
 
 
 def link(code: bytes, maps: dict[int, int]) -> bytes:

@@ -1,11 +1,11 @@
 """Reading the BPF ring buffer, mapped by ourselves (Documentation/bpf/ringbuf.rst).
 
-Three regions: a page with the consumer's position, which we write; a page with the producers' position; the data, mapped
-twice in a row so that a record never wraps. A record is u32 length (with a busy and a discard bit), u32 for the kernel,
-the payload padded to eight bytes.
+Three regions: a page with the consumer's position, which we write; a page with the producers' position; the data,
+mapped twice in a row so that a record never wraps. A record is u32 length (with a busy and a discard bit), u32 for the
+kernel, the payload padded to eight bytes.
 
-Programs submit without waking anybody, and we look every few milliseconds. What is there is copied out at once, so that the
-ring is empty again while the copy is decoded and printed.
+Programs submit without waking anybody, and we look every few milliseconds. What is there is copied out at once, so that
+the ring is empty again while the copy is decoded and printed.
 
 Memory order: positions and headers are read by single native loads. On x86 loads are not reordered with loads; on
 aarch64 the kernel's release stores would want an acquire load here, which Python has not, but between our load of

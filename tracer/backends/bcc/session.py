@@ -24,6 +24,7 @@ from tracer.errors import TracerError
 from tracer.interp.clock import clock_ns
 from tracer.resolve.model import Target
 from tracer.results.events import Event, ExitEvent, Loss
+from tracer.results.values import MapStore
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S = 0.002, 0.032
 """How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second."""
@@ -56,11 +57,13 @@ class BccSession:
             self._control.start(clock_ns(), target.pid or 0)
             self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
             self._cpus = syscall.possible_cpus()
-            descriptors = {number - FIRST_TABLE: fd for number, fd in self._loaded.maps.items() if number >= FIRST_TABLE}
-            self.maps = KernelMaps(self.plan.program, generated.tables, descriptors, self._control, self._cpus)
+            maps = self._loaded.maps
+            descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
+            self._maps = KernelMaps(self.plan.program, generated.tables, descriptors, self._control, self._cpus)
         except BaseException:
             self._loaded.close()
             raise
+        self.maps: MapStore = self._maps
         self._records = generated.records
         self._decoders = [decoder(record) for record in generated.records]
         self._seen = [0] * len(generated.records)
@@ -121,7 +124,7 @@ class BccSession:
         for cause in range(LOSS_CAUSES):
             value = syscall.map_lookup(self._loaded.maps[LOSSES], struct.pack("=I", cause), size) or b""
             causes.append(sum(struct.unpack(f"={len(value) // 8}Q", value)))
-        return Loss(*causes) + self.maps.loss
+        return Loss(*causes) + self._maps.loss
 
     def hits(self) -> int:
         """0 where nothing was hit, -1 for some: the programs note only whether, which costs nothing at a hit."""
