@@ -164,8 +164,9 @@ class Fetches:
                 return Constant(None)
             case Mem(base=str(base), disp=disp, index=None):
                 # The stack is there as long as the thread is; anything else is guarded.
+                number = self.index(Fetch(_at(f"%{base}", disp), sort))
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
-                return Number(self.index(Fetch(_at(f"%{base}", disp), sort)), guard, spec.signed)
+                return Number(number, guard, spec.signed)
             case operand:
                 return Number(self.index(Fetch(_place(operand, leaf), sort)), None, spec.signed)
 

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from tests import typed_ir as ir
+from tests.unit.backends.ftrace.plans import compiled, count, load, probe, site, spec
+from tracer.lang import typed
+from tracer.lang.types import BOOL, INT64, UINT64, IntType, Type
+from tracer.resolve.model import Mem, Reg
+
+ARGS = (spec(Reg("di")), spec(Reg("si"), 4, True), spec(Reg("dx"), 4), spec(Mem("ax", 8)), spec(Reg("cx"), 8, True))
+
+
+def test(op: str, index: int, value: int, type: Type = UINT64) -> typed.Expr:
+    leaf: typed.Expr = ir.arg(index)
+    if type != UINT64:
+        leaf = typed.Cast(type, ir.N, leaf)
+    assert isinstance(type, IntType)
+    return ir.op(op, leaf, ir.num(value, type), BOOL)
+
+
+def pushed(predicate: typed.Expr) -> str | None:
+    """The filter, with a mark where something is left to the interpreter."""
+    event = compiled(probe([count(ir.arg(0))], site(args=ARGS), predicate=predicate)).events[0]
+    if event.filter is None:
+        return None
+    names = {f"f{number}": fetch.place for number, fetch in enumerate(event.fetches)}
+    text = event.filter.text
+    for name, place in names.items():
+        text = text.replace(name, place)
+    return text if event.filter.whole else f"{text} …"
+
+
+test.__test__ = False  # type: ignore[attr-defined]
+
+HUGE = (1 << 64) - 5
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        (test("==", 0, 7), "%di == 7"),
+        (test("!=", 0, 7), "%di != 7"),
+        (test(">=", 0, HUGE), f"%di >= {HUGE}"),
+        (test("<", 2, 10), "%dx < 10"),
+        (test("==", 1, 7), "%si == 7"),
+        # -5 as it is once it is read as unsigned
+        (test("==", 1, HUGE), "%si == -5"),
+        (test("<", 1, -5, INT64), "%si < -5"),
+        (test(">", 4, -5, INT64), "%cx > -5"),
+        (ir.op(">", ir.num(3, UINT64), ir.arg(0), BOOL), "%di < 3"),
+        (ir.arg(0), "%di != 0"),
+        (typed.Unary(BOOL, ir.N, "!", ir.arg(0)), "!(%di != 0)"),
+        (ir.op("||", test("==", 0, 1), test("==", 2, 2), BOOL), "(%di == 1 || %dx == 2)"),
+        (ir.op("&&", test("==", 0, 1), test("==", 2, 2), BOOL), "%di == 1 && %dx == 2"),
+    ],
+)
+def test_comparisons_of_registers_with_constants_are_the_kernels(predicate: typed.Expr, expected: str) -> None:
+    assert pushed(predicate) == expected
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        test("<", 1, 7),  # as unsigned, -1 is not less than 7
+        test("==", 2, 1 << 32),  # the kernel would cut the constant to the field
+        test("==", 1, 1 << 31),
+        test("<", 0, 7, INT64),  # the field is unsigned
+        test("==", 3, 7),  # memory, which may be unreadable
+        test("==", 0, 7, IntType(32, True)),  # the field is wider
+        ir.op("==", ir.arg(0), ir.arg(2), BOOL),
+        ir.op("==", load(ir.arg(0), 64), ir.num(1, UINT64), BOOL),
+        ir.op("==", ir.builtin("pid"), ir.num(1, UINT64), BOOL),
+        ir.op("==", ir.str_of(ir.arg(0)), ir.text(b"x"), BOOL),
+        ir.op("||", test("==", 0, 1), test("==", 3, 2), BOOL),
+    ],
+)
+def test_what_the_kernel_would_answer_otherwise_is_left_to_the_interpreter(predicate: typed.Expr) -> None:
+    assert pushed(predicate) is None
+
+
+def test_only_what_comes_before_anything_that_can_fail_is_the_kernels() -> None:
+    first, memory, last = test("==", 0, 1), test("==", 3, 2), test("==", 2, 3)
+    both = ir.op("&&", ir.op("&&", first, memory, BOOL), last, BOOL)
+    assert pushed(both) == "%di == 1 …"
+    assert pushed(ir.op("&&", memory, first, BOOL)) is None

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests import typed_ir as ir
+from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, probe, site, spec
+from tracer.lang import typed
+from tracer.lang.types import UINT64, StringType
+from tracer.resolve.model import Mem, Reg
+
+
+def test_text_shows_the_writes_how_they_are_read_and_the_undo() -> None:
+    program = compiled(
+        probe([count(ir.arg(1))], site(0x1000, semaphore=0x3010), predicate=ir.op(">", ir.arg(1), ir.num(3, UINT64))),
+        probe([count(name="@n")], FUNCTION),
+        maps={"@": UINT64, "@n": None},
+    )
+    assert program.text() == (
+        "# uprobe_events, one line each; GROUP is the session's own (tracer_PID_RANDOM)\n"
+        "p:GROUP/e0 /bin/app:0x1000(0x3010) f0=%si:s32\n"
+        "p:GROUP/e1 /bin/app:0x2000\n"
+        "\n"
+        "# read by perf_event_open\n"
+        "GROUP/e0: sampled\n"
+        "    clause 0 (probe)\n"
+        "GROUP/e1: counted, no samples: @n\n"
+        "\n"
+        "# undo\n"
+        "-:GROUP/e1\n"
+        "-:GROUP/e0\n"
+    )
+
+
+def test_a_return_probe_is_defined_as_one() -> None:
+    program = compiled(probe([count(typed.Retval(UINT64, ir.N))], replace(FUNCTION, kind="uretprobe")))
+    assert definitions(program) == ["r:g/e0 /bin/app:0x2000 f0=$retval:u64"]
+
+
+def test_clauses_of_one_place_share_one_event_with_the_union_of_their_fetches() -> None:
+    program = compiled(
+        probe([count(ir.arg(0))]),
+        probe([count(ir.arg(1), "@b")]),
+        probe([count(ir.arg(0), "@c")]),
+        maps={"@": UINT64, "@b": UINT64, "@c": UINT64},
+    )
+    assert definitions(program) == ["p:g/e0 /bin/app:0x1000 f0=%di:u64 f1=%si:s32"]
+    assert [run.clause.id for run in program.events[0].runs] == [0, 1, 2]
+
+
+def test_places_that_differ_in_registers_alone_share_one_event() -> None:
+    program = compiled(
+        probe([count(ir.arg(0))], site(0x1000, args=[spec(Reg("di"))]), site(0x1100, args=[spec(Reg("r12"))]))
+    )
+    assert definitions(program) == ["p:g/e0 /bin/app:0x1000 f0=%di:u64", "p:g/e0 /bin/app:0x1100 f0=%r12:u64"]
+
+
+def test_places_whose_arguments_have_other_sizes_have_events_of_their_own() -> None:
+    program = compiled(
+        probe([count(ir.arg(0))], site(0x1000, args=[spec(Reg("di"))]), site(0x1100, args=[spec(Reg("di"), 4, True)]))
+    )
+    assert definitions(program) == ["p:g/e0 /bin/app:0x1000 f0=%di:u64", "p:g/e1 /bin/app:0x1100 f0=%di:s32"]
+
+
+def test_a_place_named_twice_in_a_clause_runs_it_twice() -> None:
+    program = compiled(probe([count()], site(), site()), maps={"@": None})
+    assert definitions(program) == ["p:g/e0 /bin/app:0x1000"]
+    assert program.events[0].counts == ("@", "@")
+
+
+def test_one_place_has_one_semaphore() -> None:
+    program = compiled(
+        probe([count(ir.arg(0))], site(kind="uprobe")), probe([count(ir.arg(0))], site(semaphore=0x3010))
+    )
+    assert definitions(program) == ["p:g/e0 /bin/app:0x1000(0x3010) f0=%di:u64"]
+
+
+def test_a_plain_count_needs_no_samples() -> None:
+    assert compiled(probe([count()]), maps={"@": None}).events[0].counts == ("@",)
+
+
+def test_a_plain_count_with_a_predicate_the_kernel_tests_whole_needs_no_samples() -> None:
+    event = compiled(
+        probe([count()], predicate=ir.op("<", ir.arg(0), ir.num(9, UINT64))), maps={"@": None}
+    ).events[0]
+    assert (event.counts, event.filter and event.filter.text) == (("@",), "f0 < 9")
+
+
+def test_a_plain_count_with_any_other_predicate_is_sampled() -> None:
+    predicate = ir.op("<", ir.arg(0), ir.arg(1))
+    event = compiled(probe([count()], predicate=predicate), maps={"@": None}).events[0]
+    assert (event.counts, event.filter) == ((), None)
+
+
+def test_a_count_is_sampled_where_another_clause_can_exit() -> None:
+    program = compiled(
+        probe([count()]), probe([typed.Exit(ir.N, 0)], FUNCTION), maps={"@": None}
+    )
+    assert [event.counts for event in program.events] == [(), ()]
+
+
+def test_a_count_is_sampled_where_another_probe_prints_its_map() -> None:
+    program = compiled(
+        probe([count()]), probe([typed.PrintMap(ir.N, "@", 0, 0)], FUNCTION), maps={"@": None}
+    )
+    assert [event.counts for event in program.events] == [(), ()]
+
+
+def test_a_count_is_sampled_where_the_place_has_other_clauses() -> None:
+    program = compiled(probe([count()]), probe([count(ir.arg(0), "@k")]), maps={"@": None, "@k": UINT64})
+    assert [event.counts for event in program.events] == [()]
+
+
+def test_a_filter_is_set_only_where_one_clause_alone_looks_at_the_event() -> None:
+    predicate = ir.op("<", ir.arg(0), ir.num(9, UINT64))
+    program = compiled(probe([count(ir.arg(0))], predicate=predicate), probe([count(ir.arg(0))]))
+    assert program.events[0].filter is None
+
+
+def test_numbers_in_memory_and_in_registers_do_not_share_a_filter() -> None:
+    predicate = ir.op("<", ir.arg(0), ir.num(9, UINT64))
+    program = compiled(
+        probe(
+            [count(ir.arg(0))],
+            site(0x1000, args=[spec(Reg("di"))]),
+            site(0x1100, args=[spec(Mem("bp", -8))]),
+            predicate=predicate,
+        )
+    )
+    assert [event.filter and event.filter.text for event in program.events] == ["f0 < 9", None]
+
+
+def test_the_deepest_stack_and_the_cpu_are_asked_for() -> None:
+    stack = typed.UStack(ir.builtin("pid").type, ir.N)
+    del stack
+    program = compiled(probe([count(ir.str_of(load(ir.arg(0))))]), maps={"@": StringType(1024)})
+    assert (program.frames, program.wants_cpu) == (0, False)
+    assert compiled(probe([count(ir.builtin("cpu"))])).wants_cpu
