@@ -7,7 +7,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class Traces:
             if (new := getattr(self, field.name) - getattr(before, field.name))
         }
 
+    def still_in(self, later: Traces) -> Traces:
+        """What is in both."""
+        return Traces(*(getattr(self, field.name) & getattr(later, field.name) for field in fields(self)))
+
 
 def traces() -> Traces:
     """What there is now."""
@@ -59,11 +63,18 @@ def uprobe_events() -> list[str]:
 
 
 def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[object]]:
-    """What is new since a snapshot, after giving the kernel time to free what nobody holds."""
+    """What is new since a snapshot and stays, after giving the kernel time to free what nobody holds.
+
+    What a living process holds open is not left: another tracer may run beside the tests.
+    """
     end = time.monotonic() + patience_s
-    while (left := traces().beyond(before)) and time.monotonic() < end:
+    left = traces()
+    while (beyond := left.beyond(before)) and time.monotonic() < end:
         time.sleep(0.05)
-    return left
+        left = left.still_in(traces())
+    held = _held() if beyond else {}
+    found = {kind: [one for one in ones if one not in held.get(kind, ())] for kind, ones in beyond.items()}
+    return {kind: ones for kind, ones in found.items() if ones}
 
 
 @contextmanager
@@ -73,6 +84,19 @@ def nothing_left() -> Iterator[Traces]:
     yield before
     left = left_since(before)
     assert not left, f"left behind: {left}"
+
+
+def _held() -> dict[str, set[int]]:
+    """BPF objects that living processes hold a descriptor of, by kind."""
+    held: dict[str, set[int]] = {"programs": set(), "maps": set(), "links": set()}
+    kinds = {"prog_id": "programs", "map_id": "maps", "link_id": "links"}
+    for info in Path("/proc").glob("[0-9]*/fdinfo/*"):
+        with suppress(OSError):
+            for line in info.read_text(errors="replace").splitlines():
+                name, _, value = line.partition(":")
+                if name in kinds:
+                    held[kinds[name]].add(int(value))
+    return held
 
 
 def _ids(command: int) -> Iterator[int]:

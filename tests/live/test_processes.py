@@ -71,7 +71,9 @@ def test_a_signal_that_ended_the_program_of_c_is_said(
     with tracing(
         tmp_path, "--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}", "-c", f"{path} 20 10"
     ) as running:
-        child_of(running.pid, path).send_signal(signal.SIGKILL)
+        child = child_of(running.pid, path)
+        time.sleep(0.3)  # some ticks, so that there is something to tell
+        child.send_signal(signal.SIGKILL)
         done = running.wait(20)
     assert done.status == 0
     assert done.err == f"Attached 1 probe\ntracer: {path} was ended by SIGKILL\n"
