@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,25 +55,29 @@ class Frames:
         self._data = b""
         self._index: tuple[list[int], list[int]] = ([], [])
         self._commons: dict[int, _Common] = {}
+        self._damaged = False
         try:
-            self._read_index()
-        except (_Damaged, struct.error):
+            if not self._read_index():
+                self._make_index()
+        except (_Damaged, struct.error, IndexError):
             self._index = ([], [])
+            self._damaged = True
 
-    def _read_index(self) -> None:
+    def _read_index(self) -> bool:
+        """Takes the file's own index; False where it has none, or one of an unusual form."""
         segment = next((each for each in self._elf.segments if each.type == PT_GNU_EH_FRAME), None)
         if segment is None:
-            return
+            return False
         header = self._elf.memory(segment.address, min(segment.file_size, MAX_READ), "the unwind index") or b""
         version, pointer, count, table = struct.unpack_from("<BBBB", header)
         if version != 1 or table != _DATA_RELATIVE | 0x0B:
-            return
+            return False
         start, at = _pointer(header, 4, pointer, segment.address, segment.address)
         entries, at = _pointer(header, at, count, segment.address, segment.address)
         entries = min(entries, (len(header) - at) // 8)
         holder = self._elf.segment_at(start)
         if holder is None:
-            return
+            raise _Damaged
         size = min(holder.address + holder.file_size - start, MAX_READ)
         section = self._elf.section(".eh_frame")
         if section is not None and section.address == start:
@@ -81,8 +86,34 @@ class Frames:
         numbers = struct.unpack_from(f"<{2 * entries}i", header, at)
         starts = [segment.address + number for number in numbers[::2]]
         if starts != sorted(starts):
-            return
+            raise _Damaged
         self._index = (starts, [segment.address + number for number in numbers[1::2]])
+        return True
+
+    def _make_index(self) -> None:
+        """Walks over all entries: static programs have no index."""
+        section = self._elf.section(".eh_frame")
+        if section is None:
+            return
+        self._start, self._data = section.address, self._elf.content(section)
+        found = []
+        for position, common in self._entries():
+            frame = None if common else self._frame(position)
+            if frame is not None:
+                found.append((frame.start, section.address + position))
+        found.sort()
+        self._index = ([start for start, _ in found], [entry for _, entry in found])
+
+    def _entries(self) -> Iterator[tuple[int, bool]]:
+        """The position of each entry, and whether it is a CIE."""
+        position = 0
+        while position + 8 <= len(self._data):
+            length, identity = struct.unpack_from("<II", self._data, position)
+            if length == 0xFFFFFFFF:
+                raise _Damaged
+            if length:  # a zero ends one object file's part, in what a linker put together carelessly
+                yield position, identity == 0
+            position += 4 + length
 
     def at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""
@@ -99,20 +130,12 @@ class Frames:
     @cached_property
     def personality(self) -> bool:
         """Whether any function of the file looks at exceptions that pass through it."""
-        position = 0
-        data = self._data
-        while position + 8 <= len(data):
-            length, identity = struct.unpack_from("<II", data, position)
-            if length in (0, 0xFFFFFFFF):
-                break
-            if identity == 0:
-                try:
-                    if self._common(position).personality:
-                        return True
-                except (_Damaged, struct.error, IndexError):
-                    return True  # not readable: nothing is proven
-            position += 4 + length
-        return False
+        if self._damaged:
+            return True  # nothing is proven
+        try:
+            return any(common and self._common(position).personality for position, common in self._entries())
+        except (_Damaged, struct.error, IndexError):
+            return True
 
     def _frame(self, position: int) -> Frame | None:
         length, back = struct.unpack_from("<II", self._data, position)

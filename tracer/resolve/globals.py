@@ -77,8 +77,8 @@ class Places:
             return Unreadable(f"{name} is a label of the compiler, which is in no symbol table")
         found = self._symbols.variables(name)
         if not found:
-            missing = "the symbol table, which is stripped," if self._symbols.stripped else "the symbol table"
-            return Unreadable(f"{name} is not in {missing} of this file")
+            stripped = ", which is stripped" if self._symbols.stripped else ""
+            return Unreadable(f"{name} is not in the symbol table of this file{stripped}")
         if len(found) > 1:
             return Unreadable(f"{name} is the name of {len(found)} different variables in this file")
         if found[0].type == STT_TLS:

@@ -127,7 +127,7 @@ class Unwinding:
     @cached_property
     def _static_c(self) -> bool:
         """A static program whose symbols are there and name no C++: its tables are the C library's."""
-        return not self._elf.dynamic and self._code.symbols.static is not None
+        return not self._elf.needed and self._code.symbols.static is not None
 
     def through(self, function: Function) -> str | None:
         """Why this function may be unwound through, or None."""
