@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from tracer.errors import Diagnostic, ProgramError, Source
 from tracer.lang import ast, typed
@@ -26,7 +27,7 @@ def site_of(point: ast.AttachPoint) -> Site:
         probe = f"usdt:{path}:{point.provider or 'shop'}:{name}"
         return Site("usdt", path, IDENTITY, 0x401000, 0x1000, probe, "checkout", args)
     args = tuple(ArgSpec(f"8@%r{register}", 8, False, Reg(register)) for register in REGISTERS)
-    kind = "uprobe" if point.kind == "uprobe" else "uretprobe"
+    kind: Literal["uprobe", "uretprobe"] = "uprobe" if point.kind == "uprobe" else "uretprobe"
     return Site(kind, path, IDENTITY, 0x402000, 0x2000, f"{kind}:{path}:{name}", name, args)
 
 

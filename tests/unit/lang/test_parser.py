@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.golden.lang.blocks import blocks, files
+from tests.unit.lang import invariants
 from tests.unit.lang.programs import sites_of
 from tracer.errors import Diagnostic, ProgramError, Source, Span
 from tracer.lang import ast
@@ -78,7 +79,9 @@ def go(text: str) -> None:
     try:
         program = parse(Source(text), ("12", "word"))
         print_ast(program)
-        print_typed(analyse(program, sites_of(program)))
+        typed = analyse(program, sites_of(program))
+        invariants.check(typed)
+        print_typed(typed)
     except ProgramError as error:
         assert len(error.diagnostics) > 0
         for diagnostic in error.diagnostics:
@@ -86,7 +89,7 @@ def go(text: str) -> None:
             assert 0 <= diagnostic.span.start <= diagnostic.span.end <= len(text) + 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.text())
 @example("BEGIN { @x = " + "(" * 5000 + "1" + ")" * 5000 + " }")
 @example("BEGIN { @x = " + "-" * 5000 + "1 }")
@@ -104,13 +107,13 @@ def test_arbitrary_text_gives_a_program_or_diagnostics(text: str) -> None:
     go(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
 def test_pieces_of_programs_give_a_program_or_diagnostics(text: str) -> None:
     go(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(PROGRAMS), st.randoms(use_true_random=False))
 def test_mutated_programs_give_a_program_or_diagnostics(text: str, chance: random.Random) -> None:
     for _ in range(chance.randint(1, 4)):
@@ -181,8 +184,9 @@ def test_spans_cover_what_was_written() -> None:
     statement = clause.body[0]
     assert isinstance(statement, ast.Assign) and isinstance(statement.target, ast.MapRef)
     assert isinstance(statement.value, ast.Binary)
-    spans = [clause, statement, statement.target, statement.target.key[1], statement.value.left, statement.value.right]
-    assert [text[node.span.start : node.span.end] for node in spans] == [
+    target, value = statement.target, statement.value
+    spans = [clause.span, statement.span, target.span, target.key[1].span, value.left.span, value.right.span]
+    assert [text[span.start : span.end] for span in spans] == [
         text,
         "@total[pid, comm] = (1 + 2) * $count++",
         "@total[pid, comm]",
@@ -190,7 +194,7 @@ def test_spans_cover_what_was_written() -> None:
         "(1 + 2)",
         "$count++",
     ]
-    assert text[statement.target.name_span.start : statement.target.name_span.end] == "@total"
+    assert text[target.name_span.start : target.name_span.end] == "@total"
 
 
 def test_the_last_statement_needs_no_semicolon_and_blocks_need_none() -> None:

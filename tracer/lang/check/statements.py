@@ -128,7 +128,7 @@ class StatementChecker(EffectChecker):
         try:
             for _ in range(count):
                 copy = self.block(node.body)
-                self.unrolled += len(node.body)
+                self.unrolled += max(1, len(node.body))
                 if self.unrolled > UNROLLED_MOST:
                     self.error(
                         f"unroll makes more than {UNROLLED_MOST} statements", node.span, "use for ($i : 0..n) { … }"

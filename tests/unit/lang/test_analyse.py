@@ -1,0 +1,195 @@
+"""What the golden files do not show: settings, warnings, sites, the typed program as a value."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.golden.lang.blocks import PARAMS, blocks, files
+from tests.unit.lang import invariants
+from tests.unit.lang.programs import analysed, faults, rendered, site_of, sites_of
+from tracer.errors import ProgramError, Source
+from tracer.lang import builtins, operations, typed
+from tracer.lang.analyse import analyse
+from tracer.lang.check.calls import CallChecker
+from tracer.lang.check.effects import EffectChecker
+from tracer.lang.inference import LITERAL, SMALL, identity, join
+from tracer.lang.parser import parse
+from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType
+
+OPERANDS = "arg0 arg1 (int64)arg2 (int8)arg3 (uint16)arg1 1 -1 pid $v $w (arg0==1)"
+ASSIGNED = st.sampled_from(OPERANDS.split())
+OPERATORS = st.sampled_from([*operations.ARITHMETIC, *operations.COMPARISON, "&&", "||"])
+EXPRESSIONS = st.recursive(
+    ASSIGNED,
+    lambda inner: st.one_of(
+        st.tuples(inner, OPERATORS, inner).map(lambda parts: f"({' '.join(parts)})"),
+        st.tuples(st.sampled_from("-~!"), inner).map("({0[0]} {0[1]})".format),
+        st.tuples(st.sampled_from(["(int32)", "(uint64)", "(bool)", "(int64)"]), inner).map("".join),
+        st.tuples(inner, inner, inner).map(lambda parts: "({} ? {} : {})".format(*parts)),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_any_expression_keeps_the_promises_of_the_typed_program(one: str, other: str) -> None:
+    text = f"""usdt:/bin/app:order {{
+        $v = (int64)1; $w = arg1;
+        if ({one}) {{ @x[{one}] = {other}; @s = sum({one}); $v += {other}; }}
+    }}"""
+    try:
+        program = analysed(text)
+    except ProgramError as error:
+        said = [found.message for found in error.diagnostics if found.severity == "error"]
+        assert all(message == "division by zero" or message.startswith("'?' has") for message in said)
+    else:
+        invariants.check(program)
+
+
+@pytest.mark.parametrize("text", [block.program for path in files("dumps") for block in blocks(path)])
+def test_golden_programs_keep_the_promises_of_the_typed_program(text: str) -> None:
+    invariants.check(analysed(text, *PARAMS))
+
+
+@given(st.integers(0, 1 << 20), st.integers(0, 1 << 20), st.sampled_from(sorted(operations.ARITHMETIC)))
+def test_small_literals_fold_as_python_computes_them(left: int, right: int, op: str) -> None:
+    if right == 0 and op in "/%":
+        return
+    program = analysed(f"BEGIN {{ @x = {left} {op} {right % 40 if op in ('<<', '>>') else right}; }}")
+    statement = program.clauses[0].body[0]
+    assert isinstance(statement, typed.MapSet) and isinstance(statement.value, typed.IntLit)
+    shift = right % 40 if op in ("<<", ">>") else right
+    exact = {"/": left // max(1, right), "%": left % max(1, right)}.get(op)
+    assert statement.value.value == (exact if exact is not None else eval(f"{left} {op} {shift}"))
+
+
+def test_settings_come_from_the_program_and_the_environment_wins() -> None:
+    source = Source("config = { max_strlen = 64; max_map_keys = 10 } usdt:/bin/app:order { @[str(arg0)] = 1; }")
+    program = parse(source)
+    environment = {"BPFTRACE_MAX_STRLEN": "128", "TRACER_STACK_FRAMES": "5", "MAX_MAP_KEYS": "7", "HOME": "/"}
+    result = analyse(program, sites_of(program), environment)
+    assert result.config == typed.Config(max_strlen=128, max_map_keys=10, stack_frames=5)
+    assert result.maps["@"].key == (StringType(128),)
+
+
+def test_a_wrong_environment_is_named() -> None:
+    program = parse(Source("BEGIN { }"))
+    with pytest.raises(ProgramError, match=r"not 'x' \(environment variable BPFTRACE_MAX_STRLEN\)"):
+        analyse(program, {}, {"BPFTRACE_MAX_STRLEN": "x"})
+
+
+def test_warnings_stand_in_the_program() -> None:
+    text = "config = { log_size = 1 } usdt:/bin/app:order /arg0 >= 0/ { arg1; }"
+    assert rendered(Source(text), analysed(text).warnings) == (
+        "warning: the setting log_size has no meaning here and is ignored\n"
+        f"  {text}\n"
+        "             ^^^^^^^^^^^^\n"
+        "  hint: it tunes bpftrace itself\n"
+        "warning: this is always true: arg0 is unsigned\n"
+        f"  {text}\n"
+        "                                                 ^^^^^^^^^\n"
+        "  hint: write (int64)arg0\n"
+        "warning: the value is not used\n"
+        f"  {text}\n"
+        "                                                              ^^^^\n"
+        "  hint: assign it, or print it with print()\n"
+    )
+
+
+def test_warnings_come_with_errors_in_the_order_of_the_text() -> None:
+    found = faults("usdt:/bin/app:order /arg0 < 0/ { @ = foo; }").splitlines()
+    assert [line for line in found if line.startswith(("warning", "error"))] == [
+        "warning: this is always false: arg0 is unsigned",
+        "error: unknown name 'foo'",
+    ]
+
+
+def test_an_argument_that_some_sites_have_is_accepted() -> None:
+    program = parse(Source("usdt:/bin/app:order, usdt:/bin/app:bare { @ = arg4; }"))
+    assert [len(site.args) for site in sites_of(program)[0]] == [5, 0]
+    analyse(program, sites_of(program))
+
+
+def test_arguments_are_not_counted_without_sites() -> None:
+    program = parse(Source("usdt:/bin/app:order { @ = arg99; }"))
+    (clause,) = analyse(program, {}).clauses
+    assert clause.sites == ()
+
+
+def test_ret_sites_are_returns_too() -> None:
+    from dataclasses import replace
+
+    program = parse(Source("uretprobe:/bin/app:f { @ = retval; }"))
+    site = replace(site_of(program.clauses[0].points[0]), kind="ret")
+    (clause,) = analyse(program, {0: (site,)}).clauses
+    assert clause.sites == (site,)
+
+
+def test_a_clause_of_several_kinds_has_one_clause_each_with_its_own_sites() -> None:
+    program = analysed("interval:s:1, usdt:/bin/app:order, interval:ms:5, uprobe:/bin/app:f { $x = 1; @ = $x; }")
+    assert [(c.id, c.kind, c.period_ns, len(c.sites), c.slots) for c in program.clauses] == [
+        (0, "interval", 1_000_000_000, 0, (INT64,)),
+        (1, "probe", 0, 2, (INT64,)),
+        (2, "interval", 5_000_000, 0, (INT64,)),
+    ]
+
+
+def test_probe_and_func_hold_the_longest_name() -> None:
+    program = analysed("usdt:/bin/app:o, usdt:/bin/app:a_longer_one { @p = probe; @f = func; }")
+    assert program.maps["@p"].value == StringType(len("usdt:/bin/app:shop:a_longer_one") + 1)
+    assert program.maps["@f"].value == StringType(len("checkout") + 1)
+
+
+def test_formats_and_shapes_are_shared() -> None:
+    program = analysed('BEGIN { printf("a\\n"); printf("b\\n"); printf("a\\n"); print(1); print(2); print("x"); }')
+    assert program.formats == ("a\n", "b\n")
+    assert program.shapes == (INT64, StringType(2))
+
+
+def test_a_format_keeps_bytes_that_are_no_utf8() -> None:
+    (format,) = analysed('BEGIN { printf("\\xff"); }').formats
+    assert format.encode("utf-8", "surrogateescape") == b"\xff"
+
+
+def test_a_long_chain_of_dependent_maps_is_typed() -> None:
+    body = " ".join(f"@m{n} = @m{n + 1};" for n in range(40))
+    program = analysed(f'BEGIN {{ {body} @m40 = "text"; }}')
+    assert {decl.value for decl in program.maps.values()} == {StringType(5)}
+
+
+def test_every_function_of_the_table_has_its_method() -> None:
+    for row in builtins.FUNCTIONS.values():
+        owner = EffectChecker if row.kind == "statement" else CallChecker
+        assert row.kind == "aggregation" or hasattr(owner, f"_{row.name}"), row.name
+        assert row.call.startswith(f"{row.name}(") and row.help and row.least <= (row.most if row.most >= 0 else 99)
+
+
+def test_literals_and_small_values_join_with_either_sign() -> None:
+    assert [identity(join(LITERAL, other)) for other in (LITERAL, SMALL, INT64, UINT64, IntType(8, False))] == [
+        *(identity(type) for type in (LITERAL, SMALL, INT64, UINT64, UINT64)),
+    ]
+    assert [identity(join(SMALL, other)) for other in (LITERAL, SMALL, INT64, UINT64)] == [
+        *(identity(type) for type in (SMALL, SMALL, INT64, UINT64)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common"),
+    [
+        (INT64, UINT64, None),
+        (IntType(32, True), IntType(32, False), INT64),
+        (IntType(16, True), IntType(8, False), IntType(16, True)),
+        (IntType(8, True), IntType(16, False), IntType(32, True)),
+        (IntType(8, True), IntType(32, True), IntType(32, True)),
+        (StringType(3), StringType(16), StringType(16)),
+        (StringType(3), INT64, None),
+        (TupleType((LITERAL, StringType(2))), TupleType((UINT64, StringType(9))), TupleType((UINT64, StringType(9)))),
+        (TupleType((INT64,)), TupleType((INT64, INT64)), None),
+        (TupleType((INT64,)), TupleType((UINT64,)), None),
+    ],
+)
+def test_two_types_join_in_the_smallest_that_holds_both(left: object, right: object, common: object) -> None:
+    assert join(left, right) == join(right, left) == common  # type: ignore[arg-type]

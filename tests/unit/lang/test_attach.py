@@ -1,0 +1,126 @@
+"""Attach points as they are read from the bare text."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.errors import Diagnostic, Span
+from tracer.lang import attach
+from tracer.lang.ast import AttachPoint
+from tracer.lang.lexer import Fault
+
+SPAN = Span(0, 0)
+
+
+def read(text: str, *params: str) -> AttachPoint:
+    point, _ = attach.read(text, 0, params)
+    return point
+
+
+def fault(text: str) -> Diagnostic:
+    with pytest.raises(Fault) as caught:
+        read(text)
+    return caught.value.diagnostic
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "provider", "name"),
+    [
+        ("usdt:/bin/app:shop:order", "/bin/app", "shop", "order"),
+        ("usdt:/bin/app:order", "/bin/app", None, "order"),
+        ("usdt::shop:order", None, "shop", "order"),
+        ("usdt:/bin/app::order", "/bin/app", None, "order"),
+        ("usdt:*:order", "*", None, "order"),
+        ("usdt:./my-app_1.2+x:order", "./my-app_1.2+x", None, "order"),
+        ("usdt:/proc/123/root/usr/lib/libjvm.so:hotspot:gc__*", "/proc/123/root/usr/lib/libjvm.so", "hotspot", "gc__*"),
+        ('usdt:"/my app/a:b,c{d":"p q":"n/m"', "/my app/a:b,c{d", "p q", "n/m"),
+        ('usdt:/bin/"my app"/x:order', "/bin/my app/x", None, "order"),
+        ('U:"/a\\"b\\\\c":order', '/a"b\\c', None, "order"),
+    ],
+)
+def test_usdt_parts(text: str, path: str | None, provider: str | None, name: str) -> None:
+    assert read(text) == AttachPoint("usdt", text, Span(0, len(text)), path, provider, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "offset", "address"),
+    [
+        ("uprobe:libc:malloc", "malloc", 0, None),
+        ("uprobe:libc:malloc+8", "malloc", 8, None),
+        ("uprobe:libc:malloc+0x1F", "malloc", 31, None),
+        ("uprobe:libc:0x1234", None, 0, 0x1234),
+        ("uprobe:libc:4660", None, 0, 4660),
+        ("u:libc:m?ll[oc]*", "m?ll[oc]*", 0, None),
+        ('uprobe:libc:"operator+8"', "operator+8", 0, None),
+        ('uprobe:libc:"operator+"+8', "operator+", 8, None),
+        ('uprobe:libc:"0x1234"', "0x1234", 0, None),
+        ("uprobe:libc:operator+", "operator+", 0, None),
+        ('uprobe:libc:"a::b<int, c>::d(char*) const"', "a::b<int, c>::d(char*) const", 0, None),
+        ("uprobe:libc:cpp:main", "main", 0, None),
+        ("uprobe:libc:main.myprint", "main.myprint", 0, None),
+    ],
+)
+def test_uprobe_places(text: str, name: str | None, offset: int, address: int | None) -> None:
+    assert read(text) == AttachPoint("uprobe", text, Span(0, len(text)), "libc", None, name, offset, address)
+
+
+@pytest.mark.parametrize(
+    ("text", "period_ns"),
+    [
+        ("interval:s:1", 1_000_000_000),
+        ("i:ms:250", 250_000_000),
+        ("interval:us:1", 1_000),
+        ("interval:hz:3", 333_333_333),
+        ("interval:1s", 1_000_000_000),
+        ("interval:500ms", 500_000_000),
+        ("interval:2h", 7_200_000_000_000),
+    ],
+)
+def test_interval_periods(text: str, period_ns: int) -> None:
+    assert read(text).period_ns == period_ns
+
+
+@pytest.mark.parametrize("end", [" {", "\n", "\t/x/", ",usdt:b:c", "{", "/arg0/", ""])
+def test_an_attach_point_ends_where_its_name_does(end: str) -> None:
+    text = "usdt:/bin/app:order"
+    point, at = attach.read(text + end, 0)
+    assert (point.text, at) == (text, len(text))
+
+
+def test_a_slash_after_the_path_opens_the_predicate_even_without_a_path() -> None:
+    assert attach.read("BEGIN/1/{}", 0)[1] == len("BEGIN")
+    assert attach.read("interval:s:1/1/{}", 0)[1] == len("interval:s:1")
+    assert attach.read("usdt::shop:order/1/{}", 0)[1] == len("usdt::shop:order")
+
+
+def test_parameters_stand_for_text_in_any_part() -> None:
+    point = read("uprobe:$1:$2+$3", "/bin/app", "main", "16")
+    assert (point.path, point.name, point.offset, point.text) == ("/bin/app", "main", 16, "uprobe:$1:$2+$3")
+
+
+def test_a_missing_parameter_is_an_empty_part() -> None:
+    assert read("usdt:$1:shop:order").path is None
+
+
+@pytest.mark.parametrize("short", ["k", "kr", "t", "p", "w", "f", "it"])
+def test_short_names_of_left_out_probes_are_named_in_full(short: str) -> None:
+    message = fault(f"{short}:x").message
+    assert message.partition(" probes are not supported: ")[0] not in ("", short)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("interval:hz:2000000001", "the interval is out of range: at least 1 us"),
+        ("interval:s:99999999999999999999999999", "the interval is out of range: at least 1 us"),
+        ("uretprobe:libc:malloc+8", "a uretprobe cannot have an offset"),
+        ("uprobe:libc:", "the uprobe attach point names no function"),
+        ("END:x", "END takes nothing after it"),
+    ],
+)
+def test_wrong_attach_points(text: str, message: str) -> None:
+    assert fault(text).message == message
+
+
+def test_an_address_may_be_an_attach_point_of_a_return_probe() -> None:
+    assert read("ur:/bin/app:0x10").address == 16
