@@ -16,11 +16,29 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 _BUSY = 1 << 31
 _DISCARDED = 1 << 30
 _LENGTH = _DISCARDED - 1
+_CHUNK = 1 << 20
 _header = struct.Struct("=I").unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records copied out of the ring: their bytes, and the offsets of their payloads. `uniform`: all have one length
+    and begin with the same number."""
+
+    data: bytes
+    offsets: Sequence[int]
+    uniform: bool
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one record of a uniform batch to the next."""
+        return self.offsets[1] - self.offsets[0] if len(self.offsets) > 1 else len(self.data)
 
 
 class Ring:
@@ -35,25 +53,27 @@ class Ring:
         self._data = memoryview(self._data_map)
         self._producer = self._data[:8].cast("Q")
 
-    def take(self) -> tuple[bytes, list[int]]:
-        """All complete records: a copy of their bytes, and the offsets of their payloads in it."""
-        start = self._consumer[0]
-        length = self._producer[0] - start
-        if not length:
-            return b"", []
-        at = mmap.PAGESIZE + (start & (self._size - 1))
-        data = bytes(self._data[at : at + length])
-        offsets: list[int] = []
-        place = 0
-        while place < length:
-            (head,) = _header(data, place)
-            if head & _BUSY:
-                break
-            if not head & _DISCARDED:
-                offsets.append(place + 8)
-            place += (head & _LENGTH) + 15 & ~7
-        self._consumer[0] = start + place
-        return data, offsets
+    def take(self) -> Iterator[Batch]:
+        """All complete records. Each batch's room is free again before it is handed out."""
+        chunk = _CHUNK
+        while True:
+            start = self._consumer[0]
+            length = min(self._producer[0] - start, chunk)
+            if not length:
+                return
+            at = mmap.PAGESIZE + (start & (self._size - 1))
+            data = bytes(self._data[at : at + length])
+            batch, taken, busy = _uniform(data) or _walk(data)
+            if not taken:
+                if busy:
+                    return
+                chunk *= 2
+                continue
+            self._consumer[0] = start + taken
+            if batch.offsets:
+                yield batch
+            if busy:
+                return
 
     def close(self) -> None:
         """Unmaps the ring."""
@@ -61,3 +81,38 @@ class Ring:
             view.release()
         self._consumer_map.close()
         self._data_map.close()
+
+
+def _uniform(data: bytes) -> tuple[Batch, int, bool] | None:
+    """The quick way: if the headers and first words of all records equal the first one's, no record is looked at on its
+    own. None where they differ."""
+    (head,) = _header(data, 0)
+    if head & (_BUSY | _DISCARDED):
+        return None
+    stride = (head & _LENGTH) + 15 & ~7
+    count = len(data) // stride
+    if not count:
+        return None
+    end = count * stride
+    # Bytes 0 to 3 are the header, 8 and 9 the record's number.
+    for place in (3, 0, 1, 2, 8, 9):
+        if data[place:end:stride].count(data[place]) != count:
+            return None
+    return Batch(data if end == len(data) else data[:end], range(8, end, stride), True), end, False
+
+
+def _walk(data: bytes) -> tuple[Batch, int, bool]:
+    """Record by record: the batch, how many bytes it covers, and whether a record still being written ended it."""
+    offsets: list[int] = []
+    place, length = 0, len(data)
+    while place < length:
+        (head,) = _header(data, place)
+        if head & _BUSY:
+            return Batch(data, offsets, False), place, True
+        following = place + ((head & _LENGTH) + 15 & ~7)
+        if following > length:
+            break
+        if not head & _DISCARDED:
+            offsets.append(place + 8)
+        place = following
+    return Batch(data, offsets, False), place, False

@@ -17,8 +17,8 @@ from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.loader import LOSS_CAUSES, Loaded, create_maps, load_programs
 from tracer.backends.bcc.program import BccProgram
-from tracer.backends.bcc.records import control_event, decoder
-from tracer.backends.bcc.ring import Ring
+from tracer.backends.bcc.records import bulk_decoder, control_event, decoder
+from tracer.backends.bcc.ring import Batch, Ring
 from tracer.backends.bcc.store import KernelMaps
 from tracer.errors import TracerError
 from tracer.interp.clock import clock_ns
@@ -66,8 +66,9 @@ class BccSession:
         self.maps: MapStore = self._maps
         self._records = generated.records
         self._decoders = [decoder(record) for record in generated.records]
+        self._bulk_decoders = [bulk_decoder(record) for record in generated.records]
         self._seen = [0] * len(generated.records)
-        self._backlog: deque[tuple[bytes, list[int]]] = deque()
+        self._backlog: deque[Batch] = deque()
         self._backlog_bytes = 0
         self._open = True
 
@@ -84,16 +85,13 @@ class BccSession:
             return
         present = len(self._backlog)
         while self._backlog:
-            data, offsets = self._backlog.popleft()
-            self._backlog_bytes -= len(data)
-            for first in range(0, len(offsets), _CATCH_UP):
-                for at in offsets[first : first + _CATCH_UP]:
-                    event = self._decode(data, at)
-                    yield event
-                    if isinstance(event, ExitEvent):
-                        self._exited = True
-                        return
-                self._take()
+            for number, event in enumerate(self._decoded()):
+                yield event
+                if isinstance(event, ExitEvent):
+                    self._exited = True
+                    return
+                if not number % _CATCH_UP:
+                    self._take()
             present -= 1
             if present <= 0 and (time.monotonic() >= deadline or self._woken(0)):
                 return
@@ -110,10 +108,7 @@ class BccSession:
         """After `detach`: what was still in the ring."""
         self._take()
         while self._backlog:
-            data, offsets = self._backlog.popleft()
-            self._backlog_bytes -= len(data)
-            for at in offsets:
-                yield self._decode(data, at)
+            yield from self._decoded()
             self._take()
         yield from self._pending()
 
@@ -150,17 +145,28 @@ class BccSession:
 
     # --- the ring ---
 
-    def _decode(self, data: bytes, at: int) -> Event:
-        return self._decoders[data[at] | data[at + 1] << 8](data, at)
+    def _decoded(self) -> Iterator[Event]:
+        """The events of the oldest batch."""
+        batch = self._backlog.popleft()
+        data = batch.data
+        self._backlog_bytes -= len(data)
+        if batch.uniform:
+            number = data[batch.offsets[0]] | data[batch.offsets[0] + 1] << 8
+            bulk = self._bulk_decoders[number]
+            if bulk is not None:
+                return bulk(data, batch.stride)
+            decode = self._decoders[number]
+            return (decode(data, at) for at in batch.offsets)
+        decoders = self._decoders
+        return (decoders[data[at] | data[at + 1] << 8](data, at) for at in batch.offsets)
 
     def _take(self) -> None:
         """Empties the ring into the backlog."""
         if self._backlog_bytes > _BACKLOG_BYTES:
             return
-        data, offsets = self._ring.take()
-        if offsets:
-            self._backlog.append((data, offsets))
-            self._backlog_bytes += len(data)
+        for batch in self._ring.take():
+            self._backlog.append(batch)
+            self._backlog_bytes += len(batch.data)
 
     def _wait(self, deadline: float) -> bool:
         """Until a record is there; False where the time is up, or something else wants attention."""
