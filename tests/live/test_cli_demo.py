@@ -32,8 +32,8 @@ def test_without_a_compiler_the_systems_python_is_traced(tmp_path: Path) -> None
     tools.mkdir()
     done = tracer("demo", env={"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tools)})
     assert done.status == 0, done.err
-    assert "@[ring]: 3000" in done.text
-    assert "@[even]: 3000" in done.text
+    assert "@[turn]: 3000" in done.text
+    assert "@[is_even]: 3000" in done.text
     assert "Compared: bcc and ftrace gave the same bytes for 2 of 2" in done.text
 
 

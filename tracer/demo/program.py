@@ -15,21 +15,7 @@ from tracer.errors import TracerError
 
 _SOURCE = Path(__file__).with_name("bakery.c")
 _ORDERS = 1000
-_SCRIPT = """
-class Cell:
-    pass
-
-def even(n):
-    return n % 2 == 0
-
-def ring(n):
-    first = Cell()
-    first.next = first
-    return even(n)
-
-for n in range(3000):
-    ring(n)
-"""
+_SCRIPT = Path(__file__).with_name("rings.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +79,19 @@ def bakery(binary: Path) -> Demonstration:
 
 def python(interpreter: str, probed: str) -> Demonstration:
     """The three questions about a Python script; `probed` is the file that holds the interpreter's probes."""
+    ours = f'/str(arg0) == "{_SCRIPT}"/'
     return Demonstration(
         what=f"a script in the system's Python, for there is no C compiler with sys/sdt.h: {interpreter}",
-        command=shlex.join([interpreter, "-I", "-S", "-c", _SCRIPT]),
+        command=shlex.join([interpreter, "-I", "-S", str(_SCRIPT)]),
         questions=(
             Question(
                 "How often did each function return? (count by key, USDT)",
-                f'usdt:{probed}:python:function__return /str(arg0) == "<string>"/ {{ @[str(arg1)] = count(); }}',
+                f"usdt:{probed}:python:function__return {ours} {{ @[str(arg1)] = count(); }}",
                 True,
             ),
             Question(
                 "Which lines ran? (histogram, USDT)",
-                f'usdt:{probed}:python:line /str(arg0) == "<string>"/ {{ @line = lhist(arg2, 0, 20, 1); }}',
+                f"usdt:{probed}:python:line {ours} {{ @line = lhist(arg2, 0, 30, 1); }}",
                 True,
             ),
             Question(

@@ -1,0 +1,81 @@
+"""Names for addresses, as `render` asks for them, of processes that may have ended by then."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tracer.lang.typed import UStack, USym
+from tracer.plan.walk import walk_clause
+
+if TYPE_CHECKING:
+    from tracer.backends.mapped import MappingRecords
+    from tracer.plan.model import Plan
+    from tracer.resolve.model import Target
+    from tracer.resolve.symbolize import Symbolizer
+
+
+class Names:
+    """Symbol tables are read when the first name is asked for; what processes map is taken note of from the start."""
+
+    def __init__(self, plan: Plan, target: Target) -> None:
+        self._symbolizer: Symbolizer | None = None
+        self._records: MappingRecords | None = None
+        if any(isinstance(node, (UStack, USym)) for probe in plan.probes for node in walk_clause(probe.clause)):
+            self._begin(plan, target)
+
+    def symbol(self, pid: int, address: int) -> str:
+        """The function alone."""
+        return self._current().symbol(pid, address, offset=False)
+
+    def frame(self, pid: int, address: int) -> str:
+        """The function and the distance from its start."""
+        return self._current().symbol(pid, address)
+
+    def close(self) -> None:
+        """Ends the recording and closes the files."""
+        if self._records is not None:
+            self._records.close()
+        if self._symbolizer is not None:
+            self._symbolizer.close()
+
+    def _begin(self, plan: Plan, target: Target) -> None:
+        from tracer.backends.mapped import MappingRecords
+
+        try:
+            self._records = MappingRecords(target.pid)
+        except OSError:
+            # Names of running processes can still be read; those of ended ones stay addresses.
+            self._records = None
+        # What is mapped already comes with no record.
+        symbolizer = self._open()
+        if target.pid is not None:
+            symbolizer.remember(target.pid)
+            return
+        from tracer.resolve.processes import users
+
+        for pid in users({(site.identity.device, site.identity.inode) for site in plan.sites}):
+            if pid != os.getpid():
+                symbolizer.remember(pid)
+
+    def _current(self) -> Symbolizer:
+        symbolizer = self._open()
+        if self._records is not None:
+            from tracer.backends.mapped import Executed, Forked, Mapped
+            from tracer.resolve.processes import Mapping
+
+            for record in self._records.take():
+                if isinstance(record, Mapped):
+                    symbolizer.mapped(record.pid, Mapping.recorded(record))
+                elif isinstance(record, Executed):
+                    symbolizer.executed(record.pid)
+                elif isinstance(record, Forked):
+                    symbolizer.forked(record.pid, record.parent)
+        return symbolizer
+
+    def _open(self) -> Symbolizer:
+        if self._symbolizer is None:
+            from tracer.resolve.symbolize import Symbolizer
+
+            self._symbolizer = Symbolizer()
+        return self._symbolizer
