@@ -28,14 +28,24 @@ FORMAT_LOST = 1 << 4
 
 DISABLED = 1 << 0
 INHERIT = 1 << 1
+MMAP = 1 << 8
+COMM = 1 << 9
+TASK = 1 << 13
 WATERMARK = 1 << 14
+SAMPLE_ID_ALL = 1 << 18
 EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
 EXCLUDE_CALLCHAIN_USER = 1 << 22
+MMAP2 = 1 << 23
+COMM_EXEC = 1 << 24
 USE_CLOCKID = 1 << 25
 INHERIT_THREAD = 1 << 35
 
 RECORD_LOST = 2
+RECORD_COMM = 3
+RECORD_FORK = 7
 RECORD_SAMPLE = 9
+RECORD_MMAP2 = 10
+MISC_COMM_EXEC = 1 << 13
 
 CALLCHAIN_MARKS = (1 << 64) - 4095
 """Entries from here on are no addresses but say whose the next ones are (PERF_CONTEXT_USER and its kin)."""
@@ -136,13 +146,16 @@ class Ring:
     An event of its own (the software dummy) holds the ring, so that it outlives every thread and probe.
     """
 
-    def __init__(self, cpu: int, size: int, clock: int | None) -> None:
-        """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full."""
+    def __init__(self, cpu: int, size: int, clock: int | None, flags: int = DISABLED, pid: int = -1) -> None:
+        """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full.
+
+        `flags` can ask for records of the kernel's own (MMAP2, COMM, TASK) about `pid`, or about everybody.
+        """
         page = mmap.PAGESIZE
         self.cpu = cpu
         self.size = size
         self.fd = open_event(
-            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | DISABLED, size // 4, clock), -1, cpu
+            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | flags, size // 4, clock), pid, cpu
         )
         try:
             self._memory = mmap.mmap(self.fd, page + size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -1,0 +1,109 @@
+"""The watcher with files in place of tracefs: what it undoes, and when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tracer.backends.ftrace.watcher import Watcher
+
+ROOT = Path(__file__).resolve().parents[4]
+
+SESSION = """
+import os, sys, time
+sys.path.insert(0, {root!r})
+from tracer.backends.ftrace.watcher import Watcher
+watcher = Watcher()
+for path in sys.argv[1:]:
+    watcher.undo_unlink(path)
+print(watcher.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def gone(condition: Path, seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while condition.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    return not condition.exists()
+
+
+def running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_after_sigkill_of_the_session_everything_is_undone_and_the_watcher_ends(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one", "two words", "three")]
+    for file in files:
+        file.touch()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SESSION.format(root=str(ROOT)), *map(str, files)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    watcher = int(process.stdout.readline())
+    os.kill(watcher, signal.SIGINT)
+    os.kill(watcher, signal.SIGTERM)
+    os.kill(watcher, signal.SIGHUP)
+    time.sleep(0.1)
+    assert running(watcher)
+    assert files[0].exists()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert all(gone(file) for file in files)
+    assert gone(Path(f"/proc/{watcher}"))
+
+
+def test_a_step_that_fails_is_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory" / "file").touch()
+    log = tmp_path / "log"
+    log.touch()
+    watcher = Watcher()
+    # Appending to a directory is refused until there is a file in its place.
+    watcher.undo_write(str(tmp_path / "directory"), "late")
+    watcher.undo_write(str(log), "in time")
+    watcher.end(undone=False)
+    deadline = time.monotonic() + 5
+    while log.read_text() != "in time\n" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (tmp_path / "directory" / "file").unlink()
+    (tmp_path / "directory").rmdir()
+    (tmp_path / "directory").touch()
+    os.waitpid(watcher.pid, 0)
+    assert log.read_text() == "in time\n"
+
+
+def test_a_session_that_undid_everything_itself_leaves_no_watcher(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    watcher = Watcher()
+    watcher.undo_unlink(str(file))
+    watcher.end(undone=True)
+    watcher.end(undone=True)
+    assert not running(watcher.pid)
+    assert file.exists()
+
+
+def test_the_watcher_holds_nothing_of_the_tracer(tmp_path: Path) -> None:
+    kept = os.open(tmp_path / "kept", os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(kept, True)
+    watcher = Watcher()
+    try:
+        deadline = time.monotonic() + 5
+        while len(held := descriptors(watcher.pid)) > 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert held == {"0": held["0"], "1": "/dev/null", "2": "/dev/null"}
+        assert held["0"].startswith("pipe:")
+        assert os.getsid(watcher.pid) == watcher.pid
+    finally:
+        watcher.end(undone=True)
+        os.close(kept)
+
+
+def descriptors(pid: int) -> dict[str, str]:
+    return {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
