@@ -34,9 +34,11 @@ def find_library(name: str, arch: Arch, prefix: str = "") -> str | None:
     if "/" in name or not name or "\0" in name:
         return None
     wanted = re.compile(_pattern(name))
-    for soname, path in _cached(f"{prefix}/etc/ld.so.cache", arch):
-        if wanted.fullmatch(soname) and os.path.exists(prefix + path):
-            return path
+    cached = _cached(f"{prefix}/etc/ld.so.cache", arch)
+    for fits in (name.__eq__, wanted.fullmatch):
+        for soname, path in cached:
+            if fits(soname) and os.path.exists(prefix + path):
+                return path
     for directory in (f"/lib/{_TRIPLET[arch.machine]}", f"/usr/lib/{_TRIPLET[arch.machine]}", *_DIRECTORIES):
         try:
             names = sorted(os.listdir(prefix + directory), reverse=True)

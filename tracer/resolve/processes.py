@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 
 from tracer.errors import TracerError
@@ -54,6 +55,22 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
         raise TracerError(
             f"process {pid} belongs to another user: its memory map cannot be read", "run tracer as root"
         ) from None
+
+
+def users(inodes: Set[int]) -> list[int]:
+    """The processes that have one of these files mapped as code, told by inode alone: devices differ between stat(2)
+    and maps on btrfs and overlayfs. What belongs to other users is seen by root only.
+    """
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                every = mappings(int(name))
+            except TracerError:
+                continue
+            if any(each.executable and each.file is not None and each.file[1] in inodes for each in every):
+                found.append(int(name))
+    return found
 
 
 def gone(pid: int) -> TracerError:
@@ -139,20 +156,37 @@ def executable_files(pid: int) -> tuple[str, ...]:
     found: dict[tuple[str, int], str] = {}
     for each in mappings(pid):
         if each.executable and each.file is not None and each.file not in found:
-            path = within(prefix, each.path)
-            found[each.file] = path if _is_that_file(path, each) else f"/proc/{pid}/map_files/{each.key}"
+            found[each.file] = path_of(pid, each, prefix) or f"/proc/{pid}/map_files/{each.key}"
     if not found:
         raise TracerError(f"process {pid} runs no user program: it is a kernel thread, or has just ended")
     try:
-        program = within(prefix, os.readlink(f"/proc/{pid}/exe"))
+        program = os.stat(f"/proc/{pid}/exe").st_ino
     except OSError:
-        program = ""
-    return tuple(sorted(found.values(), key=lambda path: path != program))
+        program = 0
+    return tuple(found[file] for file in sorted(found, key=lambda file: file[1] != program))
 
 
-def _is_that_file(path: str, mapping: Mapping) -> bool:
-    """By the inode: the device in maps is not that of stat on every file system (btrfs, overlayfs)."""
+def path_of(pid: int, mapping: Mapping, prefix: str) -> str | None:
+    """A path from here to a mapped file, or None where there is none any more; `prefix` is `root(pid)`.
+
+    The kernel prints the path of a process in another mount namespace as seen from that one's root, and that of a
+    process behind chroot as seen from ours.
+    """
+    if mapping.deleted or mapping.file is None:
+        return None
+    device, inode = mapping.file
+    path = within(prefix, mapping.path)
     try:
-        return not mapping.deleted and mapping.file is not None and os.stat(path).st_ino == mapping.file[1]
+        # The inode alone: the device in maps is not that of stat on every file system (btrfs, overlayfs).
+        if os.stat(path).st_ino == inode:
+            return path
     except OSError:
-        return False
+        pass
+    if prefix:
+        try:
+            status = os.stat(mapping.path)
+        except OSError:
+            return None
+        if status.st_ino == inode and device == f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}":
+            return mapping.path
+    return None

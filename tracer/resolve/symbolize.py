@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tracer.errors import TracerError
 from tracer.resolve.elf import Elf
-from tracer.resolve.processes import Mapping, mappings, root, within
+from tracer.resolve.processes import Mapping, mappings, path_of, root
 from tracer.resolve.symbols import Function, Symbols
 
 _MAX_MAPS = 8
@@ -90,10 +90,36 @@ class Symbolizer:
         known = self._processes.get(pid)
         if started is None:
             return
-        if known is None or known.started != started:
+        if known is None or known.started not in (started, 0):
             known = self._processes[pid] = _Process(started)
             known.jit_path, known.owner = _jit_map(pid)
         self._read_maps(pid, known)
+
+    def mapped(self, pid: int, mapping: Mapping) -> None:
+        """The process maps this too, as a record of the kernel says: it need not exist any more."""
+        process = self._processes.get(pid)
+        if process is None:
+            process = self._processes[pid] = _Process(_started(pid) or 0)
+            process.jit_path, process.owner = _jit_map(pid)
+        current = process.maps[0] if process.maps else ()
+        kept = (each for each in current if each.end <= mapping.start or each.start >= mapping.end)
+        process.maps[:1] = [tuple(sorted((*kept, mapping), key=lambda each: each.start))]
+        if mapping.file is not None and mapping.file not in self._modules:
+            self._modules[mapping.file] = _open_mapped(pid, mapping, _root(pid))
+
+    def executed(self, pid: int) -> None:
+        """The process runs another program from here on; what it had mapped still names older addresses."""
+        process = self._processes.get(pid)
+        if process is not None and process.maps:
+            process.maps = [(), *process.maps[: _MAX_MAPS - 1]]
+            process.names.clear()
+
+    def forked(self, pid: int, parent: int) -> None:
+        """The process began as a copy of another."""
+        known = self._processes.get(parent)
+        if known is not None and known.maps:
+            self._processes[pid] = _Process(_started(pid) or 0, [known.maps[0]], owner=known.owner)
+            self._processes[pid].jit_path = _jit_map(pid)[0]
 
     def symbol(self, pid: int, address: int, offset: bool = True) -> str:
         """`name+offset`, without `offset` the name alone; `0x…` where nothing is known."""
@@ -147,13 +173,13 @@ class Symbolizer:
             at = address - mapping.start + mapping.offset
         elif mapping.path == "[vdso]":
             module, at = self._kernel_module(), address - mapping.start
-        elif mapping.path and not mapping.path.startswith("//anon"):
-            return Name("", 0, mapping.path)
         else:
-            return self._jit_name(process, address)
+            module, at = None, 0
         found = module.name(at) if module is not None else None
         if found is None:
-            return Name("", 0, mapping.path)
+            # Just-in-time compilers keep their code in anonymous memory, or in files that they deleted.
+            jit = self._jit_name(process, address)
+            return jit if jit.function or not mapping.path else Name("", 0, mapping.path)
         return Name(_readable(found[0].name), found[1], mapping.path)
 
     def _kernel_module(self) -> _Module | None:
@@ -209,16 +235,19 @@ def _open_mapped(pid: int, mapping: Mapping, prefix: str) -> _Module | None:
         return _Module(Elf(mapping.path, descriptor=os.open(f"/proc/{pid}/map_files/{mapping.key}", os.O_RDONLY)))
     except (OSError, TracerError):
         pass
-    if mapping.deleted or mapping.file is None:
-        return None
+    path = path_of(pid, mapping, prefix)
     try:
-        elf = Elf(within(prefix, mapping.path))
+        return _Module(Elf(path)) if path is not None else None
     except TracerError:
         return None
-    if elf.identity.inode != mapping.file[1]:
-        elf.close()
-        return None
-    return _Module(elf)
+
+
+def _root(pid: int) -> str:
+    """`root`, and our own for a process that has ended."""
+    try:
+        return root(pid)
+    except TracerError:
+        return ""
 
 
 def _readable(name: str) -> str:
