@@ -57,6 +57,7 @@ class Watched:
 
     ended: Callable[[], bool]
     start: Callable[[], None] = field(default=lambda: None)
+    child_pid: int = 0  # `cpid`; 0 for a process that we did not start
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class _Trace:
         try:
             for clause, body in entries:
                 self.runtime.exiting = False
-                body(host_values(clause))
+                body(host_values(clause, self.watched.child_pid if self.watched is not None else 0))
             if closing:
                 maps = self.plan.program.maps
                 self.renderer.maps([self.session.maps.snapshot(name) for name in sorted(maps)])

@@ -31,7 +31,9 @@ class Program(Protocol):
 class Session(Protocol):
     """A trace under way: a context manager whose `close` is idempotent and leaves no trace."""
 
-    maps: MapStore
+    @property
+    def maps(self) -> MapStore:
+        """What the program's maps hold."""
 
     wake: tuple[int, ...]
     """Descriptors that end a wait in `events` early when they become readable (a signal came, the target ended); ()

@@ -54,7 +54,7 @@ class Names:
             return
         from tracer.resolve.processes import users
 
-        for pid in users({(site.identity.device, site.identity.inode) for site in plan.sites}):
+        for pid in users({site.identity.inode for site in plan.sites}):
             if pid != os.getpid():
                 symbolizer.remember(pid)
 
@@ -66,7 +66,11 @@ class Names:
 
             for record in self._records.take():
                 if isinstance(record, Mapped):
-                    symbolizer.mapped(record.pid, Mapping.recorded(record))
+                    file = (f"{record.device[0]:02x}:{record.device[1]:02x}", record.inode) if record.inode else None
+                    end = record.start + record.length
+                    symbolizer.mapped(
+                        record.pid, Mapping(record.start, end, "r-xp", record.offset, file, record.path, False)
+                    )
                 elif isinstance(record, Executed):
                     symbolizer.executed(record.pid)
                 elif isinstance(record, Forked):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from tracer.cli.closing import closing_lines
+from tracer.cli.names import Names
 from tracer.cli.signals import Signals
 from tracer.errors import TracerError
 from tracer.pipeline import open_session
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tracer.pipeline import Compiled
     from tracer.render.json import JsonRenderer
     from tracer.render.text import TextRenderer
-    from tracer.resolve.symbolize import Symbolizer
     from tracer.running import RunningProcess
 
 
@@ -43,11 +43,12 @@ def trace(compiled: Compiled, request: Request) -> int:
             _say(f"tracer: {note}")
     with ExitStack() as stack:
         out = stack.enter_context(_output(request.output))
-        renderer = _renderer(compiled, request.format, out)
         child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
         controls = Controls()
         stack.enter_context(Signals(controls))
         target, watched = _watched(request.process, child, controls)
+        names = stack.enter_context(closing(Names(compiled.plan, target)))
+        renderer = _renderer(compiled, request.format, names, out)
         session = stack.enter_context(open_session(compiled, target))
         attached = f"Attached {_counted(probe_count(compiled.plan), 'probe')}"
 
@@ -83,37 +84,14 @@ def _output(path: str | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _renderer(compiled: Compiled, format: str, out: BinaryIO) -> TextRenderer | JsonRenderer:
-    symbolizer = _Names()
+def _renderer(compiled: Compiled, format: str, names: Names, out: BinaryIO) -> TextRenderer | JsonRenderer:
     if format == "json":
         from tracer.render.json import JsonRenderer
 
-        return JsonRenderer(compiled.plan.program, symbolizer, out)
+        return JsonRenderer(compiled.plan.program, names, out)
     from tracer.render.text import TextRenderer
 
-    return TextRenderer(compiled.plan.program, symbolizer, out)
-
-
-class _Names:
-    """Names for addresses, as `render` asks for them; the symbol tables are read when the first one is asked for."""
-
-    def __init__(self) -> None:
-        self._symbolizer: Symbolizer | None = None
-
-    def symbol(self, pid: int, address: int) -> str:
-        """The function alone."""
-        return self._open().symbol(pid, address, offset=False)
-
-    def frame(self, pid: int, address: int) -> str:
-        """The function and the distance from its start."""
-        return self._open().symbol(pid, address)
-
-    def _open(self) -> Symbolizer:
-        if self._symbolizer is None:
-            from tracer.resolve.symbolize import Symbolizer
-
-            self._symbolizer = Symbolizer()
-        return self._symbolizer
+    return TextRenderer(compiled.plan.program, names, out)
 
 
 def _child(argv: tuple[str, ...]) -> Child:
