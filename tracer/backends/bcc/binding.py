@@ -50,7 +50,10 @@ class NoBinding:
     def reason(self) -> str:
         """What is the matter, in a line."""
         if self.unrelated is not None:
-            return f"the package bcc in {self.unrelated} is an unrelated one, and the BPF Compiler Collection is not installed"
+            return (
+                f"the package bcc in {self.unrelated} is an unrelated one, "
+                "and the BPF Compiler Collection is not installed"
+            )
         return "the BPF Compiler Collection (libbcc and its Python binding) is not installed"
 
 

@@ -1,8 +1,9 @@
 """C → bytecode: a pure function of the text, libbcc's version and the architecture, so that its result is cached.
 
-A compiled object is the functions' bytecode with map constants in it (see `MAP` in prelude.h); `loader` puts descriptors
-in their place. The cache is the effective user's own: under sudo that is root's, and a file in it is read only if it
-and its folder belong to that user and nobody else may write them, since what it holds is loaded into the kernel.
+A compiled object is the functions' bytecode with map constants in it (see `MAP` in prelude.h); `loader` puts
+descriptors in their place. The cache is the effective user's own: under sudo that is root's, and a file in it is read
+only if it and its folder belong to that user and nobody else may write them, since what it holds is loaded into the
+kernel.
 """
 
 from __future__ import annotations

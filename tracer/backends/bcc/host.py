@@ -76,5 +76,5 @@ def _yes(found: bool, otherwise: str) -> str:
 
 def _multi_fact() -> str:
     if kernel.has_multi(False):
-        return "yes" if kernel.has_multi(True) else "yes, but for one process it sees one thread only: perf events there"
+        return "yes" if kernel.has_multi(True) else "yes, but for one process it sees one thread: perf events there"
     return "no: needs Linux 6.6; each site is attached on its own"

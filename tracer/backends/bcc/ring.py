@@ -29,7 +29,8 @@ _header = struct.Struct("=I").unpack_from
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Records copied out of the ring: their bytes, and the offsets of their payloads. `uniform`: all have one length
-    and begin with the same number."""
+    and begin with the same number.
+    """
 
     data: bytes
     offsets: Sequence[int]
@@ -85,7 +86,8 @@ class Ring:
 
 def _uniform(data: bytes) -> tuple[Batch, int, bool] | None:
     """The quick way: if the headers and first words of all records equal the first one's, no record is looked at on its
-    own. None where they differ."""
+    own. None where they differ.
+    """
     (head,) = _header(data, 0)
     if head & (_BUSY | _DISCARDED):
         return None

@@ -163,6 +163,8 @@ def _uses(plan: Plan) -> dict[str, _Use]:
         for node in walk_clause(probe.clause):
             _note(uses, node, in_probe=True)
     for clause in plan.user:
+        if clause.kind == "end":
+            continue  # no hit comes after it
         for node in walk_clause(clause):
             _note(uses, node, in_probe=False)
     return uses

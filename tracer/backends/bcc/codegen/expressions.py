@@ -114,6 +114,7 @@ def cast(text: str, source: Type, target: Type) -> str:
 
 
 def builtin(frame: Frame, name: str) -> str:
+    """A built-in that is a number: read once in each block that uses it."""
     if name == "elapsed":
         return f"({builtin(frame, 'nsecs')} - control->started)"
     known = frame.known(name)

@@ -320,6 +320,5 @@ def contains(frame: Frame, expr: Strcontains) -> str:
     needle = pointer(frame, expr.needle)
     text = _constant(expr.needle)
     known = f"{len(text)}" if text is not None else f"text_length((char *){needle.name}, {8 * needle.words})"
-    return (
-        f"(u64)contains((char *){haystack.name}, {8 * haystack.words}, (char *){needle.name}, {8 * needle.words}, {known})"
-    )
+    sizes = f"{8 * haystack.words}, (char *){needle.name}, {8 * needle.words}"
+    return f"(u64)contains((char *){haystack.name}, {sizes}, {known})"
