@@ -106,7 +106,7 @@ class ExpressionChecker(NameChecker):
             if value is not None:
                 return typed.BoolLit(BOOL, node.span, value == 0)
             return typed.Unary(BOOL, node.span, "!", operand)
-        if value is not None and node.op == "-" and (operand.type is LITERAL or value > (1 << 63) - 1):
+        if value is not None and node.op == "-" and (operand.type is LITERAL or isinstance(node.operand, ast.IntLit)):
             if value > 1 << 63:
                 self.error(f"-{value} does not fit in 64 bits", node.span, f"the smallest number is {-(1 << 63)}")
                 return None
