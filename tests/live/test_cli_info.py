@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.harness.cli import ROOT, tracer
+from tests.live.nobody import nobody
 
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+NOBODY = nobody()
 WITHOUT_BPF = (str(ROOT / "scripts" / "without-bpf"),)
 # In a mount namespace of its own, so that only this run finds tracefs unmounted.
 WITHOUT_TRACEFS = ("unshare", "-m", "sh", "-c", 'umount -l /sys/kernel/tracing; exec "$@"', "sh")
@@ -32,16 +33,23 @@ def info(*prefix: str) -> dict[str, Any]:
 def test_both_backends_are_usable_here() -> None:
     shown = info()
     assert shown["chosen"] == "bcc"
-    assert shown["backends"] == {
-        name: {"usable": True, "reason": None, "remedy": None} for name in ("bcc", "ftrace")
-    }
+    assert shown["backends"] == {name: {"usable": True, "reason": None, "remedy": None} for name in ("bcc", "ftrace")}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "bpf", "btf", "tracefs", "uprobe_events", "hist triggers", "ref_ctr", "bpf ring buffer", "bpf sleepable",
-        "uprobe_multi", "privileges", "libbcc",
+        "bpf",
+        "btf",
+        "tracefs",
+        "uprobe_events",
+        "hist triggers",
+        "ref_ctr",
+        "bpf ring buffer",
+        "bpf sleepable",
+        "uprobe_multi",
+        "privileges",
+        "libbcc",
     ],
 )
 def test_shows_every_feature(name: str) -> None:
@@ -93,5 +101,3 @@ def test_cleanup_needs_root_and_says_when_nothing_was_left() -> None:
     assert (done.status, done.out, done.err) == (1, b"", "tracer: error: cleanup needs root; sudo tracer cleanup\n")
     tracer("cleanup")
     assert tracer("cleanup").text == "nothing was left\n"
-
-

@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import ROOT, environment, target, tracer, tracing
+from tests.live.nobody import nobody, public_copy
 from tests.targets.build import build
 
 TICKS = "interval:ms:20 { @ticks = count(); }"
 
 
 def test_a_program_that_traces_nothing_runs_as_anybody() -> None:
-    done = tracer("-e", 'BEGIN { printf("%d\\n", 6 * 7); exit(); }', prefix=("setpriv", "--reuid=65534"))
+    done = tracer("-e", 'BEGIN { printf("%d\\n", 6 * 7); exit(); }', prefix=nobody())
     assert (done.status, done.out) == (0, b"42\n")
 
 
@@ -156,10 +157,9 @@ def public() -> Iterator[Path]:
 
 
 def test_a_dry_run_needs_no_root_and_names_sites_backend_and_program(public: Path, clean: None, backend: str) -> None:
-    path = shutil.copy(build("depot"), public / "depot")
+    path = public_copy(build("depot"), public)
     program = f"usdt:{path}:depot:parcel {{ @ = count(); }}"
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    done = tracer("--dry-run", "--backend", backend, "-e", program, prefix=nobody)
+    done = tracer("--dry-run", "--backend", backend, "-e", program, prefix=nobody())
     assert done.status == 0, done.err
     lines = done.text.splitlines()
     assert lines[0].startswith("sites: ")
