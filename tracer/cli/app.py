@@ -38,8 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(arguments)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:
-        return _reader_left()
+    except BrokenPipeError:  # the reader of stdout has had enough (`| head`): no failure
+        _drop_output()
+        return 0
     except KeyboardInterrupt:
         _say("tracer: interrupted\n")
         return 1
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except OSError as error:
         _say(error_text(TracerError(_os_error(error))))
+        _drop_output()
         return 1
 
 
@@ -127,12 +129,14 @@ def _os_error(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _reader_left() -> int:
-    """The reader of stdout has had enough (`| head`): no failure. Nothing more may go there, at exit either."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.close(null)
-    return 0
+def _drop_output() -> None:
+    """What stdout still holds and cannot write must not fail a second time, when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
 
 
 def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
