@@ -26,12 +26,9 @@ def postgres() -> Iterator[Cluster]:
         yield running
 
 
-def script(tmp_path: Path, text: str) -> Path:
+def script(postgres: Cluster, text: str) -> Path:
     """A file that the unprivileged user can read."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.name.startswith("pytest-"):
-            parent.chmod(0o755)
-    path = tmp_path / "script.sql"
+    path = postgres.home / "script.sql"
     path.write_text(text)
     return path
 
@@ -44,7 +41,7 @@ def test_queries_are_counted_by_text_and_timed_by_process(
         f" usdt:{postgres.server}:postgresql:query__done /@start[pid]/"
         " { @ns = hist(nsecs - @start[pid]); delete(@start, pid); }"
     )
-    queries = script(tmp_path, "SELECT 42;\nSELECT 'a \"quoted\" text';\n")
+    queries = script(postgres, "SELECT 42;\nSELECT 'a \"quoted\" text';\n")
     with tracing(tmp_path, "--backend", backend, "-f", "json", "-e", program) as running:
         transactions = postgres.pgbench(queries, CLIENTS, TRANSACTIONS)
         done = running.stop()
@@ -79,7 +76,7 @@ def test_sites_of_one_name_are_read_each_by_its_own_operands(
         f" usdt:{postgres.server}:postgresql:buffer__read__done /arg4 == {node}/"
         " { @done[arg0, arg1] = count(); @found[arg6, arg7] = count(); }"
     )
-    scans = script(tmp_path, "SELECT x FROM one_page;\n" * 100)
+    scans = script(postgres, "SELECT x FROM one_page;\n" * 100)
     with tracing(tmp_path, "--backend", backend, "-f", "json", "-e", program) as running:
         assert postgres.psql_file(scans) == ["1"] * 100
         done = running.stop()

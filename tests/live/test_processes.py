@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from tests.harness.cli import read_line, target, tell, tracer, tracing
+from tests.targets.build import build
 
 pytestmark = pytest.mark.live
 
@@ -49,9 +49,7 @@ def test_other_processes_of_the_program_of_c_are_not_traced(
 ) -> None:
     path = place("ticker")
     with target(path, "20", "1"):
-        done = tracer(
-            "--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}", "-c", f"{path} 0.5 10"
-        )
+        done = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}", "-c", f"{path} 0.5 10")
     assert (done.status, done.text) == (0, "50\n@: 50\n")
 
 
@@ -158,9 +156,7 @@ def test_p_traces_all_threads_and_later_ones_too(
     assert (done.status, done.text) == (0, "".join(f"@[{n}]: 2000\n" for n in range(6)) + "@work: 12000\n")
 
 
-def test_p_traces_that_process_alone(
-    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
-) -> None:
+def test_p_traces_that_process_alone(backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
     path = place("threads")
     with target(path, "2", "1000", "wait") as process, target(path, "2", "7777", "wait") as other:
         program = f"usdt:{path}:threads:hit {{ @ = count(); @p[pid] = count(); }}"
@@ -219,7 +215,9 @@ def test_without_p_and_c_every_process_is_traced(
     path = place("forks")
     with target(path, "0", "0"):
         pass
-    program = f"usdt:{path}:forks:hit {{ @[arg0] = count(); @pids[pid] = count(); }} END {{ @n = len(@pids); clear(@pids); }}"
+    program = (
+        f"usdt:{path}:forks:hit {{ @[arg0] = count(); @pids[pid] = count(); }} END {{ @n = len(@pids); clear(@pids); }}"
+    )
     with tracing(tmp_path, "--backend", backend, "-e", program) as running:
         for _ in range(2):
             subprocess.run([path, "3", "100"], check=True)
@@ -239,15 +237,11 @@ def test_a_process_that_started_before_is_traced(
     assert (done.status, done.text) == (0, "@: 2000\n")
 
 
-def test_uid_is_that_of_the_process(place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
-    path = place("forks")
-    for parent in (path.parent, *path.parents):
-        if str(parent).startswith("/tmp/pytest-"):
-            parent.chmod(0o755)
+def test_uid_is_that_of_the_process(tmp_path: Path, clean: None) -> None:
+    path = build("forks")  # where everybody can run it
     program = f"usdt:{path}:forks:hit {{ @[uid, gid, username] = count(); }}"
     with tracing(tmp_path, "--backend", "bcc", "-e", program) as running:
         subprocess.run([path, "0", "5"], check=True, user=65534, group=65534, extra_groups=[])
         subprocess.run([path, "0", "7"], check=True)
         done = running.stop()
     assert (done.status, done.text) == (0, "@[65534, 65534, nobody]: 5\n@[0, 0, root]: 7\n")
-    assert os.getuid() == 0

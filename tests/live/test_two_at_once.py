@@ -16,9 +16,7 @@ PAIRS = [("bcc", "ftrace"), ("ftrace", "ftrace"), ("bcc", "bcc")]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids="+".join)
-def test_both_count_every_hit(
-    pair: tuple[str, str], place: Callable[[str], Path], tmp_path: Path, clean: None
-) -> None:
+def test_both_count_every_hit(pair: tuple[str, str], place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
     path = place("threads")
     program = f"usdt:{path}:threads:hit {{ @[arg0] = count(); }}"
     with (
