@@ -165,11 +165,7 @@ class Lexer:
         text, at, parts = self.text, start + 1, bytearray()
         fault: Diagnostic | None = None
         while at < len(text) and text[at] not in '"\n':
-            if text[at] != "\\":
-                parts += _encode(text[at])
-                at += 1
-                continue
-            value, end = _escape(text, at + 1)
+            value, end = _escape(text, at + 1) if text[at] == "\\" else (_encode(text[at]), at + 1)
             if value is None:
                 fault = fault or Diagnostic(
                     f"'{text[at:end]}' is not an escape sequence",

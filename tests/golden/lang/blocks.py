@@ -1,7 +1,7 @@
 """The golden files of the language, and the command that writes them anew.
 
-A file `dumps_*.txt` holds cases of program, AST dump and typed dump; a file `errors_*.txt` cases of program and rendered
-diagnostics. A case is
+A file `dumps_*.txt` holds cases of program, AST dump and typed dump; a file `errors_*.txt` cases of program and
+rendered diagnostics. A case is
 
     ## what it shows
     the program

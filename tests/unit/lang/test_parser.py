@@ -102,6 +102,7 @@ def go(text: str) -> None:
 @example("BEGIN { " + "1 +; " * 500)
 @example('usdt:"\\')
 @example("/" * 100)
+@example('BEGIN { @["a\x00b"] = 1; }')
 @example("usdt:a:b" + ",usdt:a:b" * 2000 + "{}")
 def test_arbitrary_text_gives_a_program_or_diagnostics(text: str) -> None:
     go(text)
