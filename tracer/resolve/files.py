@@ -69,18 +69,16 @@ def _found(path: str, text: str, prefix: str) -> Found:
 def _matching(text: str, prefix: str) -> tuple[Found, ...]:
     import glob
 
-    base = prefix or ""
     found = []
-    for path in glob.iglob(glob.escape(base) + os.path.abspath(text)):
-        full = within(prefix, path[len(base) :]) if prefix else path
+    for path in glob.iglob(glob.escape(prefix) + os.path.abspath(text) if prefix else text):
+        full = within(prefix, path[len(prefix) :]) if prefix else os.path.abspath(path)
         if os.path.isfile(full):
-            found.append(Found(full, full if prefix or text.startswith("/") else os.path.relpath(full), sure=False))
+            found.append(Found(full, full if prefix else path, sure=False))
         if len(found) > MAX_FILES:
             raise TracerError(f"{printable(text)}: more than {MAX_FILES} files match", "name fewer files")
     if not found:
         raise TracerError(f"{printable(text)}: no file matches")
-    shown = [Found(each.path, f"./{each.shown}" if text.startswith("./") else each.shown, sure=False) for each in found]
-    return tuple(sorted(shown, key=lambda each: each.path))
+    return tuple(sorted(found, key=lambda each: each.path))
 
 
 def _by_name(name: str, pid: int | None, prefix: str) -> Found:

@@ -63,7 +63,7 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
         size = around.end - around.start
         name = printable(function.name)
         raise TracerError(f"{printable(binary.shown)}: {name} has {size} bytes, so there is no {name}+{point.offset}")
-    offset, _ = inside_function(binary.code, address)
+    offset, _ = inside_function(binary.code, address, around)
     probe = f"uprobe:{binary.shown}:{function.name}+{point.offset}"
     site = _entry(binary, function, probe)
     return replace(site, address=address, offset=offset, args=_later(site.args))

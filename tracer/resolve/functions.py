@@ -62,25 +62,22 @@ def matcher(pattern: str) -> Callable[[str], object]:
 def not_found(binary: Binary, name: str) -> NothingThere:
     """The error for a function that the file does not have."""
     symbols = binary.symbols
-    shown = printable(name)
-    path = printable(binary.shown)
+    shown, path = printable(name), printable(binary.shown)
     if is_pattern(name):
         message, near = f"{path}: no function matches '{shown}'", None
+    elif symbols.imports(name):
+        message = f"{path}: no function '{shown}': it is taken from another library"
+        return NothingThere(message, f"trace it there: {_likely_library(binary)}:{shown}")
     else:
         message = f"{path}: no function '{shown}'"
-        near = did_you_mean(name, (each.name for each in symbols.functions))
-    if not is_pattern(name) and symbols.imports(name):
-        return NothingThere(
-            f"{message}: it is taken from another library",
-            f"trace it there: {_likely_library(binary)}:{shown}",
-        )
+        every = (each.name for each in symbols.functions)
+        near = did_you_mean(name, map(binary.readable, every) if is_readable_cpp(name) else every)
     if symbols.stripped:
         message += ", and the file is stripped of all names but those it exports"
-        advice = "install its debug symbols, or give an address: uprobe:PATH:0x…"
-        return NothingThere(message, f"{near} Otherwise {advice}" if near else advice)
-    return NothingThere(
-        message, near or (None if is_pattern(name) else "`tracer list 'uprobe:PATH:*'` shows its functions")
-    )
+        advice = f"install its debug symbols, or give an address: uprobe:{path}:0x…"
+    else:
+        advice = f"`tracer list 'uprobe:{path}:*'` shows its functions"
+    return NothingThere(message, near or advice)
 
 
 def function_text(binary: Binary, address: int) -> str:

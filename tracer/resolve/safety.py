@@ -58,10 +58,13 @@ def function_start(code: Code, function: Function) -> int:
     return offset
 
 
-def inside_function(code: Code, address: int) -> tuple[int, Range]:
-    """The file offset of an address and the function that holds it. Refuses what is not an instruction's start."""
+def inside_function(code: Code, address: int, around: Range | None = None) -> tuple[int, Range]:
+    """The file offset of an address and the function that holds it, if that is not given.
+
+    Refuses what is not an instruction's start.
+    """
     offset = offset_of_code(code, address, "the address")
-    around = code.range_at(address)
+    around = around or code.range_at(address)
     if around is None:
         raise code.elf.error(
             f"nothing says where the function around {address:#x} begins, so it cannot be checked",
@@ -91,7 +94,8 @@ def inside_function(code: Code, address: int) -> tuple[int, Range]:
 def _place(around: Range, address: int) -> str:
     if not around.name:
         return f"{address:#x}"
-    return f"{around.name}+{address - around.start} ({address:#x})" if address > around.start else around.name
+    distance = f"+{address - around.start}" if address > around.start else ""
+    return f"{around.name}{distance} ({address:#x})"
 
 
 def _jump_into_instruction(code: Code, around: Range, starts: list[int]) -> int | None:

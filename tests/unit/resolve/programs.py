@@ -107,3 +107,15 @@ int main(int argc, char **argv)
     return 0;
 }
 """
+
+BY_HAND_C = r"""
+long g_int;
+void f(void)
+{
+    asm volatile("990: nop\n.pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n"
+                 ".4byte 992f-991f, 994f-993f, 3\n991: .asciz \"stapsdt\"\n992: .balign 4\n"
+                 "993: .8byte 990b\n.8byte 0\n.8byte 0\n"
+                 ".asciz \"p\"\n.asciz \"q\"\n.asciz \"OPERAND\"\n994: .balign 4\n.popsection" ::: "memory");
+    g_int++;
+}
+"""

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import random
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,13 +73,19 @@ def patched(offset: int, layout: str, value: int) -> bytes:
         (patched(16, "<H", 4), "file: neither a program nor a shared library but a core dump"),
         (patched(16, "<H", 99), "file: neither a program nor a shared library but an ELF file of type 99"),
         (patched(18, "<H", 243), "file: made for riscv64: only x86-64 and aarch64 are supported"),
-        (patched(32, "<Q", 1 << 60), f"file: truncated ELF file: the program header table would end at byte {(1 << 60) + 112} of {len(GOOD)}"),
+        (
+            patched(32, "<Q", 1 << 60),
+            f"file: truncated ELF file: the program header table would end at byte {(1 << 60) + 112} of {len(GOOD)}",
+        ),
         (patched(54, "<H", 55), "file: not a valid ELF file: program headers of 55 bytes"),
         (patched(58, "<H", 63), "file: not a valid ELF file: section headers of 63 bytes"),
         (patched(62, "<H", 77), "file: not a valid ELF file: no section 77 for the section names"),
-        (GOOD[:-64], f"file: truncated ELF file: the section header table would end at byte {len(GOOD)} of {len(GOOD) - 64}"),
+        (
+            GOOD[:-64],
+            f"file: truncated ELF file: the section header table would end at byte {len(GOOD)} of {len(GOOD) - 64}",
+        ),
     ],
-)  # fmt: skip
+)
 def test_says_in_one_line_what_is_wrong_with_a_file(content: bytes, expected: str) -> None:
     assert message(content) == expected
 
@@ -157,20 +162,14 @@ def test_random_damage_gives_an_error_or_an_answer(victims: list[bytes], seed: i
     for victim in victims:
         # The headers, the section table and everywhere else, with the values that overflow most easily.
         section_table = struct.unpack_from("<Q", victim, 40)[0]
-        regions: list[Callable[[], int]] = [
-            lambda: chance.randrange(16, 400),
-            lambda at=section_table, end=len(victim): chance.randrange(at, end),  # type: ignore[misc]
-            lambda end=len(victim): chance.randrange(end),  # type: ignore[misc]
-        ]
+        regions = [(16, 400), (section_table, len(victim)), (0, len(victim))]
         for _ in range(120):
             content = bytearray(victim)
             for _ in range(chance.randrange(1, 6)):
-                at = min(chance.choice(regions)(), len(content) - 8)
-                value = chance.choice([0, 1, 0xFF, 0xFFFFFFFF, 1 << 31, (1 << 63) - 1, (1 << 64) - 1, chance.getrandbits(64)])
-                struct.pack_into(chance.choice(["<B", "<H", "<I", "<Q"]), content, at, 0)
-                content[at : at + 8] = value.to_bytes(8, "little")[: chance.choice([1, 2, 4, 8])].ljust(
-                    8, bytes(content[at : at + 1])
-                )
+                at = min(chance.randrange(*chance.choice(regions)), len(content) - 8)
+                size = chance.choice([1, 2, 4, 8])
+                value = chance.choice([0, 1, 0xFFFFFFFF, 1 << 31, (1 << 63) - 1, (1 << 64) - 1, chance.getrandbits(64)])
+                content[at : at + size] = value.to_bytes(8, "little")[:size]
             survives(bytes(content))
 
 

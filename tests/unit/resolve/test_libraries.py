@@ -28,7 +28,13 @@ def cache(*entries: tuple[str, str, int, int], old: bool = False) -> bytes:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "etc").mkdir()
-    for path in ("opt/libfoo.so.2", "opt/libfoo.so.1", "opt/hw/libfoo.so.2", "opt/arm/libfoo.so.2", "usr/lib/libbar.so.3"):
+    for path in (
+        "opt/libfoo.so.2",
+        "opt/libfoo.so.1",
+        "opt/hw/libfoo.so.2",
+        "opt/arm/libfoo.so.2",
+        "usr/lib/libbar.so.3",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     return tmp_path

@@ -190,7 +190,11 @@ def test_operands_are_split_only_where_the_next_one_begins() -> None:
         "8@[x0, x1, lsl 3]",
         "-4@x1",
     ]
-    assert [each.text for each in parse("%rdi %rax 8@fn@GOTPCREL(%rip)", X86_64)] == ["%rdi", "%rax", "8@fn@GOTPCREL(%rip)"]
+    assert [each.text for each in parse("%rdi %rax 8@fn@GOTPCREL(%rip)", X86_64)] == [
+        "%rdi",
+        "%rax",
+        "8@fn@GOTPCREL(%rip)",
+    ]
 
 
 def test_nine_arguments_are_nine() -> None:

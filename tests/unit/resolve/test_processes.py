@@ -14,7 +14,7 @@ from tracer.errors import TracerError
 from tracer.resolve import processes
 from tracer.resolve.processes import check, executable_files, mappings, root, within
 
-SLEEPS_C = "#include <unistd.h>\nint main(void) { write(1, \"x\", 1); for (;;) pause(); }\n"
+SLEEPS_C = '#include <unistd.h>\nint main(void) { write(1, "x", 1); for (;;) pause(); }\n'
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_deleted_program_is_reached_through_map_files(sleeper: subprocess.Pope
     content = Path(path).read_bytes()
     os.unlink(path)
     Path(path).write_bytes(b"another file of that name")
-    assert [each for each in mappings(sleeper.pid) if each.executable and each.deleted][0].path == path
+    assert [each.path for each in mappings(sleeper.pid) if each.executable and each.deleted] == [path]
     files = executable_files(sleeper.pid)
     (gone,) = [each for each in files if "map_files" in each]
     assert Path(gone).read_bytes() == content

@@ -34,8 +34,12 @@ def reason(binary: Binary, name: str) -> str:
 
 
 def returns_by_objdump(path: str, symbol: str) -> tuple[int, ...]:
-    text = subprocess.run(["objdump", "-d", f"--disassemble={symbol}", path], capture_output=True, text=True, check=True)
-    return tuple(int(line.split(":")[0], 16) for line in text.stdout.splitlines() if re.search(r"\tret\b|\trepz ret", line))
+    text = subprocess.run(
+        ["objdump", "-d", f"--disassemble={symbol}", path], capture_output=True, text=True, check=True
+    )
+    return tuple(
+        int(line.split(":")[0], 16) for line in text.stdout.splitlines() if re.search(r"\tret\b|\trepz ret", line)
+    )
 
 
 @pytest.mark.parametrize("name", ["malloc", "free", "calloc", "printf", "fopen", "read", "getenv", "fwrite", "puts"])
@@ -80,7 +84,9 @@ def test_functions_that_return_twice_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
-@pytest.mark.parametrize(("name", "symbol"), [("crossed(int)", "_Z7crossedi"), ("main", "main"), ("choose(int)", "_Z6choosei")])
+@pytest.mark.parametrize(
+    ("name", "symbol"), [("crossed(int)", "_Z7crossedi"), ("main", "main"), ("choose(int)", "_Z6choosei")]
+)
 def test_cpp_functions_are_probed_on_each_ret(build: Build, level: str, name: str, symbol: str) -> None:
     binary = Binary(str(build(THROWS_CC, level, language="c++")))
     expected = returns_by_objdump(binary.path, symbol)
@@ -148,11 +154,16 @@ def test_c_with_exception_clean_ups_is_suspect(build: Build) -> None:
 
 @pytest.mark.parametrize(
     ("section", "expected"),
-    [(".gopclntab", "Go moves stacks and finds return addresses by their value"), (".comment", "a Rust panic may cross it")],
+    [
+        (".gopclntab", "Go moves stacks and finds return addresses by their value"),
+        (".comment", "a Rust panic may cross it"),
+    ],
 )
 def test_go_and_rust_are_known_by_what_their_compilers_leave(tmp_path: Path, section: str, expected: str) -> None:
     content = b"rustc version 1.80.0 (abc)\0"
-    path = ElfWriter(extra=[(section, 1, 0, content)], symbols=[("main.f", TEXT_ADDRESS, 2, 0x12)]).write(tmp_path / "elf")
+    path = ElfWriter(extra=[(section, 1, 0, content)], symbols=[("main.f", TEXT_ADDRESS, 2, 0x12)]).write(
+        tmp_path / "elf"
+    )
     binary = Binary(str(path))
     assert binary.unwinding.of_file == expected
     kind = "ret" if section == ".gopclntab" else "uretprobe"  # `nop; ret` calls nothing, but a Go stack moves anyway
@@ -170,7 +181,10 @@ def test_rust_symbols_are_enough(tmp_path: Path) -> None:
 def hand_written(tmp_path: Path, code: bytes, size: int | None = None) -> Binary:
     writer = ElfWriter(
         text=code.ljust(64, b"\xcc"),
-        symbols=[("f", TEXT_ADDRESS, len(code) if size is None else size, 0x12), ("__cxa_throw", TEXT_ADDRESS + 60, 1, 0x12)],
+        symbols=[
+            ("f", TEXT_ADDRESS, len(code) if size is None else size, 0x12),
+            ("__cxa_throw", TEXT_ADDRESS + 60, 1, 0x12),
+        ],
     )
     return Binary(str(writer.write(tmp_path / "elf")), "file")
 

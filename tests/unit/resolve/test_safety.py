@@ -142,7 +142,9 @@ def test_every_site_of_real_programs_passes() -> None:
 
 def objdump_starts(path: str) -> dict[int, set[int]]:
     """By function: where objdump sees instructions begin."""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
+    ).stdout
     starts: dict[int, set[int]] = {}
     function = None
     for line in text.splitlines():

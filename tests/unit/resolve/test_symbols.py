@@ -87,9 +87,12 @@ def test_glibc_versions_come_from_its_version_table() -> None:
 
 def test_a_wildcard_takes_each_place_once_under_its_most_public_name() -> None:
     symbols = writer(
-        ("_x_weak", AT, 8, WEAK), ("x_local", AT, 8, LOCAL), ("__x_long", AT, 8, GLOBAL), ("x_long", AT, 8, GLOBAL),
+        ("_x_weak", AT, 8, WEAK),
+        ("x_local", AT, 8, LOCAL),
+        ("__x_long", AT, 8, GLOBAL),
+        ("x_long", AT, 8, GLOBAL),
         ("x_other", AT + 16, 8, LOCAL),
-    )  # fmt: skip
+    )
     assert [each.name for each in symbols.matching(lambda _: True)] == ["x_long", "x_other"]
     assert [each.name for each in symbols.matching(lambda name: name.endswith("weak"))] == ["_x_weak"]
 
@@ -103,17 +106,36 @@ def test_cold_parts_are_no_functions_for_wildcards() -> None:
 @pytest.mark.parametrize("few", [0, 8])
 def test_an_address_belongs_to_the_innermost_function_that_holds_it(few: int) -> None:
     symbols = writer(
-        ("outer", AT, 64, GLOBAL), ("inner", AT + 16, 16, LOCAL), ("alias_", AT + 16, 16, GLOBAL),
-        ("open", AT + 80, 0, GLOBAL), ("next", AT + 96, 8, GLOBAL), ("last", AT + 128, 0, GLOBAL),
-    )  # fmt: skip
+        ("outer", AT, 64, GLOBAL),
+        ("inner", AT + 16, 16, LOCAL),
+        ("alias_", AT + 16, 16, GLOBAL),
+        ("open", AT + 80, 0, GLOBAL),
+        ("next", AT + 96, 8, GLOBAL),
+        ("last", AT + 128, 0, GLOBAL),
+    )
     symbols._few_lookups = few
 
     def name(address: int) -> str | None:
         found = symbols.at(address)
         return None if found is None else found.name
 
-    assert [name(AT + each) for each in (0, 15, 16, 31, 32, 63)] == ["outer", "outer", "alias_", "alias_", "outer", "outer"]
-    assert [name(AT + each) for each in (64, 79, 80, 95, 96, 103, 104)] == [None, None, "open", "open", "next", "next", None]
+    assert [name(AT + each) for each in (0, 15, 16, 31, 32, 63)] == [
+        "outer",
+        "outer",
+        "alias_",
+        "alias_",
+        "outer",
+        "outer",
+    ]
+    assert [name(AT + each) for each in (64, 79, 80, 95, 96, 103, 104)] == [
+        None,
+        None,
+        "open",
+        "open",
+        "next",
+        "next",
+        None,
+    ]
     assert [name(AT + each) for each in (128, 129, -1)] == ["last", None, None]
 
 

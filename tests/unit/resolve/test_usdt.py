@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, note, usdt_note
-from tests.unit.resolve.programs import PROBES_C, SEMAPHORE_C
+from tests.unit.resolve.programs import BY_HAND_C, PROBES_C, SEMAPHORE_C
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf, ElfError
 from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
@@ -49,9 +49,14 @@ def test_every_site_of_every_name_is_read_with_its_own_arguments() -> None:
 
 
 def test_addresses_follow_a_library_that_prelink_moved() -> None:
-    notes = usdt_note("p", "a", address=0x1000, base=0x5000, semaphore=0x3000) + usdt_note("p", "b", address=0x1004, base=0x5000)
+    notes = usdt_note("p", "a", address=0x1000, base=0x5000, semaphore=0x3000) + usdt_note(
+        "p", "b", address=0x1004, base=0x5000
+    )
     moved = ElfWriter(notes=notes, base=0x7000).build()
-    assert [(each.address, each.semaphore) for each in read_notes(Elf("file", moved))] == [(0x3000, 0x5000), (0x3004, 0)]
+    assert [(each.address, each.semaphore) for each in read_notes(Elf("file", moved))] == [
+        (0x3000, 0x5000),
+        (0x3004, 0),
+    ]
 
 
 def test_a_note_whose_code_the_linker_threw_away_is_passed_over() -> None:
@@ -142,7 +147,9 @@ def operands(binary: Binary, name: str) -> list[Operand]:
     return [spec.operand for note in binary.usdt if note.name == name for spec in binary.arguments(note)]
 
 
-@pytest.mark.parametrize("flags", [("-O2", "-no-pie"), ("-O2", "-pie"), ("-O0",), ("-Os",), ("-O2", "-shared", "-fPIC")])
+@pytest.mark.parametrize(
+    "flags", [("-O2", "-no-pie"), ("-O2", "-pie"), ("-O0",), ("-Os",), ("-O2", "-shared", "-fPIC")]
+)
 def test_agrees_with_readelf_on_what_gcc_makes(build: Build, flags: Sequence[str]) -> None:
     for source in (PROBES_C, SEMAPHORE_C):
         path = str(build(source, *flags))
@@ -161,7 +168,9 @@ def test_constants_and_globals_of_a_compiled_program(build: Build) -> None:
     assert operands(binary, "consts") == [Const(1), Const(-16), Const(120)]
     address = {name: binary.symbols.variables(name)[0].address for name in ("counter", "pair", "private_level")}
     places = operands(binary, "globals")
-    for place, expected in zip(places, (address["counter"], address["pair"] + 4, address["private_level"]), strict=True):
+    for place, expected in zip(
+        places, (address["counter"], address["pair"] + 4, address["private_level"]), strict=True
+    ):
         # gcc may load one into a register first.
         assert isinstance(place, Reg) or (isinstance(place, Global) and place.address == expected)
     assert any(isinstance(place, Global) for place in places)
@@ -170,7 +179,7 @@ def test_constants_and_globals_of_a_compiled_program(build: Build) -> None:
 
 
 def test_a_got_slot_of_a_shared_library(build: Build) -> None:
-    source = '#include <sys/sdt.h>\nlong g_int; void f(void) { asm volatile("990: nop\\n" ".pushsection .note.stapsdt,\\"?\\",\\"note\\"\\n.balign 4\\n.4byte 992f-991f, 994f-993f, 3\\n991: .asciz \\"stapsdt\\"\\n992: .balign 4\\n993: .8byte 990b\\n.8byte 0\\n.8byte 0\\n.asciz \\"p\\"\\n.asciz \\"q\\"\\n.asciz \\"8@g_int@GOTPCREL(%%rip)\\"\\n994: .balign 4\\n.popsection" ::: "memory"); g_int++; }\n'
+    source = BY_HAND_C.replace("OPERAND", "8@g_int@GOTPCREL(%%rip)")
     binary = Binary(str(build(source, "-O2", "-shared", "-fPIC")))
     (found,) = operands(binary, "q")
     assert isinstance(found, GlobalPointer)
@@ -200,13 +209,16 @@ Row = tuple[str, str, int, int, str]
 
 
 def ours(path: str) -> list[Row]:
-    return sorted({(each.provider, each.name, each.address, each.semaphore, each.arguments) for each in read_notes(Elf(path))})
+    return sorted(
+        {(each.provider, each.name, each.address, each.semaphore, each.arguments) for each in read_notes(Elf(path))}
+    )
 
 
 def readelfs(path: str) -> list[Row]:
     text = subprocess.run(["readelf", "-nW", path], capture_output=True, text=True, check=True).stdout
     rows = re.findall(
-        r"Provider: (.*)\n\s+Name: (.*)\n\s+Location: 0x(\w+), Base: 0x\w+, Semaphore: 0x(\w+)\n\s+Arguments: ?(.*)", text
+        r"Provider: (.*)\n\s+Name: (.*)\n\s+Location: 0x(\w+), Base: 0x\w+, Semaphore: 0x(\w+)\n\s+Arguments: ?(.*)",
+        text,
     )
     return sorted({(provider, name, int(place, 16), int(sema, 16), args) for provider, name, place, sema, args in rows})
 

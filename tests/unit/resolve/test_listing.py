@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.resolve.conftest import Build
+from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter, usdt_note
+from tests.unit.resolve.programs import PROBES_C, THROWS_CC
+from tracer.errors import Source, TracerError
+from tracer.lang.parser import parse
+from tracer.resolve.expand import expand
+from tracer.resolve.listing import list_probes, quoted
+from tracer.resolve.model import Target
+
+LIBJVM = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"
+EVERYONE = Target()
+
+
+def probes(pattern: str | None, target: Target = EVERYONE) -> list[str]:
+    return [each.probe for each in list_probes(pattern, target)]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return ElfWriter(
+        symbols=[
+            ("f", TEXT_ADDRESS, 8, 0x12),
+            ("g", TEXT_ADDRESS + 8, 8, 0x12),
+            ("odd name", TEXT_ADDRESS + 9, 1, 0x12),
+        ],
+        notes=usdt_note("p", "q", "-4@%edi 8@.LC0(%rip)", semaphore=DATA_ADDRESS + 2)
+        + usdt_note("p", "q", "-4@%esi 8f@(%rax)", TEXT_ADDRESS + 4, semaphore=DATA_ADDRESS + 2)
+        + usdt_note("p", "a")
+        + usdt_note("x", "q"),
+    ).write(tmp_path / "app")
+
+
+def test_patterns_may_leave_parts_out(app: Path) -> None:
+    usdt = [f"usdt:{app}:p:a", f"usdt:{app}:p:q", f"usdt:{app}:x:q"]
+    functions = [f"uprobe:{app}:f", f"uprobe:{app}:g", f'uprobe:{app}:"odd name"']
+    for pattern, expected in [
+        (f"usdt:{app}", usdt),
+        (f"usdt:{app}:*", usdt),
+        (f"usdt:{app}:*:*", usdt),
+        (f"usdt:{app}:p:*", usdt[:2]),
+        (f"usdt:{app}:q", usdt[1:]),
+        (f"uprobe:{app}", functions),
+        (f"uprobe:{app}:*", functions),
+        (f"uprobe:{app}:g", functions[1:2]),
+        (f"uretprobe:{app}:g", [f"uretprobe:{app}:g"]),
+        (f"{app}", usdt + functions),
+        (f"{app.parent}/*", usdt + functions),
+    ]:
+        assert probes(pattern) == expected, pattern
+
+
+def test_json_has_the_shape_that_is_promised(app: Path) -> None:
+    (listed,) = list_probes(f"usdt:{app}:p:q", EVERYONE)
+    assert json.loads(json.dumps(listed.as_json())) == {
+        "probe": f"usdt:{app}:p:q",
+        "kind": "usdt",
+        "path": str(app),
+        "provider": "p",
+        "name": "q",
+        "sites": [
+            {
+                "address": "0x1000",
+                "offset": "0x1000",
+                "semaphore": "0x3002",
+                "args": [
+                    {"text": "-4@%edi", "size": 4, "signed": True, "readable": True},
+                    {"text": "8@.LC0(%rip)", "size": 8, "signed": False, "readable": False},
+                ],
+            },
+            {
+                "address": "0x1004",
+                "offset": "0x1004",
+                "semaphore": "0x3002",
+                "args": [
+                    {"text": "-4@%esi", "size": 4, "signed": True, "readable": True},
+                    {"text": "8f@(%rax)", "size": 8, "signed": False, "readable": True},
+                ],
+            },
+        ],
+    }
+    (function,) = list_probes(f"uprobe:{app}:g", EVERYONE)
+    assert function.as_json() == {
+        "probe": f"uprobe:{app}:g",
+        "kind": "uprobe",
+        "path": str(app),
+        "provider": None,
+        "name": "g",
+        "sites": [{"address": "0x1008", "offset": "0x1008", "semaphore": None, "args": []}],
+    }
+
+
+def test_arguments_can_be_left_out(app: Path) -> None:
+    assert [len(each.sites[0].args) for each in list_probes(f"usdt:{app}", EVERYONE, arguments=False)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("part", "written"),
+    [
+        ("name", "name"),
+        ("/usr/bin/app-1.2", "/usr/bin/app-1.2"),
+        ("a b", '"a b"'),
+        ("ns::f(int, char*)", '"ns::f(int, char*)"'),
+        ('say "hi" \\', '"say \\"hi\\" \\\\"'),
+        ("0x10", '"0x10"'),
+        ("12", '"12"'),
+        ("f+8", '"f+8"'),
+        ("a/b", '"a/b"'),
+        ("$1", '"$1"'),
+        ("f@V1", "f@V1"),
+        ("f.isra.0", "f.isra.0"),
+    ],
+)
+def test_parts_are_quoted_where_they_would_mean_something_else(part: str, written: str) -> None:
+    assert quoted(part) == written
+
+
+@pytest.mark.parametrize(
+    "name", ["odd name", "f+8", "0x10", "ns::f(int)", "x{y}", "a,b", "str*ng", "net/http.(*conn).serve"]
+)
+def test_what_is_listed_can_be_attached_as_it_stands(tmp_path: Path, name: str) -> None:
+    path = ElfWriter(symbols=[(name, TEXT_ADDRESS, 2, 0x12)]).write(tmp_path / "a b")
+    (probe,) = probes(f"uprobe:{path}")
+    if "::" in name or "(" in name:
+        parse(Source(probe + " { }"))  # such a name stands for a C++ one; that it is written well is enough
+        return
+    (site,) = expand(parse(Source(probe + " { }")), EVERYONE)[0]
+    assert site.function == name
+
+
+def test_every_listed_probe_of_a_real_program_can_be_attached(build: Build) -> None:
+    for path in (build(PROBES_C, "-O2"), build(THROWS_CC, "-O2", language="c++")):
+        for probe in probes(str(path)):
+            assert expand(parse(Source(probe + " { }")), EVERYONE)[0]
+
+
+def test_names_that_would_break_the_list_are_left_out(tmp_path: Path) -> None:
+    path = ElfWriter(
+        symbols=[("a\nb", TEXT_ADDRESS, 2, 0x12), ("ok", TEXT_ADDRESS + 4, 2, 0x12)],
+        notes=usdt_note("p", "x\x1b[31m") + usdt_note("p", "ok"),
+    ).write(tmp_path / "app")
+    assert probes(str(path)) == [f"usdt:{path}:p:ok", f"uprobe:{path}:ok"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message", "hint"),
+    [
+        ("usdt:{app}:zzz", "{app}: no USDT probe matches 'zzz'", None),
+        ("usdt:{app}:a:b:c", "'usdt:{app}:a:b:c': usdt takes a path, a provider and a name", "usdt:PATH:PROVIDER:NAME"),
+        ("uprobe:{app}:zz*", "{app}: no function matches 'zz*'", "`tracer list 'uprobe:{app}:*'` shows its functions"),
+        ("{app}x", "{app}x: no such file", "did you mean {app}?"),
+        ("usdt:{folder}/text", "{folder}/text: not an ELF file", None),
+        ("kprobe:vfs_read", "'kprobe' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"),
+        (
+            "*",
+            "the attach point names no file",
+            "name the program or library, or a process with -p PID, whose files are then searched",
+        ),
+    ],
+)
+def test_nothing_found_is_an_error(app: Path, pattern: str, message: str, hint: str | None) -> None:
+    (app.parent / "text").write_text("hello")
+    values = {"app": app, "folder": app.parent}
+    with pytest.raises(TracerError) as caught:
+        probes(pattern.format(**values))
+    expected = None if hint is None else hint.format(**values)
+    assert (caught.value.message, caught.value.hint) == (message.format(**values), expected)
+
+
+def test_a_process_lists_what_it_has_mapped() -> None:
+    command = ["/usr/bin/python3.11", "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "\n"
+            usdt = probes("usdt", Target(process.pid))
+            assert "usdt:/usr/bin/python3.11:python:gc__start" in usdt
+            everything = probes("*", Target(process.pid))
+            assert set(usdt) < set(everything)
+            assert any(each.endswith("/libc.so.6:malloc") for each in everything)
+        finally:
+            process.communicate("\n")
+
+
+def test_libjvm_is_listed_whole() -> None:
+    listed = list(list_probes(f"usdt:{LIBJVM}", EVERYONE))
+    text = subprocess.run(["readelf", "-nW", LIBJVM], capture_output=True, text=True, check=True).stdout
+    assert sum(len(each.sites) for each in listed) == len(
+        set(line for line in text.split("stapsdt") if "Provider" in line)
+    )
+    assert max(len(site.args) for each in listed for site in each.sites) == 9
