@@ -118,22 +118,59 @@ class Decoder:
     run: Callable[[Sample], None]
 
 
+Branch = Sequence[tuple[Compiled, Sequence[Source]]]
+"""Clauses in the order of the program, each with the sources of its hit tuple."""
+
+
 def build(
     format: EventFormat,
     fetches: Sequence[Fetch],
-    runs: Sequence[tuple[Compiled, Sequence[Source]]],
+    branches: Sequence[Branch],
     shape: Shape,
     runtime: Runtime,
     *,
     time_offset: int,
     child_pid: int,
 ) -> Decoder:
-    """The decoder of one event. `runs` are its clauses in the order of the program, each with the sources of its hit
-    tuple; `time_offset` is added to times where a clause wants them.
+    """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
+    times where a clause wants them.
     """
-    writer = _Writer(format, fetches, shape, time_offset, child_pid)
-    calls = [(function, writer.hit(sources)) for function, sources in runs]
-    return Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime))
+    if len(branches) > 1:
+        fetches = (*fetches, Fetch("", "u16"))
+    decoders: list[Decoder] = []
+    for runs in branches:
+        writer = _Writer(format, fetches, shape, time_offset, child_pid)
+        calls = [(function, writer.hit(sources)) for function, sources in runs]
+        decoders.append(Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime)))
+    if len(branches) == 1:
+        return decoders[0]
+    return _branching(decoders, format.fields[f"f{len(fetches) - 1}"], shape, shape.event + len(fetches))
+
+
+def _branching(branches: Sequence[Decoder], field: FieldAt, shape: Shape, index: int) -> Decoder:
+    """The decoder of an event with branches: their number stands at `field` of the raw data, at `index` of a sample."""
+    runners = [branch.run for branch in branches]
+
+    def run(sample: Sample) -> None:
+        runners[sample[index]](sample)
+
+    first = branches[0]
+    if all(branch.decode is None for branch in branches):
+        return Decoder(first.id, first.codes, None, run)
+    plain = struct.Struct(first.codes).unpack_from
+    decoders = [branch.decode or plain for branch in branches]
+    number = struct.Struct("=H").unpack_from
+    chain = struct.calcsize(shape.prefix)
+    count = struct.Struct("=Q").unpack_from
+
+    def decode(data: bytes, at: int) -> Sample:
+        raw = at + chain + 4
+        if shape.callchain:
+            raw += 8 + 8 * int(count(data, at + chain)[0])
+        branch: int = number(data, raw + field.offset)[0]
+        return decoders[branch](data, at)
+
+    return Decoder(first.id, first.codes, decode, run)
 
 
 def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable[[Sample], None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.cleanup import sweep
@@ -48,7 +47,7 @@ class Definitions:
     def define(self, events: Sequence[Event]) -> list[Event]:
         """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place."""
         several = r"\imm-value" in self._tracefs.readme()
-        split = [part for event in events for part in ([event] if several else _parts(event))]
+        split = [part for event in events for part in ([event] if several else event.split())]
         for event in split:
             self._watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
             self._defined.append(event.name)
@@ -91,22 +90,16 @@ class Definitions:
             raise TracerError(f"cannot open {site.path}: {error.strerror}") from None
         try:
             _check_identity(os.fstat(fd), site.identity, site.path)
-            line = place.definition(self.group, event.name, site.path)
+            line = event.definition(place, self.group, site.path)
             if not _can_stand(site.path) or len(line) > _LONGEST_LINE:
                 # The line is cut into words at blanks and ends at '#', with no way to escape them; this name of the
                 # same file is looked up once, here and now.
-                line = place.definition(self.group, event.name, f"/proc/self/fd/{fd}")
+                line = event.definition(place, self.group, f"/proc/self/fd/{fd}")
             self._tracefs.define(line, what)
             # Whether the name still meant that file when the kernel looked it up.
             _check_identity(_stat(site.path), site.identity, site.path)
         finally:
             os.close(fd)
-
-
-def _parts(event: Event) -> list[Event]:
-    if len(event.places) == 1:
-        return [event]
-    return [replace(event, name=f"{event.name}_{number}", places=(place,)) for number, place in enumerate(event.places)]
 
 
 def _can_stand(path: str) -> bool:

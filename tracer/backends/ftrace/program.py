@@ -1,8 +1,10 @@
 """Plan → program: which events to define, what they fetch, and who runs at a hit. Pure data, no kernel.
 
 All clauses of one place share one event, whose fetch arguments are the union of theirs, and run there in the order of
-the program. Places that differ only in where their arguments are share an event too, as several probes of it (Linux
-5.4); where the kernel cannot do that, `attach` gives each its own.
+the program. Places share an event too, as several probes of it (Linux 5.4), where their fetch arguments have the same
+types: each event costs grace periods of the kernel when it comes and when it goes. What is to be done at a hit is a
+*branch* of the event; where there are several, a constant among the fetch arguments says which. On a kernel that has
+one probe for an event, `split` gives each place its own.
 """
 
 from __future__ import annotations
@@ -33,17 +35,13 @@ GROUP = "GROUP"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One probe of an event: where, and its fetch arguments, as many and of the same types as the event's."""
+    """One probe of an event: where, its fetch arguments, as many and of the same types as the event's, and the number
+    of its branch.
+    """
 
     site: Site
     fetches: tuple[Fetch, ...]
-
-    def definition(self, group: str, event: str, path: str) -> str:
-        """The line that defines it. `path` is the file as it is to be written."""
-        letter = "r" if self.site.kind == "uretprobe" else "p"
-        counter = f"(0x{self.site.semaphore:x})" if self.site.semaphore is not None else ""
-        args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches))
-        return f"{letter}:{group}/{event} {path}:0x{self.site.offset:x}{counter}{args}"
+    branch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +61,36 @@ class Event:
 
     name: str
     places: tuple[Place, ...]
-    runs: tuple[Run, ...]
+    branches: tuple[tuple[Run, ...], ...]
     filter: Filter | None = None
     counts: tuple[str, ...] = ()
 
-    @property
-    def fetches(self) -> tuple[Fetch, ...]:
-        """The fetch arguments as the first place has them; a count needs only those of its filter."""
-        return self.places[0].fetches
+    def fetches(self, place: Place) -> tuple[Fetch, ...]:
+        """The fetch arguments of a place; the last one is the number of the branch where there are several."""
+        if len(self.branches) == 1:
+            return place.fetches
+        return (*place.fetches, Fetch(f"\\{place.branch}", "u16"))
+
+    def definition(self, place: Place, group: str, path: str) -> str:
+        """The line that defines one place. `path` is the file as it is to be written."""
+        letter = "r" if place.site.kind == "uretprobe" else "p"
+        counter = f"(0x{place.site.semaphore:x})" if place.site.semaphore is not None else ""
+        args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches(place)))
+        return f"{letter}:{group}/{self.name} {path}:0x{place.site.offset:x}{counter}{args}"
+
+    def split(self) -> list[Event]:
+        """An event for each place."""
+        if len(self.places) == 1:
+            return [self]
+        return [
+            replace(
+                self,
+                name=f"{self.name}_{number}",
+                places=(replace(place, branch=0),),
+                branches=(self.branches[place.branch],),
+            )
+            for number, place in enumerate(self.places)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +108,7 @@ class FtraceProgram:
         yield "# uprobe_events, one line each; GROUP is the session's own (tracer_PID_RANDOM)"
         for event in self.events:
             for place in event.places:
-                yield place.definition(GROUP, event.name, place.site.path)
+                yield event.definition(place, GROUP, place.site.path)
         yield ""
         yield "# read by perf_event_open"
         for event in self.events:
@@ -96,8 +116,8 @@ class FtraceProgram:
             where = f", kernel filter: {event.filter.text}" if event.filter else ""
             yield f"{GROUP}/{event.name}: {how}{where}"
             if not event.counts:
-                for run in event.runs:
-                    yield f"    clause {run.clause.id} ({', '.join(run.clause.names)})"
+                clauses = {run.clause.id: run.clause for runs in event.branches for run in runs}
+                yield from (f"    clause {clause.id} ({', '.join(clause.names)})" for clause in clauses.values())
         yield ""
         yield "# undo"
         for event in reversed(self.events):
@@ -115,8 +135,9 @@ class FtraceProgram:
 
     def _sources(self) -> Iterator[Source]:
         for event in self.events:
-            for run in event.runs:
-                yield from run.sources
+            for runs in event.branches:
+                for run in runs:
+                    yield from run.sources
 
 
 def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
@@ -136,11 +157,8 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
     countable = _countable(plan)
-    events = [
-        _finished(Event(f"e{number}", tuple(places), runs), countable)
-        for number, (places, runs) in enumerate(grouped.values())
-    ]
-    return FtraceProgram(plan, tuple(events))
+    events = [_finished(Event("", tuple(places), (runs,)), countable) for places, runs in grouped.values()]
+    return FtraceProgram(plan, _merged(events))
 
 
 _Clauses = list[tuple[Clause, Variant]]
@@ -190,19 +208,45 @@ def _filter_key(place: Place) -> object:
     return tuple("(" in fetch.place or "@" in fetch.place for fetch in place.fetches)
 
 
+_MOST_FETCHES = 128
+
+
+def _merged(events: list[Event]) -> tuple[Event, ...]:
+    """Events whose places the kernel can keep as one, each with what was an event as a branch."""
+    merged: dict[object, list[Event]] = {}
+    for number, event in enumerate(events):
+        first = event.places[0]
+        shape = tuple(fetch.type for fetch in first.fetches)
+        key = (first.site.kind == "uretprobe", shape, event.filter, event.counts)
+        # One more fetch argument is needed for the number of the branch.
+        merged.setdefault(key if len(shape) < _MOST_FETCHES else number, []).append(event)
+    return tuple(
+        Event(
+            f"e{number}",
+            tuple(replace(place, branch=branch) for branch, event in enumerate(parts) for place in event.places),
+            tuple(runs for event in parts for runs in event.branches),
+            parts[0].filter,
+            parts[0].counts,
+        )
+        for number, parts in enumerate(merged.values())
+    )
+
+
 def _finished(event: Event, countable: frozenset[int]) -> Event:
     """The event with its filter, and with its maps where counting is all there is to do."""
-    if len(event.runs) == 1 and (predicate := event.runs[0].clause.predicate) is not None:
-        run = event.runs[0]
+    (runs,) = event.branches
+    if len(runs) == 1 and (predicate := runs[0].clause.predicate) is not None:
+        run = runs[0]
         by_leaf = dict(zip((leaf_of(leaf) for leaf in fetches(run.clause)), run.sources, strict=True))
 
         def source_of(expr: Expr) -> Source | None:
             leaf = leaf_of(expr)
             return None if leaf is None else by_leaf.get(leaf)
 
-        event = replace(event, filter=push_down(predicate, source_of, event.fetches))
-    if all(_only_counts(run.clause, event.filter, countable) for run in event.runs):
-        event = replace(event, counts=tuple(statement.map for run in event.runs for statement in run.clause.body))  # type: ignore[attr-defined]
+        event = replace(event, filter=push_down(predicate, source_of, event.places[0].fetches))
+    if all(_only_counts(run.clause, event.filter, countable) for run in runs):
+        maps = tuple(statement.map for run in runs for statement in run.clause.body if isinstance(statement, Aggregate))
+        event = replace(event, counts=maps)
     return event
 
 

@@ -168,12 +168,15 @@ class FtraceSession:
                 for name in event.counts:
                     self._maps.follow(name, partial(_hits, descriptors, number))
                 continue
-            runs = [
-                (compile_clause(program.plan.program, run.clause, run.variant, self._runtime), run.sources)
-                for run in event.runs
+            branches = [
+                [
+                    (compile_clause(program.plan.program, run.clause, run.variant, self._runtime), run.sources)
+                    for run in runs
+                ]
+                for runs in event.branches
             ]
             self._decoders[format.id] = build(
-                format, event.fetches, runs, shape, self._runtime,
+                format, event.places[0].fetches, branches, shape, self._runtime,
                 time_offset=offset, child_pid=self._target.pid or 0,
             )  # fmt: skip
         self._event_index = shape.event

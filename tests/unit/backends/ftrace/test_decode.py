@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.backends.ftrace.records import Cut, Unread, event_format, format_text, lost, sample
-from tracer.backends.ftrace.decode import FieldAt, Shape, build, parse_format
+from tracer.backends.ftrace.decode import Branch, FieldAt, Shape, build, parse_format
 from tracer.backends.ftrace.fetchargs import (
     SENTINEL,
     THREAD_NAME,
@@ -47,7 +47,7 @@ def decoded(
     """The hits that a clause with these sources is handed."""
     hits: list[Hit] = []
     decoder = build(
-        event_format(7, fetches), fetches, [(hits.append, sources)], shape, runtime(), time_offset=1000, child_pid=42
+        event_format(7, fetches), fetches, [[(hits.append, sources)]], shape, runtime(), time_offset=1000, child_pid=42
     )
     reader = Reader([], {7: decoder}, shape, pid)
     out: list[tuple[object, ...]] = []
@@ -179,7 +179,7 @@ def test_records_of_loss_are_counted_between_samples() -> None:
     fetches = [Fetch("%di", "u32")]
     hits: list[Hit] = []
     decoder = build(
-        event_format(7, fetches), fetches, [(hits.append, [Number(0, None, False)])], PLAIN, runtime(),
+        event_format(7, fetches), fetches, [[(hits.append, [Number(0, None, False)])]], PLAIN, runtime(),
         time_offset=0, child_pid=0,
     )  # fmt: skip
     reader = Reader([], {7: decoder}, PLAIN, None)
@@ -197,11 +197,33 @@ def test_after_exit_the_other_clauses_of_the_same_hit_do_not_run() -> None:
         world.exiting = True
 
     decoder = build(
-        event_format(7, []), [], [(leave, []), (lambda hit: ran.append("second"), [])], PLAIN, world,
+        event_format(7, []), [], [[(leave, []), (lambda hit: ran.append("second"), [])]], PLAIN, world,
         time_offset=0, child_pid=0,
     )  # fmt: skip
     decoder.run((9, 0, 0, 1, 1, 0, 7))
     assert ran == ["first"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("with_strings", [False, True])
+def test_the_number_of_the_branch_says_who_runs(shape: Shape, with_strings: bool) -> None:
+    fetches = ONE_STRING if with_strings else (Fetch("%di", "s32"),)
+    first: list[Hit] = []
+    second: list[Hit] = []
+    branches: list[Branch] = [
+        [(first.append, [FromSample("pid")])],
+        [(second.append, [text(0, 1) if with_strings else Number(0, None, False)])],
+    ]
+    fields = (*fetches, Fetch("", "u16"))
+    decoder = build(event_format(7, fields), fetches, branches, shape, runtime(), time_offset=0, child_pid=0)
+    reader = Reader([], {7: decoder}, shape, None)
+    out: list[tuple[object, ...]] = []
+    values: list[int | bytes] = [b"there", 9, b"app"] if with_strings else [-3]
+    reader._decode(b"".join(sample(7, fields, [*values, branch], shape) for branch in (1, 0, 1)), out)
+    for one in out:
+        decoder.run(one)
+    assert first == [(100,)]
+    assert second == [(b"there" if with_strings else -3,)] * 2
 
 
 TEXTS = st.binary(max_size=20).map(lambda content: content.replace(b"\0", b""))
@@ -221,7 +243,7 @@ def test_any_mixture_of_events_is_decoded_record_by_record(rows: list[tuple[int,
     hits: list[Hit] = []
     decoders = {
         number: build(
-            dataclasses.replace(event_format(number, fetches), id=number), fetches, [(hits.append, sources)], shape,
+            dataclasses.replace(event_format(number, fetches), id=number), fetches, [[(hits.append, sources)]], shape,
             runtime(), time_offset=0, child_pid=0,
         )
         for number, (fetches, sources) in layouts.items()

@@ -39,7 +39,7 @@ def test_memory_that_may_be_absent_has_its_last_byte_as_a_guard() -> None:
 def test_a_constant_is_not_fetched() -> None:
     program = compiled(probe([count(ir.arg(0))], site(args=[spec(Const(-16), 1, True)])))
     assert definitions(program) == ["p:g/e0 /bin/app:0x1000"]
-    (source,) = program.events[0].runs[0].sources
+    (source,) = program.events[0].branches[0][0].sources
     assert source.value == (1 << 64) - 16  # type: ignore[union-attr]
 
 
@@ -114,7 +114,7 @@ def test_what_hangs_on_an_unreadable_argument_is_absent_there() -> None:
         maps={"@": StringType(1024)},
     )
     assert definitions(program) == ["p:g/e0 /bin/app:0x1000"]
-    (source,) = program.events[0].runs[0].sources
+    (source,) = program.events[0].branches[0][0].sources
     assert source.value is None  # type: ignore[union-attr]
 
 

@@ -24,7 +24,7 @@ def pushed(predicate: typed.Expr) -> str | None:
     event = compiled(probe([count(ir.arg(0))], site(args=ARGS), predicate=predicate)).events[0]
     if event.filter is None:
         return None
-    names = {f"f{number}": fetch.place for number, fetch in enumerate(event.fetches)}
+    names = {f"f{number}": fetch.place for number, fetch in enumerate(event.places[0].fetches)}
     text = event.filter.text
     for name, place in names.items():
         text = text.replace(name, place)

@@ -44,7 +44,7 @@ def test_clauses_of_one_place_share_one_event_with_the_union_of_their_fetches() 
         maps={"@": UINT64, "@b": UINT64, "@c": UINT64},
     )
     assert definitions(program) == ["p:g/e0 /bin/app:0x1000 f0=%di:u64 f1=%si:s32"]
-    assert [run.clause.id for run in program.events[0].runs] == [0, 1, 2]
+    assert [run.clause.id for run in program.events[0].branches[0]] == [0, 1, 2]
 
 
 def test_places_that_differ_in_registers_alone_share_one_event() -> None:
@@ -59,6 +59,50 @@ def test_places_whose_arguments_have_other_sizes_have_events_of_their_own() -> N
         probe([count(ir.arg(0))], site(0x1000, args=[spec(Reg("di"))]), site(0x1100, args=[spec(Reg("di"), 4, True)]))
     )
     assert definitions(program) == ["p:g/e0 /bin/app:0x1000 f0=%di:u64", "p:g/e1 /bin/app:0x1100 f0=%di:s32"]
+
+
+def test_places_that_do_something_else_are_branches_of_one_event_where_the_types_agree() -> None:
+    program = compiled(
+        probe([count(ir.arg(0))]),
+        probe([count(ir.arg(0), "@b")], site(0x2000, args=[spec(Reg("r9"))])),
+        probe([count(ir.arg(0), "@b")], site(0x3000, args=[spec(Reg("r9"), 4)])),
+        probe([count(ir.arg(0), "@b")], site(0x4000, "uretprobe", args=[spec(Reg("r9"))])),
+        maps={"@": UINT64, "@b": UINT64},
+    )
+    assert definitions(program) == [
+        "p:g/e0 /bin/app:0x1000 f0=%di:u64 f1=\\0:u16",
+        "p:g/e0 /bin/app:0x2000 f0=%r9:u64 f1=\\1:u16",
+        "p:g/e1 /bin/app:0x3000 f0=%r9:u32",
+        "r:g/e2 /bin/app:0x4000 f0=%r9:u64",
+    ]
+    assert [[run.clause.id for run in runs] for runs in program.events[0].branches] == [[0], [1]]
+
+
+def test_a_kernel_with_one_probe_for_an_event_gets_an_event_for_each_place() -> None:
+    program = compiled(
+        probe([count(ir.arg(0))]),
+        probe([count(ir.arg(0), "@b")], site(0x2000), site(0x3000)),
+        maps={"@": UINT64, "@b": UINT64},
+    )
+    parts = program.events[0].split()
+    assert [part.definition(part.places[0], "g", "/bin/app") for part in parts] == [
+        "p:g/e0_0 /bin/app:0x1000 f0=%di:u64",
+        "p:g/e0_1 /bin/app:0x2000 f0=%di:u64",
+        "p:g/e0_2 /bin/app:0x3000 f0=%di:u64",
+    ]
+    assert [[run.clause.id for runs in part.branches for run in runs] for part in parts] == [[0], [1], [1]]
+
+
+def test_events_with_other_filters_are_kept_apart() -> None:
+    program = compiled(
+        *(
+            probe([count(ir.arg(0))], site(offset), predicate=ir.op("<", ir.arg(0), ir.num(limit, UINT64)))
+            for offset, limit in ((0x1000, 3), (0x2000, 4), (0x3000, 3))
+        )
+    )
+    assert [(len(event.places), event.filter and event.filter.text) for event in program.events] == [
+        (2, "f0 < 3"), (1, "f0 < 4"),
+    ]  # fmt: skip
 
 
 def test_a_place_named_twice_in_a_clause_runs_it_twice() -> None:
@@ -92,17 +136,13 @@ def test_a_plain_count_with_any_other_predicate_is_sampled() -> None:
 
 
 def test_a_count_is_sampled_where_another_clause_can_exit() -> None:
-    program = compiled(
-        probe([count()]), probe([typed.Exit(ir.N, 0)], FUNCTION), maps={"@": None}
-    )
-    assert [event.counts for event in program.events] == [(), ()]
+    program = compiled(probe([count()]), probe([typed.Exit(ir.N, 0)], FUNCTION), maps={"@": None})
+    assert {event.counts for event in program.events} == {()}
 
 
 def test_a_count_is_sampled_where_another_probe_prints_its_map() -> None:
-    program = compiled(
-        probe([count()]), probe([typed.PrintMap(ir.N, "@", 0, 0)], FUNCTION), maps={"@": None}
-    )
-    assert [event.counts for event in program.events] == [(), ()]
+    program = compiled(probe([count()]), probe([typed.PrintMap(ir.N, "@", 0, 0)], FUNCTION), maps={"@": None})
+    assert {event.counts for event in program.events} == {()}
 
 
 def test_a_count_is_sampled_where_the_place_has_other_clauses() -> None:

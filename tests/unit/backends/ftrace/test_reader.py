@@ -21,7 +21,7 @@ class FakeRing:
 
 def reader_of(*rings: FakeRing) -> Reader:
     world = Runtime(maps=None, emit=lambda event: None, loss=Loss())  # type: ignore[arg-type]
-    decoder = build(event_format(7, []), [], [(lambda hit: None, [])], PLAIN, world, time_offset=0, child_pid=0)
+    decoder = build(event_format(7, []), [], [[(lambda hit: None, [])]], PLAIN, world, time_offset=0, child_pid=0)
     return Reader(rings, {7: decoder}, PLAIN, None)  # type: ignore[arg-type]
 
 
