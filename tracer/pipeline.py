@@ -8,7 +8,7 @@ Each arrow is one function; each result is an immutable value that `-d` can prin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,13 @@ class Compiled:
     notes: tuple[str, ...]
 
 
-def plan(source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS) -> tuple[Plan, list[Diagnostic]]:
-    """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong."""
+def plan(
+    source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS, environment: Mapping[str, str] | None = None
+) -> tuple[Plan, list[Diagnostic]]:
+    """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong.
+
+    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin).
+    """
     from tracer.lang.analyse import analyse
     from tracer.lang.parser import parse
     from tracer.plan.check import check_arguments
@@ -42,7 +47,7 @@ def plan(source: Source, params: Sequence[str] = (), target: Target = EVERY_PROC
 
     tree = parse(source, params)
     sites = expand(tree, target)
-    typed = analyse(tree, sites)
+    typed = analyse(tree, sites, environment)
     lowered = lower(typed)
     found = [*typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
@@ -71,14 +76,17 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> Session:
     return BACKENDS[compiled.backend]().open(compiled.program, target)
 
 
-def dump(stage: str, source: Source, params: Sequence[str], target: Target, forced: str | None = None) -> str:
+def dump(
+    stage: str, source: Source, params: Sequence[str], target: Target, forced: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """What `-d STAGE` shows."""
     from tracer.lang.parser import parse
     from tracer.lang.printer import print_ast, print_typed
 
     if stage == "ast":
         return print_ast(parse(source, params))
-    lowered, _ = plan(source, params, target)
+    lowered, _ = plan(source, params, target, environment)
     if stage == "typed":
         return print_typed(lowered.program)
     if stage == "plan":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -65,9 +66,9 @@ def command(
     with _process(pid) as process:
         target = Target(None if process is None else process.pid)
         if stage is not None:
-            print(pipeline.dump(stage.value, source, params, target, forced), end="")
+            print(pipeline.dump(stage.value, source, params, target, forced, os.environ), end="")
             return 0
-        plan, warnings = pipeline.plan(source, params, target)
+        plan, warnings = pipeline.plan(source, params, target, os.environ)
         if warnings and not quiet:
             sys.stderr.write(diagnostics_text(source, warnings))
         compiled = pipeline.compile(plan, forced, need_usable=not dry_run)
