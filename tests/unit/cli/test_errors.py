@@ -54,7 +54,8 @@ def test_accepts_a_span_past_the_end() -> None:
 
 def test_expands_tabs_so_that_the_mark_fits() -> None:
     text = "\tx = \t1;"
-    assert diagnostics_text(Source(text), [at(text, "1", "bad")]) == "        x =     1;\n" + " " * 16 + "^ error: bad\n"
+    shown = diagnostics_text(Source(text), [at(text, "1", "bad")])
+    assert shown == "        x =     1;\n" + " " * 16 + "^ error: bad\n"
 
 
 def test_counts_wide_characters_as_two_columns_and_combining_ones_as_none() -> None:
