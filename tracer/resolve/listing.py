@@ -10,24 +10,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracer.errors import TracerError
 from tracer.lang.attach import scan
 from tracer.lang.lexer import Fault
 from tracer.resolve.binary import Binaries, Binary
-from tracer.resolve.elf import printable
+from tracer.resolve.elf import PF_X, printable
 from tracer.resolve.files import Found, find_files
 from tracer.resolve.functions import NothingThere, find_functions, matcher, not_found
 from tracer.resolve.model import ArgSpec, Target, Unreadable
+from tracer.resolve.symbols import Function
 from tracer.resolve.usdt import UsdtNote
 
 # A number would be an address, and `+8` at the end an offset.
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*").fullmatch
 _MISREAD = re.compile(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSite:
+class ListedSite(NamedTuple):
     """One place: its address, its file offset (None where the file holds nothing there), the semaphore's address."""
 
     address: int
@@ -36,8 +37,7 @@ class ListedSite:
     args: tuple[ArgSpec, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """One probe. `probe` is an attach point that can be used as it stands; `provider` is None for functions."""
 
     probe: str
@@ -109,7 +109,7 @@ def list_probes(pattern: str | None, target: Target, arguments: bool = True) -> 
                         raise
                     failures.append(error)
                     continue
-                some |= bool(listed)
+                some = True
                 yield from listed
     if not some:
         raise failures[0] if len(found) == 1 and failures else TracerError(f"no probe matches '{pattern or '*'}'")
@@ -154,7 +154,7 @@ def _open(file: Found, binaries: Binaries) -> Binary:
     return binaries.open(file.path, file.shown)
 
 
-def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> list[Listed]:
+def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]:
     provider, name = matcher(wanted.provider), matcher(wanted.usdt)
     by_name: dict[tuple[str, str], list[UsdtNote]] = {}
     for note in binary.usdt:
@@ -163,7 +163,7 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> list[Listed]:
     if not by_name:
         what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.usdt}'"
         raise NothingThere(f"{printable(binary.shown)}: {what}")
-    return [
+    return (
         Listed(
             probe=f"usdt:{quoted(binary.shown)}:{quoted(key[0])}:{quoted(key[1])}",
             kind="usdt",
@@ -181,22 +181,32 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> list[Listed]:
             ),
         )
         for key in sorted(by_name)
-    ]
+    )
 
 
-def _functions(wanted: _Pattern, binary: Binary) -> list[Listed]:
-    kind, shown, path = wanted.kinds[-1], quoted(binary.shown), binary.path
-    offset_of = binary.elf.offset_of
-    by_name: dict[str, list[ListedSite]] = {}
-    for each in find_functions(binary, wanted.function, kind):
-        by_name.setdefault(each.name, []).append(ListedSite(each.address, offset_of(each.address)))
-    if not by_name:
+def _functions(wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
+    functions = find_functions(binary, wanted.function, wanted.kinds[-1])
+    if not functions:
         raise not_found(binary, wanted.function)
-    return [
-        Listed(f"{kind}:{shown}:{quoted(name)}", kind, path, None, name, tuple(by_name[name]))
-        for name in sorted(by_name)
-        if name.isprintable()
-    ]
+    return _in_order_of_name(functions, wanted.kinds[-1], binary)
+
+
+def _in_order_of_name(functions: tuple[Function, ...], kind: str, binary: Binary) -> Iterator[Listed]:
+    """Written for 50,000 functions in some 50 ms: most of them have a name of their own and lie in one segment."""
+    offset_of = binary.elf.offset_of
+    segment = next((each for each in binary.elf.loads if each.flags & PF_X), None)
+    start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)
+    moved = segment.offset - segment.address if segment is not None else 0
+    before, path = f"{kind}:{quoted(binary.shown)}:", binary.path
+    sites: tuple[ListedSite, ...] = ()
+    ordered = sorted(functions)
+    for index, (name, address, *_) in enumerate(ordered, 1):
+        sites += (ListedSite(address, address + moved if start <= address < end else offset_of(address)),)
+        if index < len(ordered) and ordered[index][0] == name:
+            continue
+        if name.isprintable():
+            yield Listed(before + (name if _PLAIN(name) else quoted(name)), kind, path, None, name, sites)
+        sites = ()
 
 
 def quoted(part: str) -> str:

@@ -19,7 +19,10 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Reg:
-    """A register by its pt_regs name without decoration (x86-64: ax bx cx dx si di bp sp r8…r15 ip; aarch64: x0…x30 sp)."""
+    """A register by its pt_regs name without decoration.
+
+    x86-64: ax bx cx dx si di bp sp r8…r15 ip; aarch64: x0…x30 sp.
+    """
 
     name: str
 
@@ -36,11 +39,11 @@ class Mem:
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """Memory at a fixed place of the same file: `address` is the virtual address there, to which the load bias is added.
+    """Memory at a fixed place of the same file: `address` is the virtual address there, and the load bias is added.
 
-    With `index` that register times `scale` is added. `fetch_offset` is what ftrace's `@+OFF` takes: `address` minus the
-    difference between address and file offset in the segment that holds the *probe*. `site_delta` is `address` minus
-    the address of the site, so that a program can add it to the instruction pointer.
+    With `index` that register times `scale` is added. `fetch_offset` is what ftrace's `@+OFF` takes: `address` minus
+    the difference between address and file offset in the segment that holds the *probe*. `site_delta` is `address`
+    minus the address of the site, so that a program can add it to the instruction pointer.
     """
 
     address: int
@@ -96,12 +99,13 @@ class FileIdentity:
 class Site:
     """One place in one file where a probe goes.
 
-    `probe` is the full name that the `probe` built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`), `function`
-    what `func` shows (the symbol that holds the place, or "" in a stripped file). `semaphore` is the file offset of the
-    USDT semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary
-    probe on one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN;
-    for functions it holds the registers of the calling convention. `fast_offset` is the file offset of a five-byte nop
-    right behind the USDT probe's one-byte nop, where a probe needs no trap from Linux 6.18 on; every hit passes both.
+    `probe` is the full name that the `probe` built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`),
+    `function` what `func` shows (the symbol that holds the place, or "" in a stripped file). `semaphore` is the file
+    offset of the USDT semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is
+    an ordinary probe on one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed
+    by argN; for functions it holds the registers of the calling convention. `fast_offset` is the file offset of a
+    five-byte nop right behind the USDT probe's one-byte nop, where a probe needs no trap from Linux 6.18 on; every hit
+    passes both.
     """
 
     kind: Literal["usdt", "uprobe", "uretprobe", "ret"]
