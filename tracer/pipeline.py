@@ -33,7 +33,10 @@ class Compiled:
 
 
 def plan(
-    source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS, environment: Mapping[str, str] | None = None
+    source: Source,
+    params: Sequence[str] = (),
+    target: Target = EVERY_PROCESS,
+    environment: Mapping[str, str] | None = None,
 ) -> tuple[Plan, list[Diagnostic]]:
     """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong.
 

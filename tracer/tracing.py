@@ -28,13 +28,17 @@ _CATCH_UP = 10  # periods; an interval that fell further behind than this starts
 class Renderer(Protocol):
     """Text or JSON (`tracer.render`)."""
 
-    def attached(self, probes: int) -> None: ...
+    def attached(self, probes: int) -> None:
+        """How many probes the trace has."""
 
-    def event(self, event: Event, store: MapStore) -> None: ...
+    def event(self, event: Event, store: MapStore) -> None:
+        """One thing to show; `store` for events that name a map."""
 
-    def maps(self, snapshots: Iterable[MapSnapshot]) -> None: ...
+    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
+        """All maps, at the end or when asked for."""
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Hands on what is buffered."""
 
 
 @dataclass(slots=True)

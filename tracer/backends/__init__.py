@@ -40,7 +40,8 @@ class Choice:
 def choose(plan: Plan, forced: str | None = None, need_usable: bool = True) -> Choice:
     """The first backend whose capabilities meet the plan on this host, or the forced one if it can.
 
-    Raises `ProgramError` where a backend works here but the program asks too much of it, `TracerError` where none works.
+    Raises `ProgramError` where a backend works here but the program asks too much of it, `TracerError` where none
+    works.
     With `need_usable` False (`--dry-run`) a backend that lacks only privileges is taken all the same.
     """
     from tracer.plan.check import check

@@ -1,7 +1,8 @@
 """The interface of a backend.
 
-It differs from the design in one point: `open` makes a session whose maps exist but whose probes are not yet attached,
-and `Session.attach` attaches them. BEGIN runs between the two, so that what it puts into a map is there at the first hit.
+It differs from the design in one point: `open` makes a session whose maps exist but whose probes are not yet
+attached, and `Session.attach` attaches them. BEGIN runs between the two, so that what it puts into a map is there at
+the first hit.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Session(Protocol):
         before it takes the next, since on ftrace taking the next one goes on interpreting hits.
 
         Iteration ends when nothing more is there, when the time is up, or after an `ExitEvent`. An interrupted wait
-        (EINTR) ends it early."""
+        (EINTR) ends it early.
+        """
 
     def detach(self) -> None:
         """No hit after it counts."""
@@ -59,15 +61,16 @@ class Session(Protocol):
         """Losses so far."""
 
     def hits(self) -> int:
-        """How often any probe was hit so far, as far as known (for explaining silence)."""
+        """How often any probe was hit so far (for explaining silence); -1 where that is not known."""
 
     def close(self) -> None:
         """Undoes everything."""
 
     def __enter__(self) -> Session: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class Backend(Protocol):

@@ -135,7 +135,8 @@ class Unary(Expr):
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
     """`+ - * / % & | ^ << >>` on integers, `== != < <= > >=` on integers, `== !=` on strings and tuples, `&& ||` on
-    integers and bools."""
+    integers and bools.
+    """
 
     op: str
     left: Expr

@@ -1,0 +1,153 @@
+"""Lowering, needs and checks, on typed programs whose sites are made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.lang.programs import analysed, sites_of
+from tracer.backends.capabilities import Capabilities, Feature, Unsupported
+from tracer.errors import Source
+from tracer.lang.analyse import analyse
+from tracer.lang.parser import parse
+from tracer.plan.check import check, check_arguments
+from tracer.plan.lower import lower
+from tracer.plan.model import Plan
+from tracer.resolve.model import ArgSpec, Const, Global, Mem, Operand, Reg, Site, Unreadable
+
+ORDER = "usdt:/bin/app:shop:order"
+
+
+def spec(operand: Operand, text: str = "") -> ArgSpec:
+    return ArgSpec(text, 8, False, operand)
+
+
+def plan_with(text: str, *first_arguments: ArgSpec) -> Plan:
+    """The plan of a one-clause program whose probe has one site for each of the given arg0."""
+    program = parse(Source(text))
+    site = sites_of(program)[0][0]
+    sites = tuple(
+        replace(site, address=site.address + step, offset=site.offset + step, args=(argument, *site.args[1:]))
+        for step, argument in zip(range(0, 1 << 20, 16), first_arguments, strict=False)
+    )
+    return lower(analyse(program, {0: sites}))
+
+
+def layouts(plan: Plan) -> list[tuple[list[int], int]]:
+    """For each variant the arguments it reads and how many sites it has."""
+    return [(list(variant.args), len(variant.sites)) for probe in plan.probes for variant in probe.variants]
+
+
+def features(text: str) -> list[tuple[Feature, str]]:
+    return [(need.feature, need.construct) for need in lower(analysed(text)).needs]
+
+
+def test_sites_with_equal_arguments_share_a_variant() -> None:
+    plan = plan_with(f"{ORDER} {{ @[arg0] = count(); }}", spec(Reg("ax")), spec(Mem("sp", 8)), spec(Reg("ax")))
+    assert layouts(plan) == [([0], 2), ([0], 1)]
+    assert plan.probes[0].variants[0].sites[1].offset == 0x1020
+
+
+def test_arguments_nobody_reads_do_not_split_a_variant() -> None:
+    plan = plan_with(f"{ORDER} {{ @[arg1] = count(); }}", spec(Reg("ax")), spec(Mem("sp", 8)))
+    assert layouts(plan) == [([1], 2)]
+
+
+def test_one_place_spelled_in_two_ways_is_one_layout() -> None:
+    plan = plan_with(f"{ORDER} {{ @ = sum(arg0); }}", spec(Mem("sp", 0), "8@(%rsp)"), spec(Mem("sp", 0), "8@0(%rsp)"))
+    assert layouts(plan) == [([0], 2)]
+
+
+def test_names_of_probes_split_variants_only_where_they_are_used() -> None:
+    two = "usdt:/bin/app:shop:order,usdt:/bin/app:shop:refund"
+    used = lower(analysed(f"{two} {{ @[probe] = count(); }}"))
+    assert [variant.probe for variant in used.probes[0].variants] == [
+        "usdt:/bin/app:shop:order",
+        "usdt:/bin/app:shop:refund",
+    ]
+    unused = lower(analysed(f"{two} {{ @ = count(); }}"))
+    assert [(variant.probe, len(variant.sites)) for variant in unused.probes[0].variants] == [(None, 2)]
+
+
+def test_begin_end_and_interval_are_no_probes() -> None:
+    plan = lower(analysed(f"BEGIN {{ @ = 1; }} {ORDER} {{ @ = 2; }} interval:s:1 {{ @ = 3; }} END {{ @ = 4; }}"))
+    assert [clause.kind for clause in plan.user] == ["begin", "interval", "end"]
+    assert len(plan.probes) == 1 and len(plan.sites) == 1
+
+
+def test_variants_are_numbered_through_the_whole_plan() -> None:
+    plan = lower(analysed(f"{ORDER} {{ @ = arg0; }} uprobe:/bin/app:f {{ @ = arg0; }}"))
+    assert [variant.id for probe in plan.probes for variant in probe.variants] == [0, 1]
+
+
+def test_each_construct_asks_for_its_feature() -> None:
+    assert features(f"{ORDER} {{ @[str(arg0)] = count(); }}") == [
+        (Feature.UPROBE, ORDER),
+        (Feature.STRING, "str()"),
+    ]
+    assert features(f"{ORDER} {{ @[str(arg0 + arg1)] = count(); }}")[1] == (Feature.STRING_COMPUTED, "str()")
+    assert features(f"{ORDER} {{ @[uid] = count(); }}")[1] == (Feature.UID, "uid")
+    assert features("uretprobe:/bin/app:f { @ = retval; }") == [(Feature.URETPROBE, "uretprobe:/bin/app:f")]
+    assert features(f"{ORDER} {{ @[ustack(3)] = count(); @s[usym(arg0)] = count(); }}")[1:] == [
+        (Feature.USER_STACK, "ustack"),
+        (Feature.SYMBOL, "usym()"),
+    ]
+    assert features(f"{ORDER} {{ @c = count(); if (@c > 3) {{ exit(); }} }}")[1] == (
+        Feature.AGGREGATION_READ,
+        "@c as a value",
+    )
+
+
+def test_what_runs_in_user_space_needs_nothing() -> None:
+    assert features("BEGIN { @[uid] = count(); $i = 3; while ($i) { $i--; } }") == []
+
+
+def test_indexed_memory_is_a_need_of_its_own() -> None:
+    plan = plan_with(f"{ORDER} {{ @ = arg0; }}", spec(Mem("bp", -8, "ax", 8), "8@-8(%rbp,%rax,8)"))
+    assert [(need.feature, need.construct) for need in plan.needs][1:] == [
+        (Feature.MEMORY_INDEXED, "arg0 at 8@-8(%rbp,%rax,8)")
+    ]
+    plan = plan_with(f"{ORDER} {{ @ = arg0; }}", spec(Global(0x4000, 0x3000, 0x10, "cx", 8), "8@table(,%rcx,8)"))
+    assert plan.needs[1].feature is Feature.GLOBAL_INDEXED
+
+
+def test_what_a_backend_lacks_stands_under_the_users_text() -> None:
+    text = f"{ORDER} {{ @[uid] = count(); }}"
+    capabilities = Capabilities(
+        "ftrace", None, {Feature.UID: Unsupported("its events carry no uid", "use --backend bcc")}, {}
+    )
+    (found,) = check(lower(analysed(text)), capabilities)
+    assert text[found.span.start : found.span.end] == "uid"
+    assert found.message == "uid is not available with ftrace: its events carry no uid"
+    assert found.hint == "use --backend bcc"
+
+
+def test_a_backend_that_lacks_nothing_needed_can_run_it() -> None:
+    capabilities = Capabilities("ftrace", None, {Feature.UID: Unsupported("no uid")}, {})
+    assert check(lower(analysed(f"{ORDER} {{ @[pid] = count(); }}")), capabilities) == []
+
+
+def test_an_argument_no_site_can_read_is_an_error() -> None:
+    bad = spec(Unreadable("it is thread-local"), "-4@%fs:x@tpoff")
+    (found,) = check_arguments(plan_with(f"{ORDER} {{ @ = arg0; }}", bad))
+    assert (found.severity, found.message) == (
+        "error",
+        f"arg0 cannot be read at {ORDER}: it is thread-local (-4@%fs:x@tpoff)",
+    )
+    assert found.hint == "leave it out; the other arguments can be read"
+
+
+def test_an_argument_some_sites_cannot_read_is_a_warning() -> None:
+    bad = spec(Unreadable("it is thread-local"), "-4@%fs:x@tpoff")
+    (found,) = check_arguments(plan_with(f"{ORDER} {{ @ = arg0; }}", spec(Reg("ax")), bad, spec(Const(1))))
+    assert (found.severity, found.message) == (
+        "warning",
+        f"arg0 cannot be read at {ORDER}: it is thread-local (-4@%fs:x@tpoff), and so at 1 of 3 sites",
+    )
+
+
+def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
+    program = parse(Source(f"{ORDER} {{ @ = arg1; }}"))
+    site = sites_of(program)[0][0]
+    short: Site = replace(site, args=site.args[:1])
+    (found,) = check_arguments(lower(analyse(program, {0: (site, short)})))
+    assert found.message == f"arg1 cannot be read at {ORDER}: the site has 1 argument, and so at 1 of 2 sites"
