@@ -51,9 +51,12 @@ def _unusable(failed: int) -> Unsupported | None:
     if not failed:
         return None
     if failed == errno.ENOSYS:
-        return Unsupported("the kernel has no bpf(), or something like a container's seccomp filter hides it")
+        return Unsupported(
+            "the kernel has no bpf(), or something like a container's seccomp filter hides it",
+            "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL",
+        )
     if os.geteuid() != 0:
-        return Unsupported("BPF needs root", "run it with sudo")
+        return Unsupported("tracing needs root", "run it with sudo")
     if failed == errno.EPERM:
         return Unsupported(
             "bpf() is not permitted, though we are root",

@@ -29,7 +29,7 @@ def detect() -> Capabilities:
     facts = {"lockdown": _lockdown(), "perf_event_paranoid": _first_line("/proc/sys/kernel/perf_event_paranoid")}
     if os.geteuid() != 0:
         facts |= {name: "unknown" for name in _ROOT_ONLY}
-        return Capabilities("ftrace", Unsupported("ftrace needs root", ROOT_HINT), dict(_NEVER), facts)
+        return Capabilities("ftrace", Unsupported("tracing needs root", ROOT_HINT), dict(_NEVER), facts)
     try:
         tracefs = find()
         readme = tracefs.readme()

@@ -18,7 +18,7 @@ MOUNT_POINT = "/sys/kernel/tracing"
 _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
 _LINE = re.compile(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
-ROOT_HINT = "run it as root (sudo)"
+ROOT_HINT = "run it with sudo"
 
 
 class Tracefs:
