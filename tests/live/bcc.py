@@ -55,3 +55,17 @@ def trace(program: str, command: Sequence[str | Path]) -> Traced:
             errors,
             [event.args for event in events if isinstance(event, PrintfEvent)],
         )
+
+
+def build_hits(folder: Path) -> Path:
+    """hits.c as a program of this run's own."""
+    program = folder / "hits"
+    source = Path(__file__).with_name("hits.c")
+    subprocess.run(["gcc", "-O2", "-g", "-pthread", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def edge(i: int) -> int:
+    """The value that hits.c hands over in round i, as a signed 64-bit integer."""
+    value = ((1 << (i // 5 % 64)) + (i % 5 - 2)) & (2**64 - 1)
+    return value - 2**64 if value >> 63 else value

@@ -5,15 +5,15 @@ added meanwhile is gone. So `clear` and `delete` note what had been read (`_take
 is in exactly one reading. For min and max there is nothing to subtract; an element that still holds what was
 taken counts as empty, and since clearing also raises the generation, new values go to new elements anyway.
 
-An element of an old generation is deleted in the kernel once two readings in a row found nothing new in it. What
-remains is a program that was stopped, between finding its element and adding to it, for longer than that: its one
-hit is lost.
+An element of an old generation is deleted in the kernel once a reading, `SETTLED_S` after the clear, finds nothing new
+in it. What remains is a program that was stopped for longer than that between finding its element and adding to it:
+its one hit is lost. (A program that waits for a page has not looked for its element yet, and makes a new one.)
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+import time
 
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.tabledata import Number, Raw, TableData
@@ -21,6 +21,9 @@ from tracer.backends.bcc.tables import Shape
 from tracer.results.integers import wrap_int
 from tracer.results.store import LocalMaps, is_signed
 from tracer.results.values import Average, Key, MapValue
+
+SETTLED_S = 0.05
+"""How long after a clear a program may still be adding to an element that it found before."""
 
 _TOP = 1 << 63
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -36,7 +39,7 @@ class CountingMap:
         self._control = control
         self._local = local
         self._taken: dict[Raw, Number] = {}
-        self._idle: set[Raw] = set()
+        self._cleared_at: dict[int, float] = {}
         self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: ()
         self._signed = is_signed(self.table.decl)
 
@@ -71,8 +74,8 @@ class CountingMap:
     def clear(self, view: dict[Raw, Number]) -> None:
         """Takes away what a reading has seen."""
         self._taken.update(view)
-        self._idle.clear()
         if self.table.generation is not None:
+            self._cleared_at[self._generation()] = time.monotonic()
             self._control.next_generation(self.table.generation)
         if self.table.length is not None:
             self._control.empty(self.table.length)
@@ -130,21 +133,19 @@ class CountingMap:
                 return wrap_int(_int(number), 64, self._signed)
 
     def _reclaim(self, found: dict[Raw, Number]) -> None:
-        assert self.table.generation is not None
-        current = self._control.generation(self.table.generation) & 0xFFFF_FFFF
-        for raw in self._old(found, current):
-            if found[raw] != self._taken.get(raw):
-                self._idle.discard(raw)
-            elif raw not in self._idle:
-                self._idle.add(raw)
-            else:
+        current = self._generation()
+        settled = time.monotonic() - SETTLED_S
+        for raw in list(found):
+            generation = struct.unpack_from("=I", raw[1])[0]
+            if generation == current or self._cleared_at.get(generation, settled) > settled:
+                continue
+            if found[raw] == self._taken.get(raw):
                 self.data.delete(raw)
-                self._idle.discard(raw)
-                self._taken.pop(raw, None)
-                found.pop(raw)
+                del self._taken[raw], found[raw]
 
-    def _old(self, found: Iterable[Raw], current: int) -> list[Raw]:
-        return [raw for raw in found if struct.unpack_from("=I", raw[1])[0] != current]
+    def _generation(self) -> int:
+        index = self.table.generation
+        return 0 if index is None else self._control.generation(index) & 0xFFFF_FFFF
 
 
 def _int(number: Number) -> int:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import struct
+import time
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.control import Control
+from tracer.backends.bcc.counting import SETTLED_S
 from tracer.backends.bcc.layout import decoder, encode, wrap
 from tracer.backends.bcc.tabledata import Raw, TableData
 from tracer.lang.types import IntType, Value
@@ -33,7 +35,7 @@ class ScalarMap:
         self._decode_key = layout.decoder()
         self._decode_value = decoder(self.table.decl.value)
         self._old: dict[Raw, bytes] = {}
-        self._idle: set[Raw] = set()
+        self._cleared_at: dict[int, float] = {}
 
     def read(self) -> dict[Raw, bytes]:
         """The elements of the current generation."""
@@ -80,7 +82,7 @@ class ScalarMap:
                 self.data.delete(raw)
         else:
             self._old.update(view)
-            self._idle.clear()
+            self._cleared_at[self._current()] = time.monotonic()
             self._control.next_generation(self.table.generation)
         if self.table.length is not None:
             self._control.empty(self.table.length)
@@ -118,21 +120,19 @@ class ScalarMap:
             self._loss.keys += 1
 
     def _sweep(self, found: dict[Raw, bytes]) -> None:
-        """Carries what changed in old generations over, and deletes what did not change twice in a row."""
+        """Carries what changed in old generations over, and deletes what has settled there (see `counting`)."""
         current = self._current()
+        settled = time.monotonic() - SETTLED_S
         for raw, value in found.items():
-            if struct.unpack_from("=I", raw[1])[0] == current:
+            generation = struct.unpack_from("=I", raw[1])[0]
+            if generation == current:
                 continue
             if self._old.get(raw) != value:
                 self._old[raw] = value
-                self._idle.discard(raw)
                 self._carry(raw, value, current)
-            elif raw not in self._idle:
-                self._idle.add(raw)
-            else:
+            elif self._cleared_at.get(generation, settled) <= settled:
                 self.data.delete(raw)
-                self._idle.discard(raw)
-                self._old.pop(raw, None)
+                del self._old[raw]
 
     def _carry(self, raw: Raw, value: bytes, current: int) -> None:
         key = struct.pack("=I", current) + raw[1][4:]

@@ -45,6 +45,12 @@ from tracer.results.buckets import linear_count
 _HIST_KEYS = 16
 """Buckets a key of a histogram is expected to fill: its table has room for this many times the keys."""
 
+_GENERATIONS = 3
+"""A map that is cleared has room for the keys of this many generations, the old ones being given back in time."""
+
+_FEWEST_CLEARED = 256
+"""The least room of a map that is cleared: clears may follow each other faster than old keys are given back."""
+
 
 class Shape(Enum):
     """What a value of a table is."""
@@ -128,7 +134,9 @@ def tables(plan: Plan) -> dict[str, Table]:
             entries = buckets
         else:
             keys = plan.program.config.max_map_keys if decl.key else 1
-            entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets) * (2 if generation is not None else 1)
+            entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets)
+            if generation is not None:
+                entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)
         found[name] = Table(decl, shape, per_cpu, key, number, long_number, entries, buckets, generation, length)
         number += 1 if long_number is None else 2
     return found

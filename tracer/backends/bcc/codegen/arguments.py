@@ -8,7 +8,7 @@ from tracer.backends.bcc.codegen.frame import Frame
 from tracer.errors import TracerError
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 
-_X86_64_NAMES = ("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "ip", "sp")
+_X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16)))
 _X86_64 = {name: f"ctx->{name}" for name in _X86_64_NAMES}
 _AARCH64 = {**{f"x{number}": f"ctx->regs[{number}]" for number in range(31)}, "sp": "ctx->sp", "ip": "ctx->pc"}
 _REGISTERS = {"x86_64": _X86_64, "aarch64": _AARCH64}

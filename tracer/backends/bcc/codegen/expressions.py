@@ -64,7 +64,7 @@ def value(frame: Frame, expr: Expr) -> str:
         case MapGet():
             return maps.get(frame, expr)
         case MapLen(map=name):
-            return maps.length(frame, name)
+            return f"({c_type(expr.type)}){maps.length(frame, name)}"
         case HasKey():
             return maps.has_key(frame, expr)
         case MapIncr():
@@ -93,6 +93,20 @@ def value(frame: Frame, expr: Expr) -> str:
             return wide.contains(frame, expr)
         case _:
             raise AssertionError(f"{type(expr).__name__} is no number")
+
+
+def truth(frame: Frame, expr: Expr) -> str:
+    """An expression as the condition between the parentheses of `if (…)`."""
+    return _bare(value(frame, expr))
+
+
+def _bare(text: str) -> str:
+    """Without the cast that makes a comparison a number, and without outer parentheses."""
+    if text.startswith(("(u64)(", "(u64)!")):
+        text = text[len("(u64)") :]
+    while text.startswith("(") and _closes_at_end(text):
+        text = text[1:-1]
+    return text
 
 
 def literal(number: int, kind: Type) -> str:
@@ -188,7 +202,7 @@ def _binary(frame: Frame, expr: Binary) -> str:
 
 def _logical(frame: Frame, expr: Binary) -> str:
     """`&&` and `||`: C's own where the right side needs no statements, else spelled out."""
-    left = value(frame, expr.left)
+    left = truth(frame, expr.left)
     mark = frame.mark()
     trial_name = frame.name("t")
     head = f"if ({left})" if expr.op == "&&" else f"if (!{_operand(left)})"
@@ -196,9 +210,9 @@ def _logical(frame: Frame, expr: Binary) -> str:
     frame.line(f"u64 {trial_name} = {start};")
     with frame.block(head):
         inner = frame.mark()
-        right = value(frame, expr.right)
+        right = truth(frame, expr.right)
         pure = frame.mark() == inner
-        frame.line(f"{trial_name} = {_operand(right)} != 0;")
+        frame.line(f"{trial_name} = !!{_operand(right)};")
     if pure:
         del frame.lines[mark:]
         return f"(u64)({_operand(left)} {expr.op} {_operand(right)})"
@@ -207,7 +221,7 @@ def _logical(frame: Frame, expr: Binary) -> str:
 
 def _ternary(frame: Frame, expr: Ternary) -> str:
     name = frame.name("t")
-    condition = value(frame, expr.condition)
+    condition = truth(frame, expr.condition)
     mark = frame.mark()
     frame.line(f"{c_type(expr.type)} {name};")
     with frame.block(f"if ({condition})"):

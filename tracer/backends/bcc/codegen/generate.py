@@ -142,7 +142,8 @@ def _function(shared: Shared, probe: ProbePlan, variant: Variant, name: str) -> 
         lines += ["\tif (scratch)", "\t\tscratch_give(scratch);", "\treturn 0;"]
         after = "\tgoto done;"
     else:
-        lines.append("\treturn 0;")
+        if lines[-1] != "\treturn 0;":
+            lines.append("\treturn 0;")
         after = "\treturn 0;"
     if frame.unreadable:
         lines += ["unreadable:", "\tlose(LOST_UNREADABLE);", after]
@@ -159,7 +160,7 @@ def _body(shared: Shared, probe: ProbePlan, variant: Variant, early: bool) -> Fr
     if early:
         frame.lines += take
     if probe.clause.predicate is not None:
-        condition = expressions.value(frame, probe.clause.predicate)
+        condition = expressions.truth(frame, probe.clause.predicate)
         if frame.wants_slot and not early:
             return None
         frame.line(f"if (!({condition}))")

@@ -80,11 +80,11 @@ def assign(frame: Frame, stmt: MapSet) -> None:
         _on_table(frame, table, place, f"assign_word({{map}}, {{key}}, {value}, {_length(table)});")
         return
     decl = table.decl.value
-    buffer = frame.buffer_for(decl)
-    if isinstance(decl, StringType):
-        wide.text_into(frame, stmt.value, buffer, 0, decl)
+    if kind == decl or not isinstance(decl, StringType):
+        buffer = wide.pointer(frame, stmt.value)
     else:
-        wide.into(frame, stmt.value, buffer)
+        buffer = frame.buffer_for(decl)
+        wide.text_into(frame, stmt.value, buffer, 0, decl)
     place = make_key(frame, table, stmt.key)
     _on_table(frame, table, place, f"assign({{map}}, {{key}}, {buffer.name}, {_length(table)});")
 
@@ -156,13 +156,14 @@ def make_key(frame: Frame, table: Table, parts: Sequence[Expr], bucket: str | No
     for kind, offset in zip(layout.parts, layout.offsets, strict=True):
         longs += long_words(kind, offset // 8)
     place = frame.buffer(layout.size // 8, longs, "key")
-    if layout.head:
-        frame.line(f"{place.name}[0] = {_head(table, bucket)};")
     for part, kind, offset in zip(parts, layout.parts, layout.offsets, strict=True):
         if isinstance(kind, StringType):
             wide.text_into(frame, part, place, offset // 8, kind)
         else:
             wide.into(frame, part, place, offset // 8)
+    if layout.head:
+        # Last: reading a part may have waited for a page, and the map may have been cleared meanwhile.
+        frame.line(f"{place.name}[0] = {_head(table, bucket)};")
     return place
 
 

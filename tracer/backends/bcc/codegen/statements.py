@@ -122,7 +122,7 @@ def clear_slots(frame: Frame) -> None:
 
 
 def _if(frame: Frame, stmt: If) -> None:
-    with frame.block(f"if ({expressions.value(frame, stmt.condition)})"):
+    with frame.block(f"if ({expressions.truth(frame, stmt.condition)})"):
         run(frame, stmt.then)
     if stmt.otherwise:
         with frame.block("else"):
@@ -133,7 +133,7 @@ def _while(frame: Frame, stmt: While) -> None:
     rounds = frame.name("round")
     frame.line("#pragma clang loop unroll(disable)")
     with frame.block(f"for (u32 {rounds} = 0;; {rounds}++)"):
-        condition = expressions.value(frame, stmt.condition)
+        condition = expressions.truth(frame, stmt.condition)
         frame.line(f"if (!({condition}))")
         frame.line("\tbreak;")
         _limit(frame, rounds)

@@ -82,7 +82,7 @@ def text_into(frame: Frame, expr: Expr, to: Buffer, word: int, kind: StringType)
         case Cast(operand=operand):
             text_into(frame, operand, to, word, kind)
         case Ternary():
-            with frame.block(f"if ({expressions.value(frame, expr.condition)})"):
+            with frame.block(f"if ({expressions.truth(frame, expr.condition)})"):
                 text_into(frame, expr.then, to, word, kind)
             with frame.block("else"):
                 text_into(frame, expr.otherwise, to, word, kind)
@@ -228,7 +228,7 @@ def _copy(frame: Frame, expr: Expr, to: Buffer, word: int, kind: Type) -> None:
     size = size_of(kind)
     place = f"({to.at(word)})"
     if isinstance(expr, Ternary):
-        with frame.block(f"if ({expressions.value(frame, expr.condition)})"):
+        with frame.block(f"if ({expressions.truth(frame, expr.condition)})"):
             into(frame, expr.then, to, word)
         with frame.block("else"):
             into(frame, expr.otherwise, to, word)

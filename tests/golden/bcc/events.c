@@ -1,0 +1,70 @@
+#include <linux/types.h>
+#include <uapi/linux/ptrace.h>
+
+#define CONTROL MAP(0)
+#define LOSSES MAP(1)
+#define RING MAP(2)
+#define SCRATCH MAP(3)
+#define SCRATCH_SLOTS 1024
+
+struct control {
+	u64 exiting, hit, cpid, started;
+	u64 pending[3];
+};
+
+struct scratch {
+	u64 busy;
+	u64 record[136];
+};
+
+#include "prelude.h"
+
+/* clause 0, 1 site */
+int probe_0(struct pt_regs *ctx)
+{
+	struct control *control = enter();
+	struct scratch *scratch = NULL;
+	u64 record5[3];
+	u64 record6[1];
+
+	if (!control)
+		return 0;
+	scratch = scratch_take();
+	if (!scratch) {
+		lose(LOST_EVENTS);
+		return 0;
+	}
+	u64 at0 = 40;
+	scratch->record[0] = 0;
+	scratch->record[1] = (u64)(s64)(s32)ctx->di;
+	u64 address1 = (u64)ctx->si;
+	s64 length2 = read_user_text((char *)scratch->record + at0, 1024, address1);
+	if (length2 < 0)
+		goto unreadable;
+	check_cut(length2, 1024, address1);
+	scratch->record[2] = length2;
+	ADVANCE(at0, length2, 1024);
+	u64 pid3 = current_pid_tgid() >> 32;
+	scratch->record[3] = pid3;
+	s64 length4 = user_stack(ctx, (char *)scratch->record + at0, 24, USER_STACK);
+	if (length4 < 0) {
+		lose(LOST_STACKS);
+		length4 = 0;
+	}
+	scratch->record[4] = length4;
+	ADVANCE(at0, length4, 24);
+	emit(scratch->record, at0);
+	record5[0] = 1;
+	record5[1] = (u64)(s64)(s32)ctx->di;
+	record5[2] = 1LL;
+	emit(record5, 24);
+	record6[0] = 2;
+	emit(record6, 8);
+done:
+	if (scratch)
+		scratch_give(scratch);
+	return 0;
+unreadable:
+	lose(LOST_UNREADABLE);
+	goto done;
+}

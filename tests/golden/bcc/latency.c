@@ -1,0 +1,46 @@
+#include <linux/types.h>
+#include <uapi/linux/ptrace.h>
+
+#define CONTROL MAP(0)
+#define LOSSES MAP(1)
+#define RING MAP(2)
+/* MAP(4) holds @start: shared hash of value */
+/* MAP(5) holds @ns: per CPU array of u64 */
+
+struct control {
+	u64 exiting, hit, cpid, started;
+};
+
+#include "prelude.h"
+
+/* clause 0, 1 site */
+int probe_0(struct pt_regs *ctx)
+{
+	struct control *control = enter();
+	u64 key0[1];
+	u64 key5[1];
+	u64 key10[1];
+	u64 key12[1];
+
+	if (!control)
+		return 0;
+	u64 tid1 = (u32)current_pid_tgid();
+	key0[0] = tid1;
+	u64 *found2 = map_lookup(MAP(4), key0);
+	u64 t3 = found2 ? *found2 : 0;
+	if (!(t3))
+		return 0;
+	u64 nsecs4 = boot_ns();
+	s64 t8 = (s64)nsecs4;
+	key5[0] = tid1;
+	u64 *found6 = map_lookup(MAP(4), key5);
+	u64 t7 = found6 ? *found6 : 0;
+	u32 bucket9 = log2_bucket((u64)(t8 - ((s64)t7)), 0);
+	array_counter_add(MAP(5), bucket9, 1);
+	key10[0] = tid1;
+	remove(MAP(4), key10, NULL);
+	u64 value11 = nsecs4;
+	key12[0] = tid1;
+	assign_word(MAP(4), key12, value11, NULL);
+	return 0;
+}

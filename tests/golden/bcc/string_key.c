@@ -1,0 +1,56 @@
+#include <linux/types.h>
+#include <uapi/linux/ptrace.h>
+
+#define CONTROL MAP(0)
+#define LOSSES MAP(1)
+#define RING MAP(2)
+#define SCRATCH MAP(3)
+#define SCRATCH_SLOTS 1024
+/* MAP(4) and, for long keys, MAP(5) holds @: per CPU hash of u64 */
+
+struct control {
+	u64 exiting, hit, cpid, started;
+};
+
+struct scratch {
+	u64 busy;
+	u64 b_128_0_0_used[1];
+	u64 b_128_0_0[128];
+};
+
+#include "prelude.h"
+
+/* clause 0, 1 site */
+int probe_0(struct pt_regs *ctx)
+{
+	struct control *control = enter();
+	struct scratch *scratch = NULL;
+
+	if (!control)
+		return 0;
+	if (!(((u64)(s64)(s32)ctx->di) > 5ULL))
+		return 0;
+	scratch = scratch_take();
+	if (!scratch) {
+		lose(LOST_EVENTS);
+		return 0;
+	}
+	u64 address0 = (u64)ctx->si;
+	clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
+	s64 length1 = read_user_text(scratch->b_128_0_0, 1024, address0);
+	if (length1 < 0)
+		goto unreadable;
+	check_cut(length1, 1024, address0);
+	scratch->b_128_0_0_used[0] = length1;
+	if (((char *)scratch->b_128_0_0)[63])
+		counter_add(MAP(5), scratch->b_128_0_0, 1, NULL);
+	else
+		counter_add(MAP(4), scratch->b_128_0_0, 1, NULL);
+done:
+	if (scratch)
+		scratch_give(scratch);
+	return 0;
+unreadable:
+	lose(LOST_UNREADABLE);
+	goto done;
+}
