@@ -7,7 +7,7 @@ product's own; what a backend does (fetching, filtering, aggregating in the kern
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
@@ -22,10 +22,10 @@ from tracer.errors import Source
 from tracer.interp.compile import compile_clause
 from tracer.interp.fetch import fetches
 from tracer.interp.runtime import Compiled, Runtime
-from tracer.lang.typed import Arg, Binary, Builtin, Cast, Expr, IntLit, Load, Retval, Str, UStack
+from tracer.lang.typed import Arg, Binary, Builtin, Cast, Clause, Expr, IntLit, Load, Program, Retval, Str, UStack
 from tracer.lang.types import IntType, Stack
 from tracer.pipeline import plan as plan_of
-from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.render.json import JsonRenderer
 from tracer.render.text import TextRenderer
 from tracer.resolve.model import Site
@@ -59,8 +59,11 @@ class Answer:
     outcome: Outcome
 
 
-def replay(program: str, format: str, rounds: int) -> Answer:
-    """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`."""
+Compile = Callable[[Program, Clause, Variant | None, Runtime], Compiled]
+
+
+def replay(program: str, format: str, rounds: int, compile: Compile = compile_clause) -> Answer:
+    """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`; `compile` makes its clauses runnable."""
     plan, _ = plan_of(Source(program))
     out = io.BytesIO()
     names = Names()
@@ -71,7 +74,7 @@ def replay(program: str, format: str, rounds: int) -> Answer:
         with LocalSession(plan) as local:
             outcome = run(cast("Session", local), plan, renderer, Controls())
     else:
-        with Replay(plan, depot.hits(rounds)) as session:
+        with Replay(plan, depot.hits(rounds), compile) as session:
             watched = Watched(lambda: session.over)
             outcome = run(cast("Session", session), plan, renderer, Controls(), watched)
     return Answer(out.getvalue(), outcome)
@@ -80,13 +83,13 @@ def replay(program: str, format: str, rounds: int) -> Answer:
 class Replay:
     """Follows `backends.base.Session`."""
 
-    def __init__(self, plan: Plan, hits: tuple[Hit, ...]) -> None:
+    def __init__(self, plan: Plan, hits: tuple[Hit, ...], compile: Compile) -> None:
         self.maps = LocalMaps(plan.program)
         self.over = False
         self._events: list[Event] = []
         self._lost = Loss()
         self._runtime = Runtime(self.maps, self._events.append, self._lost, read_memory=_read)
-        self._clauses = [_Clause(plan, probe, self._runtime) for probe in plan.probes]
+        self._clauses = [_Clause(plan, probe, self._runtime, compile) for probe in plan.probes]
         self._hits = hits
         self._attached = False
 
@@ -139,11 +142,11 @@ class Replay:
 class _Clause:
     """A clause with its compiled variants."""
 
-    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime) -> None:
+    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, compile: Compile) -> None:
         self.leaves = fetches(probe.clause)
         self.sites: list[tuple[Site, Compiled]] = []
         for variant in probe.variants:
-            body = compile_clause(plan.program, probe.clause, variant, runtime)
+            body = compile(plan.program, probe.clause, variant, runtime)
             self.sites += [(site, body) for site in variant.sites]
 
     def take(self, hit: Hit, nsecs: int) -> None:

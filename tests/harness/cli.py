@@ -159,7 +159,7 @@ def tracing(
 
 
 @contextmanager
-def target(*command: str | Path, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def target(*command: str | int | Path, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A program to trace, with pipes at its three ends; killed afterwards if it still runs."""
     process = subprocess.Popen(
         [str(word) for word in command],

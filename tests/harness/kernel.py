@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -73,7 +74,10 @@ def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[o
         time.sleep(0.05)
         left = left.still_in(traces())
     held = _held() if beyond else {}
-    found = {kind: [one for one in ones if one not in held.get(kind, ())] for kind, ones in beyond.items()}
+    found = {
+        kind: [one for one in ones if one not in held.get(kind, ()) and not _is_of_living_tracer(one)]
+        for kind, ones in beyond.items()
+    }
     return {kind: ones for kind, ones in found.items() if ones}
 
 
@@ -97,6 +101,12 @@ def _held() -> dict[str, set[int]]:
                 if name in kinds:
                     held[kinds[name]].add(int(value))
     return held
+
+
+def _is_of_living_tracer(one: object) -> bool:
+    """Whether a definition is of a tracer that runs: its group names it by pid."""
+    named = re.match(r"[pr]\d*:tracer_(\d+)_", one) if isinstance(one, str) else None
+    return named is not None and os.path.exists(f"/proc/{named[1]}")
 
 
 def _ids(command: int) -> Iterator[int]:

@@ -37,5 +37,5 @@ def total(histogram: list[dict[str, int]]) -> int:
 
 def lost(done: Done) -> int:
     """How many events it said were lost."""
-    found = re.findall(r"lost (\d+) event", done.err)
+    found = re.findall(r"tracer: (\d+) events? lost: ", done.err)
     return sum(map(int, found))

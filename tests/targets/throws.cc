@@ -1,5 +1,6 @@
-// throws [N]: an exception thrown in `thrower` crosses `middle` and is caught in `outer`, N times. Exits with 0 after
-// printing how many were caught. A replaced return address in `middle` would end it by terminate().
+// throws [N]: an exception thrown in `thrower` crosses `middle` N times, and `tail` N times, and is caught in `outer`;
+// another N times `middle` returns. Prints how many were caught, and exits with 0 if that is 2 N. A replaced return
+// address in `middle`, or in `tail`, which ends in a jump and has no return of its own, would end it by terminate().
 #include <cstdio>
 #include <cstdlib>
 
@@ -19,9 +20,14 @@ __attribute__((noinline)) int middle(int n) {
   return thrower(n) + 1;
 }
 
+__attribute__((noinline)) int tail(int n) {
+  __asm__ volatile("" ::: "memory");
+  return thrower(n);
+}
+
 __attribute__((noinline)) int outer(int n) {
   try {
-    return middle(n);
+    return n % 2 ? middle(n) : tail(n);
   } catch (const Oops &oops) {
     return oops.value;
   }
@@ -30,7 +36,8 @@ __attribute__((noinline)) int outer(int n) {
 
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? std::atoi(argv[1]) : 5, caught = 0;
-  for (int i = 0; i < rounds; i++) caught += outer(i) == i;
+  for (int i = 0; i < 2 * rounds; i++) caught += outer(i) == i;
+  for (int i = 1; i <= rounds; i++) outer(-2 * i + 1);
   std::printf("%d\n", caught);
-  return caught == rounds ? 0 : 1;
+  return caught == 2 * rounds ? 0 : 1;
 }
