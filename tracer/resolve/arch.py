@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 
-from tracer.resolve.elf import EM_AARCH64, EM_X86_64
+from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
 from tracer.resolve.model import ArgSpec, Mem, Operand, Reg
 
 MAX_FUNCTION_ARGS = 10

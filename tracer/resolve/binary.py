@@ -10,7 +10,8 @@ from types import TracebackType
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES, Arch
 from tracer.resolve.code import Code
-from tracer.resolve.elf import MACHINE_NAMES, Elf
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import MACHINE_NAMES
 from tracer.resolve.globals import Places
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 from tracer.resolve.operands import Argument, parse

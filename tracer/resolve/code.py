@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tracer.resolve.disassembly import Instruction, decode
-from tracer.resolve.elf import PF_X, Elf
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import PF_X
 from tracer.resolve.frames import Frames
-from tracer.resolve.symbols import Function, Symbols
+from tracer.resolve.symbol_table import Function
+from tracer.resolve.symbols import Symbols
 
 
 @dataclass(frozen=True, slots=True)

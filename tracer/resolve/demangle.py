@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tracer.errors import TracerError
-from tracer.resolve.symbols import MAX_NAME
+from tracer.resolve.symbol_table import MAX_NAME
 
 Demangler = Callable[[str], str | None]
 

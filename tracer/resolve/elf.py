@@ -16,81 +16,32 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 
 from tracer.errors import TracerError
+from tracer.resolve.elf_layout import (
+    ET_DYN,
+    ET_EXEC,
+    PF_X,
+    PT_DYNAMIC,
+    PT_LOAD,
+    PT_NOTE,
+    SECTION,
+    SEGMENT,
+    SHT_NOBITS,
+    ElfError,
+    Section,
+    Segment,
+    notes,
+    printable,
+    string_at,
+)
 from tracer.resolve.model import FileIdentity
 
 MAX_READ = 1 << 28
 """The most bytes read for one table. Chromium with all its symbols stays below; a sparse file cannot claim more."""
 MAX_SECTIONS = 1 << 18
-
-ET_EXEC, ET_DYN = 2, 3
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_EH_FRAME = 1, 2, 3, 4, 0x6474E550
-PF_X, PF_W, PF_R = 1, 2, 4
-SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 3, 4, 7, 8, 11
-SHT_GNU_VERDEF, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFF
-EM_X86_64, EM_AARCH64 = 62, 183
-MACHINE_NAMES = {3: "x86", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86-64", EM_AARCH64: "aarch64",
-                 243: "riscv64", 258: "loongarch64"}  # fmt: skip
-
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-
-
-class ElfError(TracerError):
-    """A file that is not, or not a whole and supported, ELF file."""
-
-
-def printable(text: str) -> str:
-    """The text with control characters and broken encodings escaped, so that a message stays one line."""
-    if text.isprintable():
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").encode(
-        "unicode_escape").decode("ascii")  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A program header; sizes in bytes, `address` virtual."""
-
-    type: int
-    flags: int
-    offset: int
-    address: int
-    file_size: int
-    memory_size: int
-
-    def holds(self, address: int) -> bool:
-        """Whether the address lies in the part that comes from the file."""
-        return self.address <= address < self.address + self.file_size
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section header with its name looked up."""
-
-    name: str
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    entry_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One note: `name` without its terminating NUL; from `offset` to `end` in the data it came from."""
-
-    name: bytes
-    type: int
-    description: bytes
-    offset: int
-    end: int
 
 
 class Elf:
@@ -143,7 +94,7 @@ class Elf:
 
     def error(self, what: str, hint: str | None = None) -> ElfError:
         """An error that names this file."""
-        return ElfError(f"{self._label}: {what}", hint)
+        return ElfError(f"{self._label}: {printable(what)}", hint if hint is None else printable(hint))
 
     # --- raw access -----------------------------------------------------------------------------------------------
 
@@ -194,12 +145,12 @@ class Elf:
         """The program headers."""
         if not self._phoff or not self._phnum:
             return ()
-        if self._phentsize != _SEGMENT.size:
+        if self._phentsize != SEGMENT.size:
             raise self.error(f"not a valid ELF file: program headers of {self._phentsize} bytes")
-        data = self.read(self._phoff, self._phnum * _SEGMENT.size, "the program header table")
+        data = self.read(self._phoff, self._phnum * SEGMENT.size, "the program header table")
         return tuple(
             Segment(kind, flags, offset, address, file_size, memory_size)
-            for kind, flags, offset, address, _, file_size, memory_size, _ in _SEGMENT.iter_unpack(data)
+            for kind, flags, offset, address, _, file_size, memory_size, _ in SEGMENT.iter_unpack(data)
         )
 
     @cached_property
@@ -212,17 +163,17 @@ class Elf:
         """The section headers; none in a file that carries none."""
         if not self._shoff:
             return ()
-        if self._shentsize != _SECTION.size:
+        if self._shentsize != SECTION.size:
             raise self.error(f"not a valid ELF file: section headers of {self._shentsize} bytes")
         count, names_index = self._shnum, self._shstrndx
-        first = _SECTION.unpack(self.read(self._shoff, _SECTION.size, "the section header table"))
+        first = SECTION.unpack(self.read(self._shoff, SECTION.size, "the section header table"))
         # gABI: numbers that do not fit into the header stand in section 0.
         count = count or first[5]
         names_index = first[6] if names_index == 0xFFFF else names_index
         if count > MAX_SECTIONS:
             raise self.error(f"not a valid ELF file: {count} sections")
-        data = self.read(self._shoff, count * _SECTION.size, "the section header table")
-        rows = list(_SECTION.iter_unpack(data))
+        data = self.read(self._shoff, count * SECTION.size, "the section header table")
+        rows = list(SECTION.iter_unpack(data))
         if names_index >= len(rows):
             raise self.error(f"not a valid ELF file: no section {names_index} for the section names")
         names = b""
@@ -333,27 +284,6 @@ class Elf:
             return FileIdentity(0, 0, self.size, 0, self.build_id)
         status = self._stat
         return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, self.build_id)
-
-
-def string_at(table: bytes, offset: int) -> str:
-    """The NUL-terminated string at an offset; bytes that are not UTF-8 are escaped. "" beyond the table."""
-    end = table.find(b"\0", offset)
-    return table[offset : end if end >= 0 else len(table)].decode("utf-8", "backslashreplace")
-
-
-def notes(data: bytes) -> Iterator[Note]:
-    """The notes of a section or segment, up to the first that does not fit into it."""
-    offset = 0
-    while offset + 12 <= len(data):
-        name_size, description_size, kind = struct.unpack_from("<III", data, offset)
-        name_at = offset + 12
-        description_at = name_at + (name_size + 3 & ~3)
-        end = description_at + description_size
-        if end > len(data):
-            return
-        name = data[name_at : name_at + name_size].rstrip(b"\0")
-        yield Note(name, kind, data[description_at:end], offset, end + 3 & ~3)
-        offset = end + 3 & ~3
 
 
 def _open(path: str, label: str) -> int:

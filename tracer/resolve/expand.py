@@ -10,7 +10,7 @@ from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.ast import AttachPoint, Program
 from tracer.resolve import arch
 from tracer.resolve.binary import Binaries, Binary, machine_name
-from tracer.resolve.elf import printable
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.files import Found, find_files
 from tracer.resolve.function_sites import function_sites
 from tracer.resolve.functions import NothingThere

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tracer.errors import TracerError
 from tracer.resolve.arch import X86_64, host
-from tracer.resolve.elf import printable
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.libraries import find_library, is_library_name
 from tracer.resolve.model import Target
 from tracer.resolve.processes import executable_files, root, within

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tracer.resolve.elf import MAX_READ, PT_GNU_EH_FRAME, Elf
+from tracer.resolve.elf import MAX_READ, Elf
+from tracer.resolve.elf_layout import PT_GNU_EH_FRAME
 
 _OMIT = 0xFF
 _PC_RELATIVE, _DATA_RELATIVE = 0x10, 0x30

@@ -7,12 +7,12 @@ from dataclasses import replace
 from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf import printable
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.functions import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
 from tracer.resolve.returns import plan_return
 from tracer.resolve.safety import function_start, inside_function, offset_of_code
-from tracer.resolve.symbols import Function
+from tracer.resolve.symbol_table import Function
 
 
 def function_sites(point: AttachPoint, binary: Binary, room: int, limit: int) -> list[Site]:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.demangle import demangler
-from tracer.resolve.elf import ElfError, printable
+from tracer.resolve.elf_layout import ElfError, printable
 from tracer.resolve.files import did_you_mean, is_pattern
-from tracer.resolve.symbols import Function, is_cold, unique_places
+from tracer.resolve.symbol_table import Function
+from tracer.resolve.symbols import is_cold, unique_places
 
 
 class NothingThere(TracerError):
@@ -103,14 +104,14 @@ def _indirect(binary: Binary, function: Function, kind: str) -> ElfError:
                 names.add(candidate.name)
     common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)
     if len(names) > 1 and len(common) > 4:
-        hint = f"trace the implementations: {kind}:{printable(binary.shown)}:{common}*"
+        hint = f"trace the implementations: {kind}:{printable(binary.shown)}:{printable(common)}*"
     elif names:
-        hint = f"trace the implementations: {', '.join(sorted(names)[:4])}"
+        hint = printable(f"trace the implementations: {', '.join(sorted(names)[:4])}")
     else:
         hint = "install the file's debug symbols, which name the implementations, and trace those"
     return ElfError(
-        f"{printable(binary.shown)}: {function.name} is an indirect function: its symbol is no function but code that"
-        " chooses one when the file is loaded",
+        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is no function"
+        " but code that chooses one when the file is loaded",
         hint,
     )
 

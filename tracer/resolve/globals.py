@@ -12,10 +12,12 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 
-from tracer.resolve.elf import ET_EXEC, SHT_RELA, Elf
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import ET_EXEC, SHT_RELA
 from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.operands import Parsed, SymbolAddress, SymbolMemory
-from tracer.resolve.symbols import STT_TLS, Symbols
+from tracer.resolve.symbol_table import STT_TLS
+from tracer.resolve.symbols import Symbols
 
 _RELA = struct.Struct("<QQq")
 _R_X86_64_64, _R_X86_64_GLOB_DAT, _R_X86_64_RELATIVE = 1, 6, 8

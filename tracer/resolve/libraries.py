@@ -13,7 +13,7 @@ import re
 import struct
 
 from tracer.resolve.arch import Arch
-from tracer.resolve.elf import EM_AARCH64, EM_X86_64
+from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _OLD_MAGIC = b"ld.so-1.7.0\0"

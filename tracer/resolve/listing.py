@@ -16,11 +16,11 @@ from tracer.errors import TracerError
 from tracer.lang.attach import scan
 from tracer.lang.lexer import Fault
 from tracer.resolve.binary import Binaries, Binary
-from tracer.resolve.elf import PF_X, printable
+from tracer.resolve.elf_layout import PF_X, printable
 from tracer.resolve.files import Found, find_files
 from tracer.resolve.functions import NothingThere, find_functions, matcher, not_found
 from tracer.resolve.model import ArgSpec, Target, Unreadable
-from tracer.resolve.symbols import Function
+from tracer.resolve.symbol_table import Function
 from tracer.resolve.usdt import UsdtNote
 
 # A number would be an address, and `+8` at the end an offset.

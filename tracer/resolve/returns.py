@@ -24,8 +24,9 @@ from typing import Literal
 
 from tracer.resolve.code import Code, Range
 from tracer.resolve.disassembly import Instruction
-from tracer.resolve.elf import EM_X86_64, PF_W, ElfError
-from tracer.resolve.symbols import Function, is_cold
+from tracer.resolve.elf_layout import EM_X86_64, PF_W, ElfError
+from tracer.resolve.symbol_table import Function
+from tracer.resolve.symbols import is_cold
 from tracer.resolve.unwind import RETURNS_TWICE, Unwinding
 
 MAX_TABLE = 4096

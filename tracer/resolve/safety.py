@@ -17,8 +17,8 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from tracer.resolve.code import Code, Range
-from tracer.resolve.elf import EM_AARCH64, EM_X86_64
-from tracer.resolve.symbols import Function
+from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
+from tracer.resolve.symbol_table import Function
 from tracer.resolve.usdt import UsdtNote
 
 NOP5 = b"\x0f\x1f\x44\x00\x00"

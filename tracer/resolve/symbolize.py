@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.elf import Elf
 from tracer.resolve.processes import Mapping, mappings, path_of, root
-from tracer.resolve.symbols import Function, Symbols
+from tracer.resolve.symbol_table import Function
+from tracer.resolve.symbols import Symbols
 
 _MAX_MAPS = 8
 """How many earlier maps of one process are kept."""

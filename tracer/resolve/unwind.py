@@ -31,8 +31,8 @@ import re
 from functools import cached_property
 
 from tracer.resolve.code import Code, Range
-from tracer.resolve.elf import EM_X86_64, ET_EXEC, PT_INTERP
-from tracer.resolve.symbols import Function
+from tracer.resolve.elf_layout import EM_X86_64, ET_EXEC, PT_INTERP
+from tracer.resolve.symbol_table import Function
 
 _CPP_LIBRARIES = re.compile(
     r"(libstdc\+\+|libc\+\+|libc\+\+abi|libgcc_s|libunwind|libcxxrt|libgnat.*|libgnarl.*)\.so(\..*)?$"

@@ -35,7 +35,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from tracer.resolve.elf import PF_W, Elf, notes
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import PF_W, notes
 
 _ADDRESSES = struct.Struct("<QQQ")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf import printable
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.files import did_you_mean, is_pattern
 from tracer.resolve.functions import NothingThere, function_text, matcher
 from tracer.resolve.model import Site

@@ -14,8 +14,10 @@ from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf import Elf, ElfError
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import ElfError
 from tracer.resolve.returns import plan_return
+from tracer.resolve.safety import function_start
 
 GOOD = ElfWriter(
     symbols=[("f", TEXT_ADDRESS, 2, 0x12), ("v", DATA_ADDRESS, 4, 0x11)],
@@ -123,6 +125,16 @@ def test_a_sparse_file_that_claims_huge_tables_is_refused_without_reading_them(t
     with pytest.raises(ElfError) as caught:
         Binary(str(path)).symbols.named("f")
     assert caught.value.message == f"{path}: unusable ELF file: section .symtab would take {1 << 40} bytes"
+
+
+def test_names_from_the_file_cannot_break_an_error_into_lines() -> None:
+    writer = ElfWriter(text=b"\xcc" * 16, symbols=[("a\nb\x1b[31m", TEXT_ADDRESS, 2, 0x12)])
+    binary = Binary.__new__(Binary)
+    binary.elf = Elf("file", writer.build())
+    with pytest.raises(ElfError) as caught:
+        function_start(binary.code, binary.symbols.functions[0])
+    expected = "file: the function a\\nb\\x1b[31m at 0x1000 is a breakpoint already, in the file itself"
+    assert caught.value.message == expected
 
 
 def test_more_sections_than_any_file_has_are_refused() -> None:

@@ -10,7 +10,7 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, THROWS_CC
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf import ElfError
+from tracer.resolve.elf_layout import ElfError
 from tracer.resolve.functions import find_functions
 from tracer.resolve.returns import ReturnPlan, plan_return
 

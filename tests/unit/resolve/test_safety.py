@@ -11,7 +11,7 @@ from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, TEXT_OFFSET
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf import ElfError
+from tracer.resolve.elf_layout import ElfError
 from tracer.resolve.safety import function_start, inside_function, usdt_site
 
 AT = TEXT_ADDRESS

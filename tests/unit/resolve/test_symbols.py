@@ -13,7 +13,8 @@ from tests.unit.resolve.programs import FUNCTIONS_C, THROWS_CC
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf
 from tracer.resolve.functions import find_functions, without_parameters
-from tracer.resolve.symbols import Function, Symbols, is_cold
+from tracer.resolve.symbol_table import Function
+from tracer.resolve.symbols import Symbols, is_cold
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 

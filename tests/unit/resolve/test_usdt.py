@@ -11,7 +11,8 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, note, usdt_note
 from tests.unit.resolve.programs import BY_HAND_C, PROBES_C, SEMAPHORE_C
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf import Elf, ElfError
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import ElfError
 from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.resolve.usdt import UsdtNote, read_notes, semaphore_offset
 

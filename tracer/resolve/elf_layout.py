@@ -1,0 +1,98 @@
+"""The parts of an ELF file as values: constants, headers, notes, strings.
+
+Source: System V ABI (gABI), chapters 4 and 5; the notes' layout is that of Elf64_Nhdr.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tracer.errors import TracerError
+
+ET_EXEC, ET_DYN = 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_EH_FRAME = 1, 2, 3, 4, 0x6474E550
+PF_X, PF_W, PF_R = 1, 2, 4
+SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 3, 4, 7, 8, 11
+SHT_GNU_VERDEF, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFF
+EM_X86_64, EM_AARCH64 = 62, 183
+MACHINE_NAMES = {3: "x86", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86-64", EM_AARCH64: "aarch64",
+                 243: "riscv64", 258: "loongarch64"}  # fmt: skip
+
+SEGMENT = struct.Struct("<IIQQQQQQ")
+SECTION = struct.Struct("<IIQQQQIIQQ")
+
+
+class ElfError(TracerError):
+    """A file that is not, or not a whole and supported, ELF file."""
+
+
+def printable(text: str) -> str:
+    """The text with control characters and broken encodings escaped, so that a message stays one line."""
+    if text.isprintable():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").encode(
+        "unicode_escape").decode("ascii")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A program header; sizes in bytes, `address` virtual."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+
+    def holds(self, address: int) -> bool:
+        """Whether the address lies in the part that comes from the file."""
+        return self.address <= address < self.address + self.file_size
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section header with its name looked up."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    entry_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One note: `name` without its terminating NUL; from `offset` to `end` in the data it came from."""
+
+    name: bytes
+    type: int
+    description: bytes
+    offset: int
+    end: int
+
+
+def string_at(table: bytes, offset: int) -> str:
+    """The NUL-terminated string at an offset; bytes that are not UTF-8 are escaped. "" beyond the table."""
+    end = table.find(b"\0", offset)
+    return table[offset : end if end >= 0 else len(table)].decode("utf-8", "backslashreplace")
+
+
+def notes(data: bytes) -> Iterator[Note]:
+    """The notes of a section or segment, up to the first that does not fit into it."""
+    offset = 0
+    while offset + 12 <= len(data):
+        name_size, description_size, kind = struct.unpack_from("<III", data, offset)
+        name_at = offset + 12
+        description_at = name_at + (name_size + 3 & ~3)
+        end = description_at + description_size
+        if end > len(data):
+            return
+        name = data[name_at : name_at + name_size].rstrip(b"\0")
+        yield Note(name, kind, data[description_at:end], offset, end + 3 & ~3)
+        offset = end + 3 & ~3

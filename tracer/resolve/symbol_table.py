@@ -1,0 +1,185 @@
+"""One symbol table of an ELF file: its entries as functions and variables.
+
+Source: gABI, chapter 4 (Elf64_Sym); the GNU extensions for indirect functions and symbol versions.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from typing import NamedTuple
+
+from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import SHT_DYNSYM, SHT_GNU_VERSYM
+
+STT_FUNC, STT_SECTION, STT_FILE, STT_TLS, STT_GNU_IFUNC = 2, 3, 4, 6, 10
+STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
+SHN_UNDEF, SHN_ABS = 0, 0xFFF1
+MAX_NAME = 1 << 14
+"""Longer names are cut: they serve nobody, and the demangler recurses over them."""
+
+_SYMBOL = struct.Struct("<IBBHQQ")
+_Row = tuple[int, int, int, int, int, int]
+
+
+class Function(NamedTuple):
+    """A function's symbol. `size` in bytes, 0 where the file does not say. `ifunc`: the code at `address` does not do
+    the work, it chooses at load time who does. `default`: not superseded by a newer version of the name.
+    """
+
+    name: str
+    address: int
+    size: int
+    binding: int = STB_GLOBAL
+    ifunc: bool = False
+    default: bool = True
+    version: str = ""
+
+    def rank(self) -> tuple[bool, int, int, int, str]:
+        """Orders the names of one place, the most public first."""
+        underscores = len(self.name) - len(self.name.lstrip("_"))
+        return (
+            not self.default,
+            {STB_GLOBAL: 0, STB_WEAK: 1}.get(self.binding, 2),
+            underscores,
+            len(self.name),
+            self.name,
+        )
+
+
+class Variable(NamedTuple):
+    """A symbol of any other use than naming a section or file."""
+
+    name: str
+    address: int
+    type: int
+    absolute: bool
+
+
+class Table:
+    """One symbol table, kept as bytes; decoding 60,000 entries takes some 10 ms."""
+
+    def __init__(self, data: bytes, strings: bytes, versions: bytes = b"") -> None:
+        self._data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
+        self._strings = strings
+        self._versions = versions
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """All named functions that are defined here."""
+        rows = [
+            row for row in _SYMBOL.iter_unpack(self._data) if row[1] & 15 in (2, 10) and row[3] and row[4] and row[0]
+        ]
+        hidden = self._hidden()
+        strings = self._strings
+        find, new = strings.find, tuple.__new__  # twice as fast as calling the class, 50,000 times
+        made: list[Function] = []
+        for name_at, info, _, _, address, size in rows:
+            name = strings[name_at : min(find(b"\0", name_at), name_at + MAX_NAME)].decode("utf-8", "backslashreplace")
+            if name:
+                made.append(new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, True, "")))
+        if hidden:
+            made = [each._replace(default=(each.name, each.address) not in hidden) for each in made]
+        if b"@" in strings:
+            made = [_versioned(each) for each in made]
+        return made
+
+    def _hidden(self) -> set[tuple[str, int]]:
+        """Name and address of the symbols whose version is not the default one (Elf64_Versym, bit 15)."""
+        if not self._versions:
+            return set()
+        numbers = [each[0] for each in struct.iter_unpack("<H", self._versions[: len(self._versions) // 2 * 2])]
+        hidden: set[tuple[str, int]] = set()
+        for row, number in zip(_SYMBOL.iter_unpack(self._data), numbers, strict=False):
+            if number & 0x8000 and row[1] & 15 in (2, 10):
+                hidden.add((self._name(row[0]), row[4]))
+        return hidden
+
+    def _name(self, offset: int) -> str:
+        end = self._strings.find(b"\0", offset)
+        return (
+            self._strings[offset : min(end, offset + MAX_NAME)].decode("utf-8", "backslashreplace") if end >= 0 else ""
+        )
+
+    def _rows(self, name: str) -> list[_Row]:
+        """The entries of that name, with or without a version. The name is looked up in the string table first, which
+        spares decoding all the others.
+        """
+        if not name:
+            return []
+        offsets = set()
+        for wanted in (name.encode("utf-8", "surrogateescape") + end for end in (b"\0", b"@")):
+            at = self._strings.find(wanted)
+            while at >= 0:
+                offsets.add(at)
+                at = self._strings.find(wanted, at + 1)
+        return [row for row in _SYMBOL.iter_unpack(self._data) if row[0] in offsets] if offsets else []
+
+    def named(self, name: str) -> list[Function]:
+        """The functions of that name."""
+        rows = [row for row in self._rows(name) if row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]]
+        hidden = self._hidden() if rows else set()
+        return [
+            _versioned(
+                Function(full, row[4], row[5], row[1] >> 4, row[1] & 15 == STT_GNU_IFUNC, (full, row[4]) not in hidden)
+            )
+            for full, row in ((self._name(row[0]), row) for row in rows)
+        ]
+
+    def variables(self, name: str) -> list[Variable]:
+        """The definitions of that name, whatever their type."""
+        return [
+            Variable(name, row[4], row[1] & 15, row[3] == SHN_ABS)
+            for row in self._rows(name)
+            if row[3] and row[1] & 15 not in (STT_SECTION, STT_FILE)
+        ]
+
+    def holding(self, address: int) -> list[Function]:
+        """The functions of known size that hold the address."""
+        rows = [
+            row
+            for row in _SYMBOL.iter_unpack(self._data)
+            if row[4] <= address < row[4] + row[5] and row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]
+        ]
+        return [_versioned(Function(self._name(row[0]), row[4], row[5], row[1] >> 4)) for row in rows]
+
+    @property
+    def has_cpp_names(self) -> bool:
+        """Whether any name may be mangled as in C++."""
+        return b"\0_Z" in self._strings
+
+    def mentions(self, name: str) -> bool:
+        """Whether an entry has that name, defined or not."""
+        return bool(self._rows(name))
+
+    def imports(self, name: str) -> bool:
+        """Whether the name stands here as undefined: taken from another library."""
+        return any(row[3] == SHN_UNDEF for row in self._rows(name))
+
+    def name(self, index: int) -> str:
+        """The name of the entry with that number, without its version."""
+        at = index * _SYMBOL.size
+        return self._name(_SYMBOL.unpack_from(self._data, at)[0]).partition("@")[0] if at < len(self._data) else ""
+
+
+def _versioned(function: Function) -> Function:
+    """`memcpy@GLIBC_2.2.5` and `memcpy@@GLIBC_2.14`, as some linkers write names into .symtab, taken apart."""
+    name, at, version = function.name.partition("@")
+    if not at or not name:
+        return function
+    return function._replace(name=name, default=version.startswith("@"), version=version.lstrip("@"))
+
+
+def read_table(elf: Elf, kind: int) -> Table | None:
+    """The file's symbol table of that section type, or None."""
+    section = next((each for each in elf.sections if each.type == kind), None)
+    if section is None:
+        return None
+    if section.entry_size not in (0, _SYMBOL.size):
+        raise elf.error(f"not a valid ELF file: symbols of {section.entry_size} bytes")
+    versions = next((each for each in elf.sections if each.type == SHT_GNU_VERSYM), None)
+    return Table(
+        elf.content(section),
+        elf.content(elf.linked(section)),
+        elf.content(versions) if kind == SHT_DYNSYM and versions is not None else b"",
+    )
