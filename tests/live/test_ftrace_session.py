@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 
 THREADS = 4
 
-# One thread starts and joins short-lived threads without pause, so that some begin while descriptors are opened; `go` makes
-# four threads that hit. The hits of the short-lived ones come before the first line.
+# With "churn" one thread starts and joins short-lived threads without pause, so that some begin while descriptors are
+# opened; four other threads, which hit, are made when the gate opens.
 CHURN = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ def test_where_threads_never_settle_other_processes_are_dropped_on_reading(
 
 def test_a_kernel_without_inherit_thread_is_exact_too(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        session_module.Abilities, "detect", classmethod(lambda cls: cls(format_lost=False, inherit_thread=False))
+        descriptors_module.Abilities, "detect", classmethod(lambda cls: cls(format_lost=False, inherit_thread=False))
     )
     with (
         gated(churn, "20000") as (process, go),
@@ -159,7 +159,7 @@ def test_events_of_all_cpus_come_in_the_order_of_time(churn: Path) -> None:
             go()
         happened = [one.args[0] for one in finish(opened) if isinstance(one, PrintfEvent)]
         assert len(happened) == 80000
-        assert happened == sorted(happened)  # type: ignore[type-var]
+        assert happened == sorted(happened)
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         assert now - 20 * 10**9 < happened[0] < happened[-1] < now  # type: ignore[operator]
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from tracer.backends.base import Session
 from tracer.backends.ftrace import perf
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Shape, build
@@ -104,10 +103,12 @@ class FtraceSession:
         return self._loss + Loss(events=self._totals()[1])
 
     def hits(self) -> int:
-        """Hits so far; those that a kernel filter dropped are not among them."""
+        """Hits so far; -1 where nothing came and a kernel filter may have dropped some."""
         if self._descriptors is not None and self._descriptors.check_pid and self._reader is not None:
-            return self._reader.delivered
-        return self._totals()[0]
+            hits = self._reader.delivered
+        else:
+            hits = self._totals()[0]
+        return -1 if hits == 0 and any(event.filter for event in self._program.events) else hits
 
     def close(self) -> None:
         """Undoes everything, newest first."""
@@ -122,7 +123,7 @@ class FtraceSession:
             self._definitions.close()
             self._definitions = None
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> FtraceSession:
         return self
 
     def __exit__(
