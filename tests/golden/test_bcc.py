@@ -1,6 +1,6 @@
 """The C that a program becomes, whole: the files in `bcc/`.
 
-    TRACER_WRITE_GOLDENS=1 pytest tests/golden/test_bcc.py     writes them anew; read the difference before you commit it
+    TRACER_WRITE_GOLDENS=1 pytest tests/golden/test_bcc.py     writes them anew; read the difference before committing
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PROGRAMS = {
     "user_text": '{ printf("%s %s\\n", "*/ }; int x; /*", str(arg1)); @["\\"; exit(1); //"] = count(); }',
     "events": '{ printf("%d %s %s\\n", arg0, str(arg1), ustack(3)); print((arg0, 1)); time("%H\\n"); }',
     "control": "{ @[arg0] = count(); print(@, 3); clear(@); zero(@); if (arg0 == 7) { exit(2); } }",
-    "loops": "{ $i = 0; while ($i < 10) { $i++; if ($i == 5) { continue; } @ = sum($i); } unroll(2) { @u++; } return; }",
+    "loops": "{ $i = 0; while ($i < 10) { $i++; if ($i == 5) { continue; } @ = sum($i); } unroll(2) { @u++; } "
+    "return; }",
     "tuples": "{ $t = (arg0, (str(arg1), 3)); @t = $t; @[$t.1] = count(); @k[ustack(4), usym(arg1)] = count(); }",
     "length": "{ @[arg0] = arg1; if (len(@) > 3) { delete(@, arg0); } if (has_key(@, 4)) { @seen++; } }",
 }

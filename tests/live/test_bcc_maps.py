@@ -135,7 +135,10 @@ def test_clears_in_the_middle_lose_no_hit(hits: Path) -> None:
 
 def test_keys_of_cleared_readings_make_room_for_new_ones(hits: Path) -> None:
     """A thousand keys in each interval, in a map for two thousand, for longer than it has room."""
-    program = f"config = {{ max_map_keys = 2000 }} usdt:{hits}:hits:name {{ @[arg1] = count(); }} interval:s:9 {{ clear(@); }}"
+    program = (
+        f"config = {{ max_map_keys = 2000 }} usdt:{hits}:hits:name {{ @[arg1] = count(); }} "
+        "interval:s:9 { clear(@); }"
+    )
     seen = 0
     with open_session(program) as session:
         session.attach()
@@ -155,7 +158,8 @@ def test_keys_of_cleared_readings_make_room_for_new_ones(hits: Path) -> None:
 
 def test_keys_that_find_the_map_full_are_counted(hits: Path) -> None:
     traced = trace(
-        f"config = {{ max_map_keys = 100 }} usdt:{hits}:hits:name {{ @c[arg1 % 150] = count(); @s[arg1 % 150] = nsecs; }}",
+        f"config = {{ max_map_keys = 100 }} usdt:{hits}:hits:name {{ @c[arg1 % 150] = count(); "
+        "@s[arg1 % 150] = nsecs; }",
         [hits, "names", "300", "1"],
     )
     assert (len(traced.maps["@c"]), len(traced.maps["@s"])) == (100, 100)

@@ -196,18 +196,17 @@ class BccSession:
         if self._detached or self._exited:
             return
         code = self._control.exit_code()
-        yield from self._pending()
-        if code is None:
-            return
-        # The program sets the flag just before it sends the record.
-        time.sleep(_LONGEST_TICK_S)
-        for event in self.drain():
+        if code is not None:
+            # The program sets the flag just before it sends the record.
+            time.sleep(_LONGEST_TICK_S)
+        for event in self._pending() if code is None else self.drain():
             yield event
             if isinstance(event, ExitEvent):
                 self._exited = True
                 return
-        self._exited = True
-        yield ExitEvent(code)
+        if code is not None:
+            self._exited = True
+            yield ExitEvent(code)
 
     def _pending(self) -> Iterator[Event]:
         for number, count in enumerate(self._control.pending(self._seen)):
