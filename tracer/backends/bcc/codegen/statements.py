@@ -111,7 +111,7 @@ def declare_slots(frame: Frame) -> None:
             frame.slots.append(f"v{number}")
             frame.declarations.append(f"{c_type(kind)} v{number} = 0;")
         else:
-            frame.slots.append(frame.buffer_for(kind, "v"))
+            frame.slots.append(frame.buffer_for(kind, "held"))
 
 
 def clear_slots(frame: Frame) -> None:
