@@ -82,13 +82,14 @@ class Expressions:
             codes.append(code)
         return codes
 
-    def key(self, parts: Sequence[typed.Expr], *more: typed.Expr) -> tuple[str, list[Code]]:
-        """A map key, evaluated once and usable twice, and what is evaluated after its parts."""
-        codes = self.values([*parts, *more])
+    def key(self, parts: Sequence[typed.Expr], *before: typed.Expr) -> tuple[str, list[Code]]:
+        """A map key, evaluated once and usable twice, and what is evaluated before its parts."""
+        codes = self.values([*before, *parts])
+        first, own = codes[: len(before)], codes[len(before) :]
         if not parts:
-            return "()", codes
-        items = "".join(f"{code.text}, " for code in codes[: len(parts)])
-        return self.writer.keep(Code(f"({items.rstrip()})")).text, codes[len(parts) :]
+            return "()", first
+        items = "".join(f"{code.text}, " for code in own)
+        return self.writer.keep(Code(f"({items.rstrip()})")).text, first
 
     @contextmanager
     def branch(self) -> Iterator[None]:

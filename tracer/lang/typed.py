@@ -10,6 +10,8 @@ Semantics shared by the C that BCC compiles and by the interpreter:
 * Integers wrap at their width. Division and remainder truncate towards zero; `x / 0` is 0 and `x % 0` is x, as in BPF.
   Shift counts are taken modulo 64. `>>` of a signed value keeps the sign.
 * `&&`, `||` and `?:` evaluate only what they need. Comparisons and logical operators give `bool`.
+* Operands, arguments and the parts of a key are evaluated from left to right; an assigned value before the key of the
+  map it goes to, as bpftrace does it.
 * A missing map key reads as 0, "" or a tuple of those. Reading does not create the key.
 * `Str` of address 0 is "". `Str`, `Load` or an argument in memory that cannot be read ends the clause at that point for
   that hit, and the hit is counted in `Loss.unreadable`: never a made-up value.
