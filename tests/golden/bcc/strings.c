@@ -27,7 +27,7 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 v0[2];
+	u64 held0[2];
 	u64 b1[2];
 	u64 key3[1];
 	u64 key7[8];
@@ -41,17 +41,17 @@ int probe_0(struct pt_regs *ctx)
 		lose(LOST_EVENTS);
 		return 0;
 	}
-	__builtin_memset(v0, 0, 16);
+	__builtin_memset(held0, 0, 16);
 	__builtin_memset(b1, 0, 16);
 	s64 length2 = read_user_text(b1, 16, (u64)ctx->si);
 	if (length2 < 0)
 		goto unreadable;
-	__builtin_memset(v0, 0, 16);
-	copy_kernel_text(v0, 16, b1);
+	__builtin_memset(held0, 0, 16);
+	copy_kernel_text(held0, 16, b1);
 	key3[0] = 0;
-	assign(MAP(4), key3, v0, NULL);
+	assign(MAP(4), key3, held0, NULL);
 	u64 t4 = 1;
-	if (!(v0[0] == 0x6220656566666f63ULL && (v0[1] & 0xffffffffffULL) == 0x736e6165ULL)) {
+	if (!(held0[0] == 0x6220656566666f63ULL && (held0[1] & 0xffffffffffULL) == 0x736e6165ULL)) {
 		u64 address5 = (u64)ctx->si;
 		clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
 		s64 length6 = read_user_text(scratch->b_128_0_0, 1024, address5);

@@ -63,6 +63,16 @@ def can_sleep() -> bool:
 def has_multi(one_process: bool) -> bool:
     """Whether one link takes many sites (Linux 6.6), for one process or for all.
 
+    A trial takes some 35 ms, for the kernel waits when a link is closed; one that sees a single process's threads says
+    that links work for all processes too.
+    """
+    return _try_multi(True) or (not one_process and _try_multi(False))
+
+
+@lru_cache(maxsize=2)
+def _try_multi(one_process: bool) -> bool:
+    """A trial with a link for this process or for all.
+
     Attaches to a function of libc in this very process and calls it from a second thread: kernels 6.6 to 6.9 compared
     the task and not its memory (fixed by 46ba0e49b642), so that a link for one process saw one thread of it.
     """

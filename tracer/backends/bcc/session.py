@@ -192,7 +192,7 @@ class BccSession:
             return True
 
     def _leftovers(self) -> Iterator[Event]:
-        """Control events that found the ring full, after all that is in the ring."""
+        """Control events that found the ring full, after all that is in the ring; their own order is not known."""
         if self._detached or self._exited:
             return
         code = self._control.exit_code()
