@@ -156,7 +156,9 @@ class Fetches:
         if isinstance(leaf, Retval):
             return Number(self.index(Fetch(self.retval, "u64")), None, unsign=False)
         spec = self.args[leaf.index]
-        sort = f"{'s' if spec.signed else 'u'}{spec.size * 8}"
+        # Of the widest ones the sign does not matter, and as unsigned they are what the language makes of them.
+        signed = spec.signed and spec.size < 8
+        sort = f"{'s' if signed else 'u'}{spec.size * 8}"
         match spec.operand:
             case Const(value):
                 return Constant(_extended(value, spec))
@@ -166,9 +168,9 @@ class Fetches:
                 # The stack is there as long as the thread is; anything else is guarded.
                 number = self.index(Fetch(_at(f"%{base}", disp), sort))
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
-                return Number(number, guard, spec.signed)
+                return Number(number, guard, signed)
             case operand:
-                return Number(self.index(Fetch(_place(operand, leaf), sort)), None, spec.signed)
+                return Number(self.index(Fetch(_place(operand, leaf), sort)), None, signed)
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""

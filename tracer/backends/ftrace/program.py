@@ -27,7 +27,7 @@ from tracer.interp.fetch import fetches, leaf_of
 from tracer.lang.typed import Aggregate, Builtin, Clause, Exit, Expr
 from tracer.plan.model import Plan, Variant
 from tracer.plan.walk import walk_clause
-from tracer.resolve.model import ArgSpec, Site
+from tracer.resolve.model import Site
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -189,7 +189,7 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
     runs = []
     try:
         for clause, variant, some in leaves:
-            collected.args = _args(variant)
+            collected.args = variant.args
             runs.append(Run(clause, variant, tuple(collected.leaf(leaf) for leaf in some)))
     except NotExpressible as error:
         message = f"not available with ftrace at {site.probe}: {error.reason}"
@@ -197,10 +197,6 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
             plan.program.source, [Diagnostic(message, error.span, "--backend bcc can read it")], exit_code=1
         ) from None
     return Place(site, finish(collected.found)), tuple(runs)
-
-
-def _args(variant: Variant) -> dict[int, ArgSpec]:
-    return variant.args
 
 
 def _filter_key(place: Place) -> object:

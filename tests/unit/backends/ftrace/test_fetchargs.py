@@ -19,7 +19,7 @@ from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Reg
         (Reg("si"), 2, True, "f0=%si:s16"),
         (Mem("bp", -88), 8, False, "f0=-88(%bp):u64"),
         (Mem("sp", 8), 4, False, "f0=+8(%sp):u32"),
-        (Mem("sp", 0), 8, True, "f0=+0(%sp):s64"),
+        (Mem("sp", 0), 8, True, "f0=+0(%sp):u64"),
         (Global(0x4010, 0x2010, 0), 4, True, "f0=@+8208:s32"),
         (GlobalPointer(Global(0x3ff0, 0x1ff0, 0)), 8, False, "f0=@+8176:u64"),
     ],

@@ -47,7 +47,8 @@ HUGE = (1 << 64) - 5
         # -5 as it is once it is read as unsigned
         (test("==", 1, HUGE), "%si == -5"),
         (test("<", 1, -5, INT64), "%si < -5"),
-        (test(">", 4, -5, INT64), "%cx > -5"),
+        (test(">", 4, 5), "%cx > 5"),
+        (test("==", 4, -5, INT64), "%cx == 18446744073709551611"),
         (ir.op(">", ir.num(3, UINT64), ir.arg(0), BOOL), "%di < 3"),
         (ir.arg(0), "%di != 0"),
         (typed.Unary(BOOL, ir.N, "!", ir.arg(0)), "!(%di != 0)"),

@@ -1,0 +1,102 @@
+"""The kernel's event filter against the interpreter: one predicate over the same hits must give the same answer."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.live.ftrace import compiled, compiled_c, finish, items, session
+from tracer.backends.ftrace.program import FtraceProgram
+from tracer.interp.compile import compile_clause
+from tracer.interp.fetch import fetches
+from tracer.interp.runtime import Runtime
+from tracer.lang.typed import Arg, Builtin, Expr
+from tracer.results.store import LocalMaps
+from tracer.results.values import Key, MapValue
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+# The edges of all widths; the second argument is a 32-bit signed one.
+VALUES = [0, 1, 2, 7, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1]
+VALUES += [-(2**63), -(2**31), -1, -2, -5, -129]
+
+SOURCE = """
+#include <sys/sdt.h>
+
+static const long values[] = {VALUES};
+#define COUNT (sizeof values / sizeof *values)
+
+__attribute__((noinline, noclone)) static void hit(long a, int b) { DTRACE_PROBE2(app, hit, a, b); }
+
+int main(void) {
+  for (unsigned i = 0; i < COUNT; i++)
+    for (unsigned j = 0; j < COUNT; j++) hit(values[i], (int)values[j]);
+  return 0;
+}
+""".replace("VALUES", ", ".join(f"(long){value & (1 << 64) - 1:#x}" for value in VALUES))
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled_c(tmp_path_factory.mktemp("filters") / "app", SOURCE)
+
+
+def traced(text: str, app: Path) -> dict[Key, MapValue]:
+    with session(text) as opened:
+        subprocess.run([app], check=True)
+        finish(opened)
+        assert not opened.loss()
+        return items(opened)
+
+
+def interpreted(program: FtraceProgram) -> dict[Key, MapValue]:
+    """The answer to the hits that the target makes, computed without a kernel."""
+    typed = program.plan.program
+    maps = LocalMaps(typed)
+    clause = program.plan.probes[0].clause
+    run = compile_clause(typed, clause, None, Runtime(maps, lambda event: None))
+    for first, second in product(VALUES, VALUES):
+        arguments = [first, (second + 2**31) % 2**32 - 2**31]
+        run(tuple(value_of(leaf, arguments) for leaf in fetches(clause)))
+    return dict(maps.snapshot("@").items)
+
+
+def value_of(leaf: Expr, arguments: list[int]) -> object:
+    if isinstance(leaf, Arg):
+        return arguments[leaf.index] % 2**64
+    assert isinstance(leaf, Builtin) and leaf.name == "comm"
+    return b"app"
+
+
+@pytest.mark.parametrize("argument", ["arg0", "arg1", "(int64)arg0", "(int64)arg1"])
+@pytest.mark.parametrize("operator", ["==", "!=", "<", ">="])
+def test_comparisons(app: Path, argument: str, operator: str) -> None:
+    filters = 0
+    for constant in ("7", "2147483648", "-5"):
+        text = f"usdt:{app}:app:hit /{argument} {operator} {constant}/ {{ @ = count(); }}"
+        program = compiled(text)
+        filters += sum(event.filter is not None for event in program.events)
+        assert traced(text, app) == interpreted(program), text
+    if operator in ("==", "!="):
+        assert filters > 0, "nothing was left to the kernel"
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "arg0 == 7 || arg1 == 7",
+        "(arg0 < 10 && arg1 != 0) || !(arg0 == 255)",
+        "!(arg0 > 5) && arg1 == 1",
+        "arg0 && !arg1",
+        "arg0 > 100 && arg0 % 3 == 0 && arg1 == 2",
+        'arg0 == 1 && comm == "app"',
+    ],
+)
+def test_combinations(app: Path, predicate: str) -> None:
+    text = f"usdt:{app}:app:hit /{predicate}/ {{ @[arg0, arg1] = count(); }}"
+    program = compiled(text)
+    assert program.events[0].filter is not None, "nothing was left to the kernel"
+    assert traced(text, app) == interpreted(program)
