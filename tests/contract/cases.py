@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tests.contract import cases_builtins, cases_maps, cases_probes, cases_values
+from tests.contract import cases_aggregations, cases_builtins, cases_maps, cases_probes, cases_values
 from tests.contract.case import Case
 
-CASES: tuple[Case, ...] = (*cases_probes.CASES, *cases_maps.CASES, *cases_values.CASES, *cases_builtins.CASES)
+CASES: tuple[Case, ...] = (
+    *cases_probes.CASES,
+    *cases_maps.CASES,
+    *cases_aggregations.CASES,
+    *cases_values.CASES,
+    *cases_builtins.CASES,
+)
 
 if len({case.name for case in CASES}) != len(CASES):
     raise ValueError("two cases of one name")

@@ -178,6 +178,36 @@ CASES = [
         ),
     ),
     Case(
+        "symbols_in_printf",
+        'usdt:T:depot:callback { printf("%s %s\\n", usym(arg0), usym(123)); }',
+        printf("price 0x7b\n"),
+    ),
+    Case(
+        "stacks_as_values",
+        "usdt:T:depot:nested { @s = ustack(2); print(ustack(1)); @k[ustack(1), comm] = count(); }",
+        Out(
+            b"\n        inner+N\n\n@k[\n        inner+N\n, depot]: 1\n@s: \n        inner+N\n        middle+N\n\n",
+            (
+                b'{"type": "value", "data": "\\n        inner+N\\n"}\n',
+                b'{"type": "map", "data": {"@k": {"\\n        inner+N\\n,depot": 1}}}\n',
+                b'{"type": "map", "data": {"@s": "\\n        inner+N\\n        middle+N\\n"}}\n',
+            ),
+        ),
+    ),
+    Case(
+        "a_string_cut_by_the_configuration",
+        "config = { max_strlen = 16 } usdt:T:depot:label /arg0 == 4/ { @[str(arg1)] = count(); }",
+        keyed("@", {"abcdefghijklmno": 1}),
+        truncated=1,
+        max_strlen=16,
+    ),
+    Case(
+        "a_long_string_as_key",
+        f"usdt:T:depot:label /arg0 == {HUGE}/ {{ $s = str(arg1); @[$s, arg0] = count(); @last = $s; }}",
+        keyed("@", {(f"{LABELS[HUGE]}"[:1023], HUGE): 1}) + scalar("@last", f"{LABELS[HUGE]}"[:1023]),
+        truncated=1,
+    ),
+    Case(
         "a_long_answer_in_order",
         'usdt:T:depot:plain { printf("%d\\n", arg0); }',
         together(printf(f"{n}\n") for n in range(1, 2001)),

@@ -103,7 +103,6 @@ CASES = [
         "interval:ms:10 { @n++; if (@n == 3) { exit(); } }",
         scalar("@n", 3),
         target=None,
-        ticks=3,
     ),
     Case(
         "interval_us",
@@ -111,12 +110,9 @@ CASES = [
         printf("10\n"),
         probes=2,
         target=None,
-        ticks=5,
     ),
-    Case(
-        "interval_hz", "interval:hz:200 { @ = count(); if (@ == 4) { exit(); } }", scalar("@", 4), target=None, ticks=4
-    ),
-    Case("interval_s", 'interval:s:1 { printf("tick\\n"); exit(); }', printf("tick\n"), target=None, ticks=1),
+    Case("interval_hz", "interval:hz:200 { @ = count(); if (@ == 4) { exit(); } }", scalar("@", 4), target=None),
+    Case("interval_s", 'interval:s:1 { printf("tick\\n"); exit(); }', printf("tick\n"), target=None),
     Case(
         "predicate_on_integers",
         "usdt:T:depot:parcel /arg0 > 10 && arg2 == 3/ { @[arg0] = sum(arg3); }",
@@ -226,7 +222,8 @@ CASES = [
     Case(
         "widths",
         "usdt:T:depot:widths /@n < 4/ { @n++;"
-        ' printf("%d %d %d %d %ld %d %lu %ld\\n", arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7); } END { clear(@n); }',
+        ' printf("%d %d %d %d %ld %d %lu %ld\\n", arg0, arg1, arg2, arg3, arg4, arg5, arg6, arg7); } END {'
+        " clear(@n); }",
         together(printf(" ".join(map(str, r.widths)) + "\n") for r in R[:4]),
         probes=2,
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tests.contract.case import Case, said
-from tests.contract.depot import rounds
+from tests.contract.depot import LABELS, rounds
 from tests.contract.expect import keyed, printf, scalar, together
 
 R = rounds()
+
+LABEL_LENGTHS = [min(len((label or "").encode()), 1023) for label in LABELS]
 
 
 def trunc(a: int, b: int) -> int:
@@ -256,5 +258,43 @@ CASES = [
         "blocks_see_outer_variables",
         'BEGIN { $a = 1; if ($a == 1) { $b = 2; $a += $b; } printf("%d\\n", $a); exit(); }',
         "3",
+    ),
+    Case(
+        "signs_and_widths_mixed",
+        "usdt:T:depot:plain /arg0 == 40/ { @a = (int64)arg0 - 41; @b = (uint8)arg0 + (uint8)250; @c = -(int64)arg0;"
+        " $s = arg0 + 25; @d = 1 << $s; $m = (int64)1 << 63; @e = $m / ((int64)arg0 - 41); @f = ~(int64)arg0;"
+        " @g = (int8)(arg0 + 100); @h = (uint64)((int32)arg0 - 41) >> 60; }",
+        scalar("@a", -1)
+        + scalar("@b", 290)
+        + scalar("@c", -40)
+        + scalar("@d", 2)
+        + scalar("@e", -(2**63))
+        + scalar("@f", -41)
+        + scalar("@g", -116)
+        + scalar("@h", 15),
+    ),
+    Case(
+        "maps_feed_maps",
+        "usdt:T:depot:plain /arg0 < 4/ { @a[arg0] = arg0 * 2; @b[arg0] = @a[arg0] + 1; @c += @b[arg0] *"
+        " @a[arg0]; delete(@a, arg0); }",
+        keyed("@b", {1: 3, 2: 5, 3: 7}) + scalar("@c", 2 * 3 + 4 * 5 + 6 * 7),
+    ),
+    Case(
+        "strings_feed_maps",
+        "usdt:T:depot:label { @s[arg0] = str(arg1); @len[strlen(@s[arg0])] = count(); } END { clear(@s); }",
+        keyed("@len", {n: LABEL_LENGTHS.count(n) for n in set(LABEL_LENGTHS)}),
+        probes=2,
+        truncated=1,
+    ),
+    Case(
+        "aggregations_as_values_in_a_probe",
+        "usdt:T:depot:parcel { @c = count(); @m = max(arg0); if (@c > 38 && @m > 38) { @late = count(); } }",
+        scalar("@c", 40) + scalar("@late", 2) + scalar("@m", 40),
+    ),
+    Case(
+        "length_of_a_map_in_a_probe",
+        "usdt:T:depot:parcel { @[arg2] = 1; if (len(@) > 8) { @late = count(); } } END { clear(@); }",
+        scalar("@late", 32),
+        probes=2,
     ),
 ]

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Union
+from typing import Any, Union
 
 Plain = Union[int, bool, str, bytes, tuple["Plain", ...]]  # noqa: UP007 - recursive
 Bounds = tuple[int | None, int | None]  # first value of a bucket, first value after it; None where it is open
@@ -62,9 +62,7 @@ def scalar(name: str, item: Plain, kind: str = "map") -> Out:
     return Out(head + b": " + text_of(item) + b"\n", (_line(kind, _named(head, json_of(item))),))
 
 
-def keyed(
-    name: str, items: Mapping[Plain, Plain], kind: str = "map", order: Callable[[Plain], int] | None = None
-) -> Out:
+def keyed(name: str, items: Mapping[Any, Plain], kind: str = "map", order: Callable[[Plain], int] | None = None) -> Out:
     """A map with keys, sorted by value and then by key; `order` gives what to sort by instead of the value."""
     if not items:
         return NOTHING
@@ -75,14 +73,14 @@ def keyed(
     return Out(text, (_line(kind, _named(name.encode(), b"{" + members + b"}")),))
 
 
-def average(name: str, values: list[int] | Mapping[Plain, list[int]]) -> Out:
+def average(name: str, values: list[int] | Mapping[Any, list[int]]) -> Out:
     """avg() over the values, of the whole or by key."""
     if isinstance(values, list):
         return scalar(name, _mean(values), "stats")
     return keyed(name, {key: _mean(each) for key, each in values.items()}, "stats")
 
 
-def stats(name: str, values: list[int] | Mapping[Plain, list[int]]) -> Out:
+def stats(name: str, values: list[int] | Mapping[Any, list[int]]) -> Out:
     """stats() over the values, of the whole or by key; sorted by average."""
     if isinstance(values, list):
         text, data = _stats(values)
@@ -93,12 +91,12 @@ def stats(name: str, values: list[int] | Mapping[Plain, list[int]]) -> Out:
     return Out(lines, (_line("stats", _named(name.encode(), b"{" + members + b"}")),))
 
 
-def hist(name: str, values: list[int] | Mapping[Plain, list[int]], bits: int = 0) -> Out:
+def hist(name: str, values: list[int] | Mapping[Any, list[int]], bits: int = 0) -> Out:
     """hist(value, bits); values are signed."""
     return _histogram(name, values, lambda each: log2_buckets(each, bits))
 
 
-def lhist(name: str, values: list[int] | Mapping[Plain, list[int]], low: int, high: int, step: int) -> Out:
+def lhist(name: str, values: list[int] | Mapping[Any, list[int]], low: int, high: int, step: int) -> Out:
     """lhist(value, low, high, step); values are signed."""
     return _histogram(name, values, lambda each: linear_buckets(each, low, high, step))
 
@@ -149,9 +147,7 @@ def _between(bounds: list[Bounds], values: list[int], label: Callable[[int], byt
     return [(bounds[i], counts[i], label) for i in range(used[0], used[-1] + 1)] if used else []
 
 
-def _histogram(
-    name: str, values: list[int] | Mapping[Plain, list[int]], split: Callable[[list[int]], list[Row]]
-) -> Out:
+def _histogram(name: str, values: list[int] | Mapping[Any, list[int]], split: Callable[[list[int]], list[Row]]) -> Out:
     if isinstance(values, list):
         rows = split(values)
         return Out(

@@ -39,9 +39,7 @@ class _Continue(Exception):
     """The innermost loop goes on."""
 
 
-def walk_clause(
-    program: typed.Program, clause: typed.Clause, variant: Variant | None, runtime: Runtime
-) -> Compiled:
+def walk_clause(program: typed.Program, clause: typed.Clause, variant: Variant | None, runtime: Runtime) -> Compiled:
     """As `interp.compile.compile_clause`."""
     leaves = fetches(clause)
     keys = [leaf_of(leaf) or leaf for leaf in leaves]
@@ -319,5 +317,3 @@ class _Walker:
                 return
             except _Continue:
                 continue
-
-

@@ -23,7 +23,7 @@ from tracer.interp.compile import compile_clause
 from tracer.interp.fetch import fetches
 from tracer.interp.runtime import Compiled, Runtime
 from tracer.lang.typed import Arg, Binary, Builtin, Cast, Clause, Expr, IntLit, Load, Program, Retval, Str, UStack
-from tracer.lang.types import IntType, Stack
+from tracer.lang.types import IntType, Stack, StackType
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.render.json import JsonRenderer
@@ -43,7 +43,7 @@ class Names:
     def symbol(self, pid: int, address: int) -> str:
         """The function that holds an address."""
         assert pid == PID
-        return {depot.PRICE: "price"}[address]
+        return "price" if address == depot.PRICE else f"{address:#x}"
 
     def frame(self, pid: int, address: int) -> str:
         """The function and the offset in it."""
@@ -182,8 +182,8 @@ def _value(leaf: Expr, hit: Hit, nsecs: int) -> object:
                 "comm": b"depot",
             }
             return known[name]
-        case UStack():
-            return Stack(PID, STACK)
+        case UStack(type=StackType(frames=frames)):
+            return Stack(PID, STACK[:frames])
         case Str(address=address):
             where = _address(address, hit)
             if where == 0:

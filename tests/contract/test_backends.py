@@ -18,14 +18,16 @@ UNREADABLE = (
     "tracer: 1 hit left out: an argument or string could not be read there;"
     " its memory was not mapped, or holds no such value\n"
 )
-TRUNCATED = "tracer: 1 string cut to 1023 bytes; raise max_strlen, now 1024\n"
+TRUNCATED = "tracer: 1 string cut to {} bytes; raise max_strlen, now {}\n"
 LOOPS = "tracer: 1 loop stopped at the limit of 1024 rounds; split the work over several probes or intervals\n"
 
 
 def said_about_losses(case: Case) -> str:
     """The lines that end a run whose answer is incomplete."""
     return (
-        (UNREADABLE if case.unreadable else "") + (TRUNCATED if case.truncated else "") + (LOOPS if case.loops else "")
+        (UNREADABLE if case.unreadable else "")
+        + (TRUNCATED.format(case.max_strlen - 1, case.max_strlen) if case.truncated else "")
+        + (LOOPS if case.loops else "")
     )
 
 

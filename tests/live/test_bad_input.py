@@ -85,7 +85,8 @@ WRONG = [
     Wrong(
         "return_that_an_exception_crosses",
         "uretprobe:{X}:tail",
-        "{X}: a return probe on tail could kill the program: a C++ exception may cross it (the file needs libstdc++.so.6);"
+        "{X}: a return probe on tail could kill the program: a C++ exception may cross it"
+        " (the file needs libstdc++.so.6);"
         " and its returns cannot all be found: it ends in a jump to thrower (tail call);"
         " trace its entry with uprobe, or the return of a function that calls it",
     ),

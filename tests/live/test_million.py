@@ -89,7 +89,7 @@ def test_of_a_million_printfs_every_one_is_delivered_or_said_to_be_lost(
     path = place("threads")
     program = f'usdt:{path}:threads:hit {{ printf("%d %d\\n", arg0, arg1); }}'
     losses = []
-    # Another process may take the processors away from the reader; then some may be lost, but not on each of three runs.
+    # Another process may take the processors from the reader; then some may be lost, but not on each of three runs.
     for attempt in range(3):
         file = tmp_path / f"lines{attempt}"
         done = tracer(
@@ -140,19 +140,21 @@ def test_an_exit_is_not_lost_in_a_flood(
         f"usdt:{path}:threads:hit {{ @ = count(); if (arg1 == 150000) {{ exit(); }}"
         ' printf("%d some words to fill the buffer with, since it is large %d\\n", arg0, arg1); }'
     )
-    with target(path, 1, hits, "wait") as process:
-        with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
-            running.signal(signal.SIGSTOP)
-            tell(process)
-            assert read_line(process) == "done"
-            running.signal(signal.SIGCONT)
-            if backend == "bcc":
-                done = running.wait(30)
-                assert done.out.splitlines()[-1] == b"@: 150001"
-            else:
-                # The hit that says exit() may itself be among the lost ones; then the count says how many.
-                time.sleep(1)
-                done = running.stop() if running.process.poll() is None else running.wait()
-                printed = sum(b"some words" in line for line in done.out.splitlines())
-                assert done.out.splitlines()[-1] in (b"@: %d" % printed, b"@: %d" % (printed + 1))
+    with (
+        target(path, 1, hits, "wait") as process,
+        tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running,
+    ):
+        running.signal(signal.SIGSTOP)
+        tell(process)
+        assert read_line(process) == "done"
+        running.signal(signal.SIGCONT)
+        if backend == "bcc":
+            done = running.wait(30)
+            assert done.out.splitlines()[-1] == b"@: 150001"
+        else:
+            # The hit that says exit() may itself be among the lost ones; then the count says how many there were.
+            time.sleep(1)
+            done = running.stop() if running.process.poll() is None else running.wait()
+            printed = sum(b"some words" in line for line in done.out.splitlines())
+            assert done.out.splitlines()[-1] in (b"@: %d" % printed, b"@: %d" % (printed + 1))
     assert done.status == 0

@@ -67,8 +67,8 @@ def test_semaphores_are_down_again_afterwards(postgres: Cluster, backend: str, t
 def test_sites_of_one_name_are_read_each_by_its_own_operands(
     postgres: Cluster, backend: str, tmp_path: Path, clean: None
 ) -> None:
-    # buffer__read__done has two sites in PostgreSQL 15: one whose last two arguments are constants, one that has them in
-    # memory. A sequential scan of a table of one page reads that page once, and finds it in the buffers after the first.
+    # buffer__read__done has two sites in PostgreSQL 15: one whose last two arguments are constants, and one that has
+    # them in memory. A sequential scan of a table of one page reads that page once, and finds it in the buffers.
     postgres.psql("DROP TABLE IF EXISTS one_page", "CREATE TABLE one_page AS SELECT 1 AS x", "CHECKPOINT")
     node = int(postgres.psql("SELECT pg_relation_filenode('one_page')")[0])
     program = (

@@ -229,11 +229,13 @@ def test_a_process_that_started_before_is_traced(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     path = place("threads")
-    with target(path, "2", "1000", "wait") as process:
-        with tracing(tmp_path, "--backend", backend, "-e", f"usdt:{path}:threads:hit {{ @ = count(); }}") as running:
-            tell(process)
-            assert read_line(process) == "done"
-            done = running.stop()
+    with (
+        target(path, "2", "1000", "wait") as process,
+        tracing(tmp_path, "--backend", backend, "-e", f"usdt:{path}:threads:hit {{ @ = count(); }}") as running,
+    ):
+        tell(process)
+        assert read_line(process) == "done"
+        done = running.stop()
     assert (done.status, done.text) == (0, "@: 2000\n")
 
 

@@ -58,7 +58,7 @@ def test_entries_are_right_with_line_in_the_same_program(command: str, backend: 
 
 
 def test_entries_alone_are_few_as_this_interpreter_fires_them(command: str, backend: str, clean: None) -> None:
-    # The fact behind the documentation's page on Python: without `line` CPython 3.11 runs ordinary calls past the probe.
+    # What the documentation's page on Python says: without `line` CPython 3.11 runs ordinary calls past the probe.
     program = f"usdt:{PYTHON}:python:function__entry {{ @[str(arg1)] = count(); }}"
     done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", command)
     assert done.status == 0

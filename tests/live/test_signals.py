@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import target, tracing
+from tests.harness.cli import TRACER, environment, target, tracing
 
 pytestmark = pytest.mark.live
 
@@ -69,8 +69,6 @@ def test_a_reader_that_goes_away_ends_it(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     # `tracer … | head -1`
-    from tests.harness.cli import TRACER, environment
-
     path = place("hot")
     with target(path, "60"):
         command = [*TRACER, "--backend", backend, "-e", f'uprobe:{path}:spin {{ printf("%d\\n", arg0); }}']
@@ -82,27 +80,3 @@ def test_a_reader_that_goes_away_ends_it(
             process.stdout.close()
             process.wait(20)
             assert "Traceback" not in process.stderr.read().decode()
-
-
-def test_each_hit_falls_into_exactly_one_interval(
-    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
-) -> None:
-    path = place("threads")
-    program = (
-        f"usdt:{path}:threads:hit {{ @ = count(); @k[arg0] = sum(arg1); @h = hist(arg1); }}"
-        " interval:ms:20 { print(@); clear(@); print(@k); clear(@k); print(@h); clear(@h); }"
-    )
-    with tracing(
-        tmp_path, "--backend", backend, "-f", "json", "-e", program, "-c", f"{path} 2 50000", ready=None
-    ) as running:
-        done = running.wait()
-    assert (done.status, done.err) == (0, "Attached 2 probes\n")
-    from tests.live.answers import records, total
-
-    counts = [record["data"]["@"] for record in records(done, "map") if "@" in record["data"]]
-    sums = [record["data"]["@k"] for record in records(done, "map") if "@k" in record["data"]]
-    bars = [record["data"]["@h"] for record in records(done, "hist")]
-    assert sum(counts) == 100_000
-    for thread in ("0", "1"):
-        assert sum(each.get(thread, 0) for each in sums) == sum(range(50_000))
-    assert sum(map(total, bars)) == 100_000

@@ -1,0 +1,62 @@
+"""What makes an answer incomplete is counted and said; what must not be traced by accident is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import tracer
+from tests.live.answers import maps
+
+pytestmark = pytest.mark.live
+
+
+def test_keys_beyond_the_limit_are_counted(backend: str, place: Callable[[str], Path], clean: None) -> None:
+    path = place("threads")
+    program = f"usdt:{path}:threads:hit {{ @[arg0, arg1] = count(); @all = count(); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{path} 4 10000")
+    assert done.status == 0
+    found = maps(done)
+    assert (len(found["@"]), found["@all"]) == (16384, 40000)
+    assert done.err == (
+        "Attached 1 probe\n"
+        f"tracer: {40000 - 16384} map updates dropped: a map was full, and new keys did not fit;"
+        " raise max_map_keys, now 16384\n"
+    )
+
+
+def test_the_limit_of_keys_can_be_raised(backend: str, place: Callable[[str], Path], clean: None) -> None:
+    path = place("threads")
+    program = f"config = {{ max_map_keys = 50000 }} usdt:{path}:threads:hit {{ @[arg0, arg1] = count(); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{path} 4 10000")
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert len(maps(done)["@"]) == 40000
+
+
+def test_an_exit_stops_the_count_of_its_thread_at_once(backend: str, place: Callable[[str], Path], clean: None) -> None:
+    path = place("threads")
+    program = f"usdt:{path}:threads:hit {{ if (arg0 == 0 && arg1 == 500) {{ exit(); }} @[arg0] = count(); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{path} 4 100000")
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert maps(done)["@"]["0"] == 500
+
+
+def test_a_tracer_that_traces_itself_comes_to_an_end(backend: str, clean: None) -> None:
+    # Every process that allocates is traced, the tracer among them, which allocates to print what it did.
+    program = 'uprobe:libc:malloc { printf("%d\\n", pid); @ = count(); } interval:ms:500 { exit(); }'
+    done = tracer("--backend", backend, "-f", "json", "-e", program, timeout=30)
+    assert done.status == 0
+    assert maps(done)["@"] > 0
+
+
+def test_silence_is_explained(backend: str, place: Callable[[str], Path], clean: None) -> None:
+    path, other = place("depot"), place("ticker")
+    program = f"usdt:{path}:depot:plain {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-e", program, "-c", f"{other} 0.05 10")
+    assert (done.status, done.text) == (0, "5\n")
+    assert done.err == "Attached 1 probe\ntracer: no probe was hit\n"
+    done = tracer("--backend", backend, "-e", program + " interval:ms:50 { exit(); }")
+    assert (done.status, done.out) == (0, b"")
+    assert done.err == f"Attached 2 probes\ntracer: no probe was hit: no process that runs now has loaded {path}\n"
