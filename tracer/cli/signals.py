@@ -12,21 +12,20 @@ if TYPE_CHECKING:
     from tracer.tracing import Controls
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_IMPATIENT = 3
 
 
 class Signals:
     """From `with` to its end SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 for the maps.
 
     A pipe in `controls.wake` becomes readable at each signal (signal.set_wakeup_fd), so a wait that began just before
-    ends at once. Whoever sends SIGINT a third time means it: that one raises KeyboardInterrupt, in case the
-    orderly end hangs.
+    ends at once. With `last`, nothing but the end of this process follows: a signal that asks for it then is ignored,
+    so that it cannot turn a finished trace into a death by signal.
     """
 
-    def __init__(self, controls: Controls) -> None:
+    def __init__(self, controls: Controls, last: bool = False) -> None:
         self._controls = controls
+        self._last = last
         self._previous: dict[int, Any] = {}
-        self._asked = 0
         self._read = self._write = -1
         self._previous_wakeup = -1
 
@@ -46,7 +45,7 @@ class Signals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, previous in self._previous.items():
-            signal.signal(number, previous)
+            signal.signal(number, signal.SIG_IGN if self._last else previous)
         signal.set_wakeup_fd(self._previous_wakeup)
         self._controls.wake = tuple(descriptor for descriptor in self._controls.wake if descriptor != self._read)
         self._controls.acknowledge = lambda: None
@@ -58,10 +57,6 @@ class Signals:
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._controls.stop = True
-        if number == signal.SIGINT:
-            self._asked += 1
-            if self._asked >= _IMPATIENT:
-                raise KeyboardInterrupt
 
     def _print(self, number: int, frame: FrameType | None) -> None:
         self._controls.print_maps = True

@@ -45,7 +45,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         out = stack.enter_context(_output(request.output))
         child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
         controls = Controls()
-        stack.enter_context(Signals(controls))
+        stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request.process, child, controls)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
         renderer = _renderer(compiled, request.format, names, out)

@@ -48,10 +48,22 @@ def test_puts_everything_back() -> None:
     controls.acknowledge()
 
 
-def test_the_third_sigint_interrupts_whatever_hangs() -> None:
-    with Signals(Controls()), pytest.raises(KeyboardInterrupt):
+def test_raises_nothing_however_often_it_is_asked() -> None:
+    controls = Controls()
+    with Signals(controls):
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGINT)
+    assert controls.stop
+
+
+def test_a_signal_after_the_last_trace_does_not_kill() -> None:
+    code = (
+        "import os, signal; from tracer.cli.signals import Signals; from tracer.tracing import Controls\n"
+        "with Signals(Controls(), last=True): pass\n"
+        "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): os.kill(os.getpid(), number)\n"
+        "raise SystemExit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
 
 
 def test_what_nohup_ignores_stays_ignored() -> None:
