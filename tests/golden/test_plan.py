@@ -1,4 +1,4 @@
-"""The plan as `-d plan` prints it, compared to the letter. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
+"""The plan as `-d plan` prints it, to the letter. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
 
 from __future__ import annotations
 
