@@ -117,7 +117,7 @@ class NameChecker(MapChecker):
         known = f"arg0 to arg{count - 1}"
         if site.kind == "uprobe":
             return (
-                f"{node.name} does not exist: {count} arguments of a function are passed in registers",
+                f"{node.name} does not exist: the calling convention has a place for {count} arguments",
                 node.span,
                 f"there are {known}",
             )
