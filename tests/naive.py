@@ -11,6 +11,7 @@ from tracer.interp.fetch import PID, fetches, leaf_of
 from tracer.interp.runtime import Hit, Runtime
 from tracer.lang import typed
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, TupleType, Type
+from tracer.plan.model import Variant
 from tracer.results.events import (
     ClearEvent,
     ExitEvent,
@@ -55,10 +56,13 @@ def default(type: Type) -> Any:
 class Naive:
     """Runs one clause."""
 
-    def __init__(self, program: typed.Program, clause: typed.Clause, runtime: Runtime) -> None:
+    def __init__(
+        self, program: typed.Program, clause: typed.Clause, runtime: Runtime, variant: Variant | None = None
+    ) -> None:
         self.program = program
         self.clause = clause
         self.runtime = runtime
+        self.names = {} if variant is None else {"probe": variant.probe, "func": variant.function}
         self.leaves = [leaf_of(leaf) for leaf in fetches(clause)]
         self.hit: dict[Any, Any] = {}
         self.slots: list[Any] = []
@@ -103,6 +107,8 @@ class Naive:
         match expr:
             case typed.IntLit(value=value) | typed.BoolLit(value=value) | typed.StrLit(value=value):
                 return value
+            case typed.Builtin(name=name):
+                return (self.names.get(name) or "").encode()
             case typed.Var(slot=slot):
                 return self.slots[slot]
             case typed.MapGet(map=name, key=key):
@@ -207,14 +213,14 @@ class Naive:
             case typed.VarSet(slot=slot, value=value):
                 self.slots[slot] = self.value(value)
             case typed.MapSet(map=name, key=key, value=value):
-                where = self.key(key)
-                maps.set(name, where, self.value(value))
+                result = self.value(value)
+                maps.set(name, self.key(key), result)
             case typed.MapAdd(map=name, key=key, value=value):
-                where = self.key(key)
-                maps.add(name, where, self.value(value))
+                result = self.value(value)
+                maps.add(name, self.key(key), result)
             case typed.Aggregate(map=name, key=key, function=function, value=optional):
-                where = self.key(key)
-                maps.aggregate(name, where, function, 0 if optional is None else self.value(optional))
+                result = 0 if optional is None else self.value(optional)
+                maps.aggregate(name, self.key(key), function, result)
             case typed.Delete(map=name, key=key):
                 maps.delete(name, self.key(key))
             case typed.ExprStmt(expr=expr):

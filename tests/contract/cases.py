@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract import cases_aggregations, cases_builtins, cases_maps, cases_probes, cases_values
+from tests.contract import cases_aggregations, cases_builtins, cases_found, cases_maps, cases_probes, cases_values
 from tests.contract.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -11,6 +11,7 @@ CASES: tuple[Case, ...] = (
     *cases_aggregations.CASES,
     *cases_values.CASES,
     *cases_builtins.CASES,
+    *cases_found.CASES,
 )
 
 if len({case.name for case in CASES}) != len(CASES):

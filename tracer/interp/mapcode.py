@@ -124,7 +124,8 @@ class MapCode:
                 line(f"{held}[{bucket}] = {held}.get({bucket}, 0) + 1")
             return
         value = wrapped(value, _width_of(decl))
-        text = self.writer.keep(value).text if function in ("min", "max") else value.text
+        # Kept where it stands behind a change of the map, which it may itself read.
+        text = value.text if function in ("count", "sum") else self.writer.keep(value).text
         if function in ("count", "sum"):
             with block("try:"):
                 line(f"{table}[{key}] += {'1' if function == 'count' else text}")

@@ -85,7 +85,8 @@ class MapFacts:
 class Facts:
     """All of one pass. A variable is known by the clause and the statement that declares it.
 
-    `settled` are maps and variables that only depend on themselves (`@x = @x + 1`): they start as integers.
+    `settled` are maps and variables that only depend on themselves (`@x = @x + 1`, `@y = max(@y + 1)`): they start as
+    integers.
     """
 
     maps: dict[str, MapFacts] = field(default_factory=dict)
@@ -115,5 +116,5 @@ class Facts:
     def unsettled(self) -> frozenset[Hashable]:
         """What is assigned and still has no type once nothing changes any more."""
         values: dict[Hashable, ValueFacts] = dict(self.variables)
-        values.update((name, facts.value) for name, facts in self.maps.items() if facts.kind == "scalar")
+        values.update((name, facts.value) for name, facts in self.maps.items() if facts.kind != "count")
         return frozenset(key for key, facts in values.items() if facts.assigned and facts.type() is None)

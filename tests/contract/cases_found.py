@@ -1,0 +1,64 @@
+"""What random programs (`tests.contract.fuzz`) found, made small: each once gave another answer on one backend."""
+
+from __future__ import annotations
+
+from tests.contract.case import Case
+from tests.contract.depot import ITEMS, rounds
+from tests.contract.expect import average, keyed, scalar
+
+R = rounds()
+
+
+def own_average() -> list[int]:
+    """avg() over id plus the average so far."""
+    values: list[int] = []
+    for r in R:
+        values.append(r.id + (sum(values) // len(values) if values else 0))
+    return values
+
+
+CASES = [
+    Case(
+        "numbers_and_buffers_as_variables",
+        'usdt:T:depot:parcel { $a = arg0; $s = str(arg1, 32); $b = arg2; $t = (arg0, "x");'
+        " @[$s, $t.1] = sum($a + $b); }",
+        keyed("@", {(item, "x"): sum(r.id + r.zone for r in R if r.item == item) for item in ITEMS}),
+    ),
+    Case(
+        "a_choice_between_two_arguments",
+        "usdt:T:depot:widths { @ = sum(arg0 > 100 ? arg4 : arg2); @u = max((arg1 > 5 ? arg5 : arg3) & 255); }",
+        scalar("@", sum(r.widths[4] if r.widths[0] > 100 else r.widths[2] for r in R))
+        + scalar(
+            "@u",
+            max((r.widths[5] if r.widths[1] % 2**64 > 5 else r.widths[3]) & 255 for r in R),
+        ),
+    ),
+    Case(
+        "a_value_is_computed_before_its_key",
+        "usdt:T:depot:parcel /arg0 < 4/ { $n = 0; @[$n++] = $n; @s[++$n] = sum($n--); @a[$n] += ++$n; }",
+        keyed("@", {0: 0}) + keyed("@a", {2: 6}) + keyed("@s", {1: 3}),
+    ),
+    Case(
+        "an_average_of_its_own_average",
+        "usdt:T:depot:parcel { @ = avg(@ + arg0); }",
+        average("@", own_average()),
+    ),
+    Case(
+        "an_aggregation_of_itself_alone",
+        "usdt:T:depot:parcel { @ = max(@ + 1); }",
+        scalar("@", 40),
+    ),
+    Case(
+        "the_length_of_a_histogram_is_its_keys",
+        "usdt:T:depot:parcel { @h[arg2] = hist(arg3); @n[len(@h)] = count(); if (arg0 == 10) { delete(@h, 3); } }"
+        " END { clear(@h); }",
+        keyed("@n", {**{n: 1 for n in range(1, 9)}, 9: 1 + 8, 10: 1 + 22}),
+        probes=2,
+    ),
+    Case(
+        "a_long_string_holds_another",
+        "usdt:T:depot:parcel { @[strcontains(str(arg1), str(arg1 + 1, 4)), strcontains(str(arg1, 64), comm),"
+        ' strcontains(str(arg1), "wire"), strcontains(str(arg1), "")] = count(); }',
+        keyed("@", {(True, False, wire, True): 8 if wire else 32 for wire in (True, False)}),
+    ),
+]
