@@ -27,20 +27,20 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	u32 bucket0 = log2_bucket((u64)(u64)ctx->si, 0);
-	key1[1] = (u64)(s64)(s32)ctx->di;
+	u32 bucket0 = log2_bucket((u64)(u64)REGISTER(si), 0);
+	key1[1] = (u64)(s64)(s32)REGISTER(di);
 	key1[0] = (u64)bucket0 << 32;
 	counter_add(MAP(4), key1, 1, NULL);
-	u32 bucket2 = linear_bucket((u64)(u64)ctx->si, (-10LL), 10LL, 2LL, 11);
+	u32 bucket2 = linear_bucket((u64)(u64)REGISTER(si), (-10LL), 10LL, 2LL, 11);
 	array_counter_add(MAP(5), bucket2, 1);
-	array_total_add(MAP(6), (u64)(s64)(s32)ctx->di);
-	u64 value3 = UNSIGNED_MIN((u64)(s64)(s32)ctx->di);
+	array_total_add(MAP(6), (u64)(s64)(s32)REGISTER(di));
+	u64 value3 = UNSIGNED_MIN((u64)(s64)(s32)REGISTER(di));
 	key4[0] = 0;
 	extreme_raise(MAP(7), key4, value3, NULL);
-	u64 value5 = UNSIGNED_MAX((u64)ctx->si);
+	u64 value5 = UNSIGNED_MAX((u64)REGISTER(si));
 	u64 tid7 = (u32)current_pid_tgid();
 	key6[0] = tid7;
 	extreme_raise(MAP(8), key6, value5, NULL);
-	array_total_add(MAP(9), (u64)ctx->si);
+	array_total_add(MAP(9), (u64)REGISTER(si));
 	return 0;
 }

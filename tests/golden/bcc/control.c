@@ -22,13 +22,13 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	key0[1] = (u64)(s64)(s32)ctx->di;
+	key0[1] = (u64)(s64)(s32)REGISTER(di);
 	key0[0] = (u32)control->generation[0];
 	counter_add(MAP(4), key0, 1, NULL);
 	emit_control(0, &control->pending[0]);
 	emit_control(1, &control->pending[1]);
 	emit_control(2, &control->pending[2]);
-	if (((u64)(s64)(s32)ctx->di) == 7ULL) {
+	if (((u64)(s64)(s32)REGISTER(di)) == 7ULL) {
 		control->exiting = 3ULL;
 		emit_control(3, &control->pending[3]);
 		return 0;

@@ -36,8 +36,8 @@ int probe_0(struct pt_regs *ctx)
 	}
 	u64 at0 = 40;
 	scratch->record[0] = 0;
-	scratch->record[1] = (u64)(s64)(s32)ctx->di;
-	u64 address1 = (u64)ctx->si;
+	scratch->record[1] = (u64)(s64)(s32)REGISTER(di);
+	u64 address1 = (u64)REGISTER(si);
 	s64 length2 = read_user_text((char *)scratch->record + at0, 1024, address1);
 	if (length2 < 0)
 		goto unreadable;
@@ -55,7 +55,7 @@ int probe_0(struct pt_regs *ctx)
 	ADVANCE(at0, length4, 24);
 	emit(scratch->record, at0);
 	record5[0] = 1;
-	record5[1] = (u64)(s64)(s32)ctx->di;
+	record5[1] = (u64)(s64)(s32)REGISTER(di);
 	record5[2] = 1LL;
 	emit(record5, 24);
 	record6[0] = 2;

@@ -24,11 +24,11 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	u64 value0 = (u64)ctx->si;
-	key1[0] = (u64)(s64)(s32)ctx->di;
+	u64 value0 = (u64)REGISTER(si);
+	key1[0] = (u64)(s64)(s32)REGISTER(di);
 	assign_word(MAP(4), key1, value0, &control->made[0]);
 	if (((s64)(control->made[0] + control->given[0])) > 3LL) {
-		key2[0] = (u64)(s64)(s32)ctx->di;
+		key2[0] = (u64)(s64)(s32)REGISTER(di);
 		remove(MAP(4), key2, &control->made[0]);
 	}
 	key3[0] = 4ULL;

@@ -28,14 +28,14 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	if (!(((u64)(s64)(s32)ctx->di) > 5ULL))
+	if (!(((u64)(s64)(s32)REGISTER(di)) > 5ULL))
 		return 0;
 	scratch = scratch_take();
 	if (!scratch) {
 		lose(LOST_EVENTS);
 		return 0;
 	}
-	u64 address0 = (u64)ctx->si;
+	u64 address0 = (u64)REGISTER(si);
 	clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
 	s64 length1 = read_user_text(scratch->b_128_0_0, 1024, address0);
 	if (length1 < 0)

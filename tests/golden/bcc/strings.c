@@ -43,7 +43,7 @@ int probe_0(struct pt_regs *ctx)
 	}
 	__builtin_memset(held0, 0, 16);
 	__builtin_memset(b1, 0, 16);
-	s64 length2 = read_user_text(b1, 16, (u64)ctx->si);
+	s64 length2 = read_user_text(b1, 16, (u64)REGISTER(si));
 	if (length2 < 0)
 		goto unreadable;
 	__builtin_memset(held0, 0, 16);
@@ -52,7 +52,7 @@ int probe_0(struct pt_regs *ctx)
 	assign(MAP(4), key3, held0, NULL);
 	u64 t4 = 1;
 	if (!(held0[0] == 0x6220656566666f63ULL && (held0[1] & 0xffffffffffULL) == 0x736e6165ULL)) {
-		u64 address5 = (u64)ctx->si;
+		u64 address5 = (u64)REGISTER(si);
 		clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
 		s64 length6 = read_user_text(scratch->b_128_0_0, 1024, address5);
 		if (length6 < 0)
@@ -72,7 +72,7 @@ int probe_0(struct pt_regs *ctx)
 		key7[7] = 0x0ULL;
 		counter_add(MAP(5), key7, 1, NULL);
 	}
-	if (((u64)(s64)(s32)ctx->di) > 1ULL) {
+	if (((u64)(s64)(s32)REGISTER(di)) > 1ULL) {
 		b8[0] = 0x676962ULL;
 	}
 	else {

@@ -43,8 +43,8 @@ int probe_0(struct pt_regs *ctx)
 	}
 	zero_words(scratch->b_130_1_0, 130);
 	scratch->b_130_1_0_used[0] = 0;
-	scratch->b_130_1_1[0] = (u64)(s64)(s32)ctx->di;
-	u64 address0 = (u64)ctx->si;
+	scratch->b_130_1_1[0] = (u64)(s64)(s32)REGISTER(di);
+	u64 address0 = (u64)REGISTER(si);
 	clear_text((char *)(scratch->b_130_1_1 + 1), 1024, scratch->b_130_1_1_used[0]);
 	s64 length1 = read_user_text(scratch->b_130_1_1 + 1, 1024, address0);
 	if (length1 < 0)
@@ -74,7 +74,7 @@ int probe_0(struct pt_regs *ctx)
 	}
 	key3[1] = length5;
 	key3[6] = pid4;
-	key3[7] = (u64)ctx->si;
+	key3[7] = (u64)REGISTER(si);
 	counter_add(MAP(7), key3, 1, NULL);
 done:
 	if (scratch)

@@ -42,7 +42,7 @@ int probe_0(struct pt_regs *ctx)
 	s64 length2 = copy_kernel_text((char *)scratch->record + at0, 16, b1);
 	scratch->record[1] = length2;
 	ADVANCE(at0, length2, 16);
-	u64 address3 = (u64)ctx->si;
+	u64 address3 = (u64)REGISTER(si);
 	s64 length4 = read_user_text((char *)scratch->record + at0, 1024, address3);
 	if (length4 < 0)
 		goto unreadable;

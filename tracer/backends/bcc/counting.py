@@ -83,14 +83,16 @@ class CountingMap:
     def delete(self, key: Key, view: dict[Raw, Number]) -> None:
         """Takes away one key. Where probes read the map too it must really go; so must an extreme."""
         really = not self.table.per_cpu or self.table.shape is Shape.EXTREME
+        gone = False
         for raw in [raw for raw in view if self._place(raw)[0] == key]:
             if really:
-                if self.data.delete(raw) and self.table.length is not None:
-                    self._control.give(self.table.length, -1)
+                gone = self.data.delete(raw) or gone
                 view.pop(raw)
                 self._taken.pop(raw, None)
             else:
                 self._taken[raw] = view[raw]
+        if gone and self.table.length is not None:
+            self._control.give(self.table.length, -1)
 
     def _place(self, raw: Raw) -> tuple[Key, int]:
         """The key of the program, and the bucket."""

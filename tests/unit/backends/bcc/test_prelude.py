@@ -33,8 +33,8 @@ u64 c_max(s64 v) { return SIGNED_MAX(v); }
 bool c_same(const u64 *a, const u64 *b) { return same_text(a, b, 8); }
 bool c_start4(const u64 *a, const u64 *b) { return same_start(a, b, 0, 4); }
 bool c_start19(const u64 *a, const u64 *b) { return same_start(a, b, 2, 3); }
-u64 c_length(const char *a) { return text_length(a, 64); }
-bool c_contains(const char *a, const char *b, u32 n) { return contains(a, 64, b, 16, n); }
+u64 c_length(const u64 *a) { return text_length(a, 8); }
+bool c_contains(const u64 *a, const u64 *b, u32 n) { return contains(a, 8, b, 2, n); }
 """
 
 SIGNED, UNSIGNED = st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1)

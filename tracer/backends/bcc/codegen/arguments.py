@@ -9,8 +9,9 @@ from tracer.errors import TracerError
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 
 _X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16)))
-_X86_64 = {name: f"ctx->{name}" for name in _X86_64_NAMES}
-_AARCH64 = {**{f"x{number}": f"ctx->regs[{number}]" for number in range(31)}, "sp": "ctx->sp", "ip": "ctx->pc"}
+_X86_64 = {name: f"REGISTER({name})" for name in _X86_64_NAMES}
+_AARCH64_NAMES = {**{f"x{number}": f"regs[{number}]" for number in range(31)}, "sp": "sp", "ip": "pc"}
+_AARCH64 = {name: f"REGISTER({member})" for name, member in _AARCH64_NAMES.items()}
 _REGISTERS = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _RETURN = {"x86_64": "ax", "aarch64": "x0"}
 
@@ -19,7 +20,7 @@ _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def register(name: str) -> str:
-    """The member of pt_regs; a name that is none never reaches C."""
+    """A register at the hit; a name that is none never reaches C."""
     known = _REGISTERS.get(platform.machine(), _X86_64)
     if name not in known:
         raise TracerError(f"there is no register {name} here")

@@ -56,7 +56,11 @@ def has_key(frame: Frame, expr: HasKey) -> str:
     table = frame.shared.tables[expr.map]
     if table.buckets == 1:
         return f"(u64)!!{find(frame, expr.map, expr.key)}"
-    place = make_key(frame, table, expr.key)
+    return _any_bucket(frame, table, make_key(frame, table, expr.key))
+
+
+def _any_bucket(frame: Frame, table: Table, place: Buffer) -> str:
+    """Whether any bucket of a histogram's key is there; leaves another bucket in the key's head."""
     name = frame.temporary("u64", "0", "any")
     with _each_bucket(frame, table, place):
         _on_table(frame, table, place, f"{name} |= !!map_lookup({{map}}, {{key}});")
@@ -144,8 +148,11 @@ def delete(frame: Frame, stmt: Delete) -> None:
     if table.buckets == 1:
         _on_table(frame, table, place, call)
         return
+    if table.length is not None:
+        with frame.block(f"if ({_any_bucket(frame, table, place)})"):
+            frame.line(f"__sync_fetch_and_add({_length(table)}, -1);")
     with _each_bucket(frame, table, place):
-        _on_table(frame, table, place, call)
+        _on_table(frame, table, place, "map_delete({map}, {key});")
 
 
 def make_key(frame: Frame, table: Table, parts: Sequence[Expr], bucket: str | None = None) -> Buffer:
@@ -164,6 +171,8 @@ def make_key(frame: Frame, table: Table, parts: Sequence[Expr], bucket: str | No
     if layout.head:
         # Last: reading a part may have waited for a page, and the map may have been cleared meanwhile.
         frame.line(f"{place.name}[0] = {_head(table, bucket)};")
+    if table.mark is not None:
+        frame.line(f"{place.name}[1] = control->mark[{table.mark}];")
     return place
 
 
@@ -203,8 +212,21 @@ def _add(frame: Frame, table: Table, key: Sequence[Expr], value: str, bucket: st
     if value != "1":
         value = frame.temporary("u64", value, "value")
     place = make_key(frame, table, key, bucket)
-    call = "total_add" if total else "counter_add"
-    _on_table(frame, table, place, f"{call}({{map}}, {{key}}, {value}, {_length(table)});")
+    call, length = "total_add" if total else "counter_add", _length(table)
+    if bucket is not None and table.length is not None:
+        _count_key(frame, table, place, bucket)
+        length = "NULL"
+    _on_table(frame, table, place, f"{call}({{map}}, {{key}}, {value}, {length});")
+
+
+def _count_key(frame: Frame, table: Table, place: Buffer, bucket: str) -> None:
+    """Where probes ask for the length of a histogram: a key is new if none of its buckets is there."""
+    known = frame.temporary("u64", "0", "known")
+    _on_table(frame, table, place, f"{known} = !!map_lookup({{map}}, {{key}});")
+    with frame.block(f"if (!{known})"):
+        with frame.block(f"if (!{_any_bucket(frame, table, place)})"):
+            frame.line(f"made({_length(table)});")
+        frame.line(f"{place.name}[0] = {_head(table, bucket)};")
 
 
 def _length(table: Table) -> str:

@@ -311,7 +311,7 @@ def same_start(frame: Frame, expr: Strncmp) -> str:
 def length(frame: Frame, expr: Strlen) -> str:
     """The length of a string."""
     buffer = pointer(frame, expr.operand)
-    return f"text_length((char *){buffer.name}, {8 * buffer.words})"
+    return f"text_length({buffer.name}, {buffer.words})"
 
 
 def contains(frame: Frame, expr: Strcontains) -> str:
@@ -319,6 +319,7 @@ def contains(frame: Frame, expr: Strcontains) -> str:
     haystack = pointer(frame, expr.haystack)
     needle = pointer(frame, expr.needle)
     text = _constant(expr.needle)
-    known = f"{len(text)}" if text is not None else f"text_length((char *){needle.name}, {8 * needle.words})"
-    sizes = f"{8 * haystack.words}, (char *){needle.name}, {8 * needle.words}"
-    return f"(u64)contains((char *){haystack.name}, {sizes}, {known})"
+    known = f"{len(text)}" if text is not None else f"text_length({needle.name}, {needle.words})"
+    # Every text ends inside its buffer: one that fills more words than the haystack has differs in one of these.
+    words = min(needle.words, haystack.words)
+    return f"(u64)contains({haystack.name}, {haystack.words}, {needle.name}, {words}, {known})"
