@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.harness.cli import read_line, target, tell, tracer, tracing
+from tests.live.answers import maps
 from tests.targets.build import build
 
 pytestmark = pytest.mark.live
@@ -154,6 +155,33 @@ def test_p_traces_all_threads_and_later_ones_too(
             assert read_line(process) == "done"
             done = running.stop()
     assert (done.status, done.text) == (0, "".join(f"@[{n}]: 2000\n" for n in range(6)) + "@work: 12000\n")
+
+
+def test_p_traces_threads_that_live_for_a_moment(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("churn")
+    with target(path, "3000", "5", "wait") as process:
+        program = f"usdt:{path}:churn:hit {{ @ = count(); @k[arg0 / 100] = sum(arg1); }}"
+        with tracing(tmp_path, "--backend", backend, "-f", "json", "-p", str(process.pid), "-e", program) as running:
+            tell(process)
+            assert read_line(process) == "done"
+            done = running.stop()
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert maps(done) == {"@": 15000, "@k": {str(k): 100 * sum(range(5)) for k in range(30)}}
+
+
+def test_a_process_that_becomes_another_program_is_followed(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path, other = place("depot"), place("ticker")
+    script = f"read line; {path} 5; exec {other} 0.05 10"
+    with target("/bin/sh", "-c", script) as process:
+        program = f"usdt:{path}:depot:plain {{ @child = count(); }} usdt:{other}:ticker:tick {{ @ = count(); }}"
+        with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
+            tell(process)
+            done = running.wait(20)
+    assert (done.status, done.text) == (0, "@: 5\n")
 
 
 def test_p_traces_that_process_alone(backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:

@@ -1,0 +1,69 @@
+"""Semaphores: up while a tracer is attached, and down again however the last one ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import target, tracing, until
+from tests.targets.build import build
+from tests.targets.symbols import symbol_addresses
+
+pytestmark = pytest.mark.live
+
+
+def semaphore(process: subprocess.Popen[bytes], path: Path, name: str) -> int:
+    """The 16 bits of a semaphore in a process's memory."""
+
+    def mapped() -> list[str]:
+        lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+        return [line for line in lines if line.endswith(str(path))]
+
+    until(mapped, 5)  # the process may not have become the program yet
+    start = int(mapped()[0].partition("-")[0], 16)
+    # A position-independent program: the first mapping of the file is where address 0 lies.
+    with open(f"/proc/{process.pid}/mem", "rb") as memory:
+        memory.seek(start + symbol_addresses(build("ticker"))[name])
+        return int.from_bytes(memory.read(2), "little")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: signal.Signals(number).name)
+@pytest.mark.parametrize("whom", ["-p", "everybody"])
+def test_a_semaphore_is_up_while_traced_and_down_afterwards(
+    whom: str, number: int, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("ticker")
+    with target(path, "60", "5") as process:
+
+        def value() -> int:
+            return semaphore(process, path, "ticker_tick_semaphore")
+
+        assert value() == 0
+        options = ["-p", str(process.pid)] if whom == "-p" else []
+        program = f"usdt:{path}:ticker:tick {{ @ = count(); }}"
+        with tracing(tmp_path, "--backend", backend, *options, "-e", program) as first:
+            assert value() > 0
+            with tracing(tmp_path, "--backend", backend, *options, "-e", program) as second:
+                assert value() > 0
+                second.stop()
+            assert value() > 0, "the second tracer took the first one's away"
+            first.signal(number)
+            first.wait(20)
+            until(lambda: value() == 0, 5, lambda: f"the semaphore stays at {value()}")
+        assert process.poll() is None
+
+
+def test_a_probe_of_many_sites_and_clauses_raises_its_semaphore(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("ticker")
+    with target(path, "60", "5") as process:
+        program = f"usdt:{path}:ticker:tick {{ @a = count(); }} usdt:{path}:ticker:* {{ @b = count(); }}"
+        with tracing(tmp_path, "--backend", backend, "-e", program) as running:
+            assert semaphore(process, path, "ticker_tick_semaphore") >= 1
+            running.stop()
+        until(lambda: semaphore(process, path, "ticker_tick_semaphore") == 0, 5)
