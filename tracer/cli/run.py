@@ -62,9 +62,9 @@ def command(
     from tracer.resolve.model import Target
 
     forced = None if backend is BackendName.AUTO else backend.value
-    argv = _argv(child)
+    argv, program = _command(child)
     with _process(pid) as process:
-        target = Target(None if process is None else process.pid)
+        target = Target(None if process is None else process.pid, program)
         if stage is not None:
             print(pipeline.dump(stage.value, source, params, target, forced, os.environ), end="")
             return 0
@@ -80,14 +80,14 @@ def command(
         return trace(compiled, Request(process, argv, format.value, output, quiet, verbose))
 
 
-def _argv(command_line: str | None) -> tuple[str, ...] | None:
+def _command(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:
+    """The words of `-c`, and the file that will run."""
     if command_line is None:
-        return None
+        return None, None
     from tracer.child import find_program, parse_command
 
     argv = parse_command(command_line)
-    find_program(argv[0])  # said before the compiler is started
-    return argv
+    return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
 
 
 def _process(pid: int | None) -> AbstractContextManager[RunningProcess | None]:

@@ -16,7 +16,8 @@ class AttachPoint:
 
     `path`, `provider` and `name` may hold the wildcards of glob(7); None stands for a part that was left out
     (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
-    file. `text` is the attach point as written.
+    file. `text` is the attach point as written. `source`, `line` and `column` are a place in source text
+    (`uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:36:5`); no column is 0.
     """
 
     kind: AttachKind
@@ -28,6 +29,9 @@ class AttachPoint:
     offset: int = 0
     address: int | None = None
     period_ns: int = 0
+    source: str | None = None
+    line: int = 0
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)

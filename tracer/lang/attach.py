@@ -1,4 +1,4 @@
-"""Attach points: `usdt:/bin/app:prov:name`, `uprobe:libc:malloc+8`, `interval:s:1`.
+"""Attach points: `usdt:/bin/app:prov:name`, `uprobe:libc:malloc+8`, `uprobe:/bin/app:shop.c:36`, `interval:s:1`.
 
 They are read from the bare text, since a path holds what would be operators elsewhere. An attach point is a list of
 parts between colons and ends at a blank, a comma, `{`, or a `/` after the path, which opens the predicate. Quotes make
@@ -34,7 +34,7 @@ KINDS: dict[str, AttachKind] = {
 
 FORMS: dict[AttachKind, str] = {
     "usdt": "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p, usdt::PROVIDER:NAME",
-    "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET or uprobe:FILE:0xADDRESS",
+    "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
     "uretprobe": "uretprobe:FILE:FUNCTION",
     "interval": "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s",
     "begin": "BEGIN",
@@ -49,6 +49,9 @@ _UNITS_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "m": DUR
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _OFFSET = re.compile(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
 _DURATION = re.compile(r"([0-9]+)(ns|us|ms|[smhd])")
+_LINE = re.compile(r"[0-9]{1,9}")
+# Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
+_SOURCE_PATH = re.compile(r"/[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)")
 _PARAM = re.compile(r"\$([0-9]{1,6})")
 
 
@@ -80,6 +83,12 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
         if char == ":":
             parts.append(Part(whole, bare, Span(part_start, at)))
             whole, bare, part_start = "", "", at + 1
+        elif char == "/" and len(parts) == 2 and _is_uprobe(parts[0].text) and (found := _SOURCE_PATH.match(text, at)):
+            piece = found.group().partition(":")[0]
+            whole += piece
+            bare += piece
+            at += len(piece)
+            continue
         elif char in " \t\r\n\f\v,{" or (char == "/" and not (len(parts) == 1 and _takes_path(parts[0].text))):
             break
         elif found := _PARAM.match(text, at):
@@ -100,6 +109,10 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
 def _takes_path(kind: str) -> bool:
     """Whether the part after the probe type may hold slashes: all but the types without a file."""
     return KINDS.get(kind, "usdt") in ("usdt", "uprobe", "uretprobe")
+
+
+def _is_uprobe(kind: str) -> bool:
+    return KINDS.get(kind) in ("uprobe", "uretprobe")
 
 
 def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint, int]:
@@ -158,6 +171,9 @@ def _uprobe(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attac
     fields = parts[1:]
     if len(fields) == 3 and fields[1].text == "cpp":
         fields = [fields[0], fields[2]]
+    at_line = _source_line(fields)
+    if at_line is not None:
+        return _at_line(kind, text, span, *at_line)
     if len(fields) != 2:
         raise _malformed(kind, span, _miscount(kind, [part.text for part in fields], "a file and a function"))
     path, place = fields[0].text or None, fields[1]
@@ -177,6 +193,39 @@ def _uprobe(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attac
     if not name:
         raise _malformed(kind, span, f"the {kind} attach point has an offset but no function")
     return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]))
+
+
+def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:
+    """The file, the source file and the numbers of `FILE:SOURCE:LINE[:COLUMN]` or `FILE@SOURCE:LINE[:COLUMN]`; None for
+    what is neither. An @ in quotes belongs to the file's name.
+    """
+    numbers = fields[-2:] if len(fields) > 1 and _is_line(fields[-2]) else fields[-1:]
+    named = fields[: len(fields) - len(numbers)]
+    if not named or not _is_line(numbers[-1]):
+        return None
+    if len(named) == 2 and named[1].text:
+        return named[0].text, named[1].text, numbers
+    path, at, source = named[0].bare.rpartition("@")
+    if len(named) == 1 and at and source:
+        return named[0].text[: -len(named[0].bare)] + path, source, numbers
+    return None
+
+
+def _is_line(part: Part) -> bool:
+    return part.bare == part.text and _LINE.fullmatch(part.text) is not None
+
+
+def _at_line(kind: AttachKind, text: str, span: Span, path: str, source: str, numbers: list[Part]) -> AttachPoint:
+    if kind == "uretprobe":
+        raise Fault(
+            Diagnostic(
+                "a uretprobe cannot be at a source line", span, "a function returns as a whole: name the function"
+            )
+        )
+    line, column = int(numbers[0].text), int(numbers[1].text) if len(numbers) > 1 else 0
+    if line == 0:
+        raise Fault(Diagnostic("there is no line 0", numbers[0].span, "lines are counted from 1"))
+    return AttachPoint(kind, text, span, path or None, source=source, line=line, column=column)
 
 
 def _number(text: str) -> int:

@@ -56,6 +56,10 @@ def _point(point: ast.AttachPoint) -> str:
         fields.append(f"offset={point.offset}")
     if point.address is not None:
         fields.append(f"address={point.address:#x}")
+    if point.source is not None:
+        fields.append(f"source={point.source!r} line={point.line}")
+    if point.column:
+        fields.append(f"column={point.column}")
     if point.period_ns:
         fields.append(f"period={point.period_ns}ns")
     return " ".join((point.kind, *fields))

@@ -13,6 +13,7 @@ from tracer.resolve.code import Code
 from tracer.resolve.elf import Elf
 from tracer.resolve.elf_layout import MACHINE_NAMES
 from tracer.resolve.globals import Places
+from tracer.resolve.line_programs import LinePrograms
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 from tracer.resolve.operands import Argument, parse
 from tracer.resolve.symbols import Symbols
@@ -29,6 +30,7 @@ class Binary:
         self.path = path
         self.shown = shown or path
         self.elf = Elf(path, label=self.shown)
+        self.lines: LinePrograms | None = None
 
     @property
     def identity(self) -> FileIdentity:

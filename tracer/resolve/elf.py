@@ -261,14 +261,15 @@ class Elf:
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """The libraries of DT_NEEDED."""
-        return tuple(self._dynamic_strings(1))
+        return tuple(self.dynamic_strings(1))
 
     @cached_property
     def soname(self) -> str | None:
         """DT_SONAME."""
-        return next(iter(self._dynamic_strings(14)), None)
+        return next(iter(self.dynamic_strings(14)), None)
 
-    def _dynamic_strings(self, tag: int) -> Iterator[str]:
+    def dynamic_strings(self, tag: int) -> Iterator[str]:
+        """The strings that the entries of one tag of the dynamic section name."""
         values = dict(self.dynamic)
         if tag not in values or 5 not in values:  # DT_STRTAB
             return

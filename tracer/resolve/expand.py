@@ -14,6 +14,7 @@ from tracer.resolve.elf_layout import printable
 from tracer.resolve.files import Found, find_files
 from tracer.resolve.function_sites import function_sites
 from tracer.resolve.functions import NothingThere
+from tracer.resolve.line_sites import NoSuchLine, line_sites
 from tracer.resolve.model import Site, Target
 from tracer.resolve.usdt_sites import usdt_sites
 
@@ -69,12 +70,17 @@ def sites_of(point: AttachPoint, binaries: Binaries, target: Target, limit: int 
         try:
             if point.kind == "usdt":
                 sites += usdt_sites(point, binary)
+            elif point.source is not None:
+                sites += line_sites(point, binary, limit - len(sites), limit)
             else:
                 sites += function_sites(point, binary, limit - len(sites), limit)
         except NothingThere as error:
             failures.append(error)
     if not sites:
-        raise failures[0] if len(failures) == 1 else _nothing(point, len(found))
+        if len(failures) > 1:
+            # The one file that knows the source file says which lines have code.
+            failures = [each for each in failures if isinstance(each, NoSuchLine)]
+        raise failures[0] if failures else _nothing(point, len(found))
     return tuple(sites)
 
 
@@ -89,6 +95,8 @@ def _open(file: Found, binaries: Binaries) -> Binary:
 
 
 def _nothing(point: AttachPoint, files: int) -> TracerError:
+    if point.source is not None:
+        return TracerError(f"no code comes from '{printable(point.source)}' in any of {files} files")
     what = "USDT probe" if point.kind == "usdt" else "function"
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
     return TracerError(f"no {what} matches '{printable(name)}' in any of {files} files")

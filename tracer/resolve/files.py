@@ -7,6 +7,9 @@
 | `app`, `libc`, `libc.so.6`, `c` | with `-p` what the process has mapped under that name; else a file in the current
 directory, a program in PATH, a library, in this order |
 | nothing, or `*`, with `-p` | every file that the process has mapped executable |
+| nothing, or `*`, with `-c` | the program that the command runs, and the libraries it needs |
+
+With `-c` a library that only the program finds (by its DT_RUNPATH) is found by its name too.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from tracer.errors import TracerError
 from tracer.resolve.arch import X86_64, host
 from tracer.resolve.elf_layout import printable
 from tracer.resolve.libraries import find_library, is_library_name
+from tracer.resolve.loaded import loaded_files
 from tracer.resolve.model import Target
 from tracer.resolve.processes import executable_files, root, within
 
@@ -43,6 +47,8 @@ def is_pattern(text: str) -> bool:
 def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
     """The files an attach point's path means. Raises `TracerError` where there is none."""
     if text is None or text in ("", "*"):
+        if target.pid is None and target.program is not None:
+            return tuple(Found(path, path, sure=False) for path in loaded_files(target.program))
         if target.pid is None:
             raise TracerError(
                 "the attach point names no file",
@@ -59,7 +65,7 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
         if is_pattern(text):
             return _matching(text, prefix)
         raise TracerError(f"{printable(text)}: no such file", _near_files(path))
-    return (_by_name(text, target.pid, prefix),) if not is_pattern(text) else _matching(text, prefix)
+    return (_by_name(text, target, prefix),) if not is_pattern(text) else _matching(text, prefix)
 
 
 def _found(path: str, text: str, prefix: str) -> Found:
@@ -81,12 +87,9 @@ def _matching(text: str, prefix: str) -> tuple[Found, ...]:
     return tuple(sorted(found, key=lambda each: each.path))
 
 
-def _by_name(name: str, pid: int | None, prefix: str) -> Found:
-    if pid is not None:
-        for path in executable_files(pid):
-            file_name = os.path.basename(path)
-            if file_name == name or is_library_name(name, file_name):
-                return Found(path, path)
+def _by_name(name: str, target: Target, prefix: str) -> Found:
+    if target.pid is not None and (mapped := _among(executable_files(target.pid), name)) is not None:
+        return Found(mapped, mapped)
     # bpftrace looks into the current directory first, as for a path.
     if not prefix and os.path.isfile(name) and _is_elf(name):
         return Found(os.path.abspath(name), name)
@@ -95,13 +98,32 @@ def _by_name(name: str, pid: int | None, prefix: str) -> Found:
         full = within(prefix, path)
         if os.path.isfile(full) and os.access(full, os.X_OK) and _is_elf(full):
             return Found(os.path.abspath(full), full)
-    library = find_library(name, host() or X86_64, prefix)
+    library = _needed(name, target) or find_library(name, host() or X86_64, prefix)
     if library is not None:
         full = within(prefix, library)
         return Found(full, full)
     raise TracerError(
         f"{printable(name)}: neither a program in PATH nor a library", _near_programs(name) or "give its full path"
     )
+
+
+def _needed(name: str, target: Target) -> str | None:
+    """The library of that name that the command's program will load."""
+    if target.pid is not None or target.program is None:
+        return None
+    try:
+        return _among(loaded_files(target.program), name)
+    except TracerError:
+        return None  # what the program is matters only to those who name no file
+
+
+def _among(paths: Iterable[str], name: str) -> str | None:
+    """The first of the files that the name means."""
+    for path in paths:
+        file_name = os.path.basename(path)
+        if file_name == name or is_library_name(name, file_name):
+            return path
+    return None
 
 
 def _is_elf(path: str) -> bool:

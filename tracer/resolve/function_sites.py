@@ -66,7 +66,7 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
     offset, _ = inside_function(binary.code, address, around)
     probe = f"uprobe:{binary.shown}:{function.name}+{point.offset}"
     site = _entry(binary, function, probe)
-    return replace(site, address=address, offset=offset, args=_later(site.args))
+    return replace(site, address=address, offset=offset, args=later(site.args))
 
 
 def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
@@ -92,12 +92,12 @@ def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
             offset=offset,
             probe=text if not point.offset else f"{text}+{point.offset}",
             function=function_text(binary, address),
-            args=args if address == around.start else _later(args),
+            args=args if address == around.start else later(args),
         )
     ]
 
 
-def _later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
+def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
     """The arguments after the function's first instruction: registers as they are then, which is what the user asked to
     see there, but nothing on the stack, for the stack pointer may have moved.
     """

@@ -125,10 +125,12 @@ class Site:
 class Target:
     """Whom the trace is about: one process with all its threads, or every process that maps the file (`pid` None).
 
-    `-c` fills in `pid` once the child waits behind its pipe.
+    `-c` fills in `pid` once the child waits behind its pipe. Sites are resolved before that: `program` is then the file
+    that the child will run.
     """
 
     pid: int | None = None
+    program: str | None = None
 
 
 EVERY_PROCESS = Target()

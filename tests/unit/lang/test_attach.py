@@ -65,6 +65,52 @@ def test_uprobe_places(text: str, name: str | None, offset: int, address: int | 
 
 
 @pytest.mark.parametrize(
+    ("text", "path", "source", "line", "column"),
+    [
+        ("uprobe:/bin/app:shop.c:36", "/bin/app", "shop.c", 36, 0),
+        ("uprobe:/bin/app:src/shop.c:36:5", "/bin/app", "src/shop.c", 36, 5),
+        ("uprobe:/bin/app:/home/me/shop.c:36", "/bin/app", "/home/me/shop.c", 36, 0),
+        ("u::shop.c:36", None, "shop.c", 36, 0),
+        ("uprobe:/bin/app@src/shop.c:36", "/bin/app", "src/shop.c", 36, 0),
+        ("uprobe:app@shop.c:36:5", "app", "shop.c", 36, 5),
+        ('uprobe:"/opt/x@2/app"@shop.c:36', "/opt/x@2/app", "shop.c", 36, 0),
+        ('uprobe:/bin/app:"my shop.c":36', "/bin/app", "my shop.c", 36, 0),
+    ],
+)
+def test_source_lines(text: str, path: str | None, source: str, line: int, column: int) -> None:
+    span = Span(0, len(text))
+    assert read(text) == AttachPoint("uprobe", text, span, path, source=source, line=line, column=column)
+
+
+@pytest.mark.parametrize("rest", [" / pid == 1 / { }", "/pid/{ }", "{ }", ", uprobe:libc:malloc { }"])
+def test_a_source_line_ends_where_the_predicate_or_the_next_point_begins(rest: str) -> None:
+    for text in ("uprobe:/bin/app:src/shop.c:36", "uprobe:/bin/app@src/shop.c:36"):
+        point, end = attach.read(text + rest, 0)
+        assert (point.source, point.line, end) == ("src/shop.c", 36, len(text))
+
+
+def test_a_predicate_right_after_a_function_is_no_source_file() -> None:
+    for text in ("uprobe:libc:malloc/pid == 1/ {", "uprobe:libc:malloc/arg0?1:2/ {"):
+        point, end = attach.read(text, 0)
+        assert (point.name, text[end]) == ("malloc", "/")
+
+
+def test_an_at_sign_in_a_path_is_no_source_line_by_itself() -> None:
+    for text, address in (("uprobe:/opt/x@2/app:0x20", 0x20), ('uprobe:"/opt/x@2/app":32', 32)):
+        assert (read(text).path, read(text).address) == ("/opt/x@2/app", address)
+    assert read("uprobe:/opt/x@2/app:main").name == "main"
+
+
+def test_source_lines_that_cannot_be() -> None:
+    assert fault("uretprobe:/bin/app:shop.c:36") == Diagnostic(
+        "a uretprobe cannot be at a source line", Span(0, 28), "a function returns as a whole: name the function"
+    )
+    assert fault("uprobe:/bin/app:shop.c:0") == Diagnostic(
+        "there is no line 0", Span(23, 24), "lines are counted from 1"
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "period_ns"),
     [
         ("interval:s:1", 1_000_000_000),
