@@ -1,0 +1,158 @@
+"""The reference pages say what the program's own tables say.
+
+`python tests/unit/test_docs.py` writes those tables into the pages.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from tracer.backends.bcc import host  # noqa: E402 - run as a script, the path comes first
+from tracer.backends.capabilities import Feature, Unsupported  # noqa: E402
+from tracer.backends.ftrace import detect  # noqa: E402
+from tracer.lang import attach, builtins, config, expressions, statements, typed, unsupported  # noqa: E402
+from tracer.lang.check.statements import UNROLLED_MOST  # noqa: E402
+from tracer.resolve import arch, expand  # noqa: E402
+
+PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}
+
+SETTINGS = {
+    "max_strlen": "bytes of a string's buffer, the NUL included",
+    "max_map_keys": "keys of each map",
+    "stack_frames": "frames of `ustack` without a number",
+}
+
+Left = Mapping[str, tuple[str, str | None]]
+
+
+def table(*rows: tuple[str, ...]) -> str:
+    """Rows as a table; the first is its head."""
+    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
+
+
+def left_out(entries: Left, write: Callable[[str], str] = lambda name: name) -> str:
+    """What is left out, names with one reason in one row."""
+    rows: dict[tuple[str, str | None], list[str]] = {}
+    for name, entry in entries.items():
+        rows.setdefault(entry, []).append(f"`{write(name)}`")
+    body = [(" ".join(names), reason, remedy or "") for (reason, remedy), names in rows.items()]
+    return table(("left out", "reason", "instead"), *body)
+
+
+def functions(kind: str) -> str:
+    rows = [row for row in builtins.FUNCTIONS.values() if row.kind == kind]
+    return table(
+        ("function", "type", "where", "gives" if kind != "statement" else "does"),
+        *((f"`{row.call}`", row.type, PLACES[row.place], row.help) for row in rows),
+    )
+
+
+def settings() -> str:
+    defaults = {field.name: str(field.default) for field in fields(typed.Config)}
+    assert defaults.keys() == config.LIMITS.keys() == SETTINGS.keys()
+    return table(
+        ("setting", "default", "from", "to", "is"),
+        *((f"`{name}`", defaults[name], str(low), str(high), SETTINGS[name])
+          for name, (low, high) in config.LIMITS.items()),
+    )  # fmt: skip
+
+
+def limits() -> str:
+    return table(
+        ("what", "at most"),
+        ("rounds of `while` and `for` over a range, each time it is entered", str(typed.LOOP_LIMIT)),
+        ("rounds of `unroll`", str(builtins.UNROLL_MOST)),
+        ("statements that all `unroll` of a clause make together", str(UNROLLED_MOST)),
+        ("blocks inside each other", str(statements.MAX_BLOCKS)),
+        ("brackets inside each other", str(expressions.MAX_NESTING)),
+        ("operators inside each other", str(expressions.MAX_DEPTH)),
+        ("frames of a stack", str(builtins.STACK_FRAMES_MOST)),
+        ("second argument of `hist`", str(builtins.HIST_BITS_MOST)),
+        ("buckets of `lhist` between low and high", str(builtins.LHIST_BUCKETS_MOST)),
+        ("functions that one attach point may match", str(expand.MAX_FUNCTIONS)),
+        ("arguments of a function (`uprobe`)", str(arch.MAX_FUNCTION_ARGS)),
+        ("shortest interval", f"{attach.SHORTEST_PERIOD_NS} ns"),
+    )
+
+
+def features() -> str:
+    def says(entry: Unsupported | None) -> str:
+        return "yes" if entry is None else f"no: {entry.reason}"
+
+    return table(
+        ("what a program may need", "bcc", "ftrace"),
+        *((feature.value, says(host._MISSING.get(feature)), says(detect._NEVER.get(feature))) for feature in Feature),
+    )
+
+
+def values() -> str:
+    rows = [(f"`{row.name}`", row.type, PLACES[row.place], row.help) for row in builtins.VALUES.values()]
+    return table(("variable", "type", "where", "is"), *rows)
+
+
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "language.md": {
+        "attach": lambda: table(("probe", "written"), *((f"`{kind}`", form) for kind, form in attach.FORMS.items())),
+        "values": values,
+        "aggregations": lambda: functions("aggregation"),
+        "statements": lambda: functions("statement"),
+        "functions": lambda: functions("value"),
+        "settings": settings,
+        "ignored": lambda: ", ".join(f"`{name}`" for name in sorted(unsupported.SETTINGS_WITHOUT_MEANING)) + ".",
+        "limits": limits,
+        "no-probes": lambda: left_out(unsupported.PROBES),
+        "no-functions": lambda: left_out(unsupported.FUNCTIONS, "{}()".format),
+        "no-variables": lambda: left_out(unsupported.BUILTINS),
+        "no-statements": lambda: left_out(unsupported.STATEMENTS),
+        "no-settings": lambda: left_out(unsupported.SETTINGS),
+    },
+    "backends.md": {"features": features},
+}
+"""The tables of each page, by the name in their mark."""
+
+MARK = re.compile(r"(<!-- table (?P<name>[a-z-]+) -->\n)(?P<text>.*?)(?=<!-- end -->)", re.S)
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    for page in TABLES:
+        yield page, (ROOT / "docs" / page).read_text()
+
+
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, tables in TABLES.items() for name in tables])
+def test_a_table_says_what_the_program_says(page: str, name: str) -> None:
+    written = {found["name"]: found["text"] for found in MARK.finditer((ROOT / "docs" / page).read_text())}
+    assert written[name] == TABLES[page][name]() + "\n", "python tests/unit/test_docs.py mends it"
+
+
+def test_no_mark_is_unknown() -> None:
+    for page, text in pages():
+        assert [found["name"] for found in MARK.finditer(text)] == list(TABLES[page])
+
+
+def test_links_lead_somewhere() -> None:
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def rewrite() -> None:
+    """Puts the tables into the pages."""
+    for page, text in pages():
+        made = TABLES[page]
+        text = MARK.sub(lambda found, made=made: f"{found[1]}{made[found['name']]()}\n", text)  # type: ignore[misc]
+        (ROOT / "docs" / page).write_text(text)
+
+
+if __name__ == "__main__":
+    rewrite()
