@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tracer.lang.parser import parse
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf
 from tracer.resolve.expand import expand
+from tracer.resolve.line_headers import read_header, units
 from tracer.resolve.line_programs import LinePrograms
 from tracer.resolve.model import Reg, Site, Target
 
@@ -276,6 +278,38 @@ def test_damaged_line_tables_end_in_one_line_or_in_places_that_are_safe(place: P
                 assert "\n" not in diagnostic.message
                 continue
             assert all(each.function for each in found)
+
+
+def header(tables: bytes) -> bytes:
+    """A unit of DWARF 5 with these tables of directories and files, and no code but one byte."""
+    fields = bytes([1, 1, 1, 0xFB, 14, 1]) + tables
+    rest = struct.pack("<HBBI", 5, 8, 0, len(fields)) + fields + b"\0"
+    return struct.pack("<I", len(rest)) + rest
+
+
+def test_a_header_says_names_and_directories() -> None:
+    data = header(b"\1\1\x08\2/src\0lib\0" + b"\2\1\x1f\2\x0b\1" + struct.pack("<IB", 3, 1))
+    (unit,) = units(data)
+    found = read_header(data, unit, b"xx\0shop.c\0")
+    assert (found.directories, found.files, found.first) == ([b"/src", b"lib"], [(b"shop.c", 1)], 0)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        b"\0" + b"\xff" * 8 + b"\x7f",  # entries without fields
+        b"\1\1\x19" + b"\xff" * 8 + b"\x7f",  # fields of no size
+        b"\1\1\x0b" + b"\xff" * 8 + b"\x7f",  # more entries than bytes
+        b"\1\1\x1f\1\xff\xff\xff\xff",  # a name outside its table
+        b"\1\1\x08\1no end",
+        b"\1\x80\x80",
+    ],
+)
+def test_a_header_that_claims_too_much_ends_at_once(tables: bytes) -> None:
+    data = header(tables)
+    (unit,) = units(data)
+    with pytest.raises((ValueError, IndexError)):
+        read_header(data, unit, b"name\0")
 
 
 def test_every_statement_that_objdump_shows_lies_in_a_piece_that_was_found(place: Path) -> None:

@@ -1,0 +1,156 @@
+"""The headers of line programs: which source files a compile unit is made of.
+
+Read here and not by pyelftools, since a header that every unit of a big program has to show must not cost a second, and
+one that claims 2**60 entries of no size must not hang. Source: DWARF 5, 6.2.4, and DWARF 4, 6.2.4.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
+_SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}  # DW_FORM_data1, …2, …4, …8, …16
+_STRING, _STRP, _LINE_STRP, _UDATA, _BLOCK = 0x08, 0x0E, 0x1F, 0x0F, 0x09
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One line program: its place in `.debug_line`, its version, 4 or 8 bytes per offset, where its fields and its code
+    begin.
+    """
+
+    start: int
+    end: int
+    version: int
+    offset_size: int
+    fields: int
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a header says. `files` are names with the numbers of their directories; the first has the number `first`.
+
+    Directory 0 is where the compiler ran; before DWARF 5 it is not in the header, and "" here. `registers` are the
+    fields that the byte code depends on, under the names of pyelftools.
+    """
+
+    directories: list[bytes]
+    files: list[tuple[bytes, int]]
+    first: int
+    registers: Any
+
+
+def units(data: bytes) -> Iterator[Unit]:
+    """The line programs of a `.debug_line` section. Raises `ValueError` where it is cut off."""
+    at = 0
+    while at + 16 <= len(data):
+        start, size = at, 4
+        (length,) = struct.unpack_from("<I", data, at)
+        at += 4
+        if length == 0xFFFFFFFF:
+            size = 8
+            (length,) = struct.unpack_from("<Q", data, at)
+            at += 8
+        place, at = at, at + length
+        if at > len(data):
+            raise ValueError("it is cut off")
+        version = int.from_bytes(data[place : place + 2], "little")
+        place += 4 if version >= 5 else 2
+        fields = place + size
+        code = fields + int.from_bytes(data[place:fields], "little")
+        if 2 <= version <= 5 and fields < code <= at:
+            yield Unit(start, at, version, size, fields, code)
+
+
+def read_header(data: bytes, unit: Unit, names: bytes) -> Header:
+    """The header of a unit; `names` is `.debug_line_str`. Raises `ValueError` or `IndexError` where it is damaged."""
+    cursor = _Cursor(data[unit.fields : unit.code])
+    registers: dict[str, Any] = {"minimum_instruction_length": cursor.number(1)}
+    registers["maximum_operations_per_instruction"] = cursor.number(1) if unit.version >= 4 else 1
+    registers["default_is_stmt"] = cursor.number(1)
+    registers["line_base"] = (cursor.number(1) ^ 0x80) - 0x80
+    registers["line_range"] = cursor.number(1)
+    registers["opcode_base"] = cursor.number(1)
+    registers["file_entry"] = []
+    cursor.at += max(registers["opcode_base"] - 1, 0)
+    if unit.version >= 5:
+        directories = [name for name, _ in cursor.table(unit.offset_size, names)]
+        return Header(directories, list(cursor.table(unit.offset_size, names)), 0, registers)
+    directories = [b"", *iter(cursor.string, b"")]
+    files = []
+    while name := cursor.string():
+        files.append((name, cursor.uleb()))
+        cursor.uleb()  # time of modification
+        cursor.uleb()  # size
+    return Header(directories, files, 1, registers)
+
+
+class _Cursor:
+    """Reads forward through bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        self.at += size
+        if self.at > len(self.data):
+            raise ValueError("a header is cut off")
+        return self.data[self.at - size : self.at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def uleb(self) -> int:
+        value = shift = 0
+        while shift < 70:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        return value
+
+    def string(self) -> bytes:
+        end = self.data.index(b"\0", self.at)
+        found = self.data[self.at : end]
+        self.at = end + 1
+        return found
+
+    def table(self, offset_size: int, names: bytes) -> Iterator[tuple[bytes, int]]:
+        """A table of DWARF 5, whose entries have the fields that it says first."""
+        formats = [(self.uleb(), self.uleb()) for _ in range(self.number(1))]
+        count = self.uleb()
+        if count and not formats:
+            raise ValueError("a header has entries of no size")
+        for _ in range(count):
+            name, directory = b"", 0
+            for content, form in formats:
+                value = self._value(form, offset_size, names)
+                if content == _PATH and isinstance(value, bytes):
+                    name = value
+                elif content == _DIRECTORY and isinstance(value, int):
+                    directory = value
+            yield name, directory
+
+    def _value(self, form: int, offset_size: int, names: bytes) -> bytes | int:
+        """A field, which always takes some bytes. Names in `.debug_str` are not looked up: compilers put none there."""
+        if form == _LINE_STRP:
+            at = self.number(offset_size)
+            return names[at : names.index(b"\0", at)]
+        if form == _STRING:
+            return self.string()
+        if form == _UDATA:
+            return self.uleb()
+        if form == _BLOCK:
+            return self.take(self.uleb())
+        if form == _STRP:
+            return self.number(offset_size)
+        if form not in _SIZES:
+            raise ValueError(f"a header has fields of the unknown form {form:#x}")
+        return self.number(_SIZES[form])
