@@ -168,6 +168,13 @@ CASES = [
         probes=2,
     ),
     Case(
+        "clear_and_zero_in_a_probe",
+        "usdt:T:depot:plain { if (arg0 == 20) { clear(@c); } @c = count(); @k[arg0 % 2] = count();"
+        " if (arg0 == 30) { zero(@k); } }",
+        # The hit that clears counts after it; the one that zeroes counted before.
+        scalar("@c", 21) + keyed("@k", {0: 5, 1: 5}),
+    ),
+    Case(
         "delete_in_end",
         "usdt:T:depot:parcel { @[arg2] = count(); } END { delete(@, 3); delete(@[4]); delete(@, 99); }",
         keyed("@", {zone: n for zone, n in counted("zone").items() if zone not in (3, 4)}),
