@@ -33,7 +33,7 @@ KINDS: dict[str, AttachKind] = {
 """Every spelling of a probe type."""
 
 FORMS: dict[AttachKind, str] = {
-    "usdt": "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p, usdt::PROVIDER:NAME",
+    "usdt": "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p or -c, usdt::PROVIDER:NAME",
     "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
     "uretprobe": "uretprobe:FILE:FUNCTION",
     "interval": "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s",
