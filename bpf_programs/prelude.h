@@ -509,6 +509,41 @@ static __always_inline void emit(const void *record, u64 size)
 		lose(LOST_EVENTS);
 }
 
+/* --- clear and zero: what carries an older mark is of the past ------------------------------------------------------ */
+
+#define CLEARED 1
+#define ZEROED (1ULL << 32)
+
+static __always_inline u64 raise_mark(u64 *mark, u64 by)
+{
+	return __sync_fetch_and_add(mark, by);
+}
+
+/* Where the ring is full, a later clear's record will do: it only says what room can be given back. */
+static __always_inline void emit_raised(u64 number, u64 before)
+{
+	u64 record[2] = {number, before};
+
+	ring_output(RING, record, sizeof(record), NO_WAKEUP);
+}
+
+/* print(@x) of what a clear has just ended: nobody could show it later, so it is lost where the ring is full. */
+static __always_inline void emit_ended(u64 number, u64 before)
+{
+	u64 record[2] = {number, before};
+
+	emit(record, sizeof(record));
+}
+
+/* print(@x) of a map that probes clear somewhere: as it is at this mark. */
+static __always_inline void emit_moment(u64 number, u64 mark, u64 *pending)
+{
+	u64 record[2] = {number, mark};
+
+	if (ring_output(RING, record, sizeof(record), NO_WAKEUP))
+		__sync_fetch_and_add(pending, 1);
+}
+
 /* An event that must not be lost: where the ring is full, user space finds it in `pending`. */
 static __always_inline void emit_control(u64 number, u64 *pending)
 {

@@ -13,13 +13,11 @@ from tracer.lang import typed
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, TupleType, Type
 from tracer.plan.model import Variant
 from tracer.results.events import (
-    ClearEvent,
     ExitEvent,
     MapEvent,
     PrintfEvent,
     TimeEvent,
     ValueEvent,
-    ZeroEvent,
 )
 from tracer.results.values import Average
 
@@ -259,11 +257,11 @@ class Naive:
             case typed.PrintValue(shape=shape, value=value):
                 emit(ValueEvent(shape, self.value(value)))
             case typed.PrintMap(map=name, top=top, div=div):
-                emit(MapEvent(name, top, div))
+                emit(MapEvent(name, top, div, maps.snapshot(name)))
             case typed.Clear(map=name):
-                emit(ClearEvent(name))
+                maps.clear(name)
             case typed.Zero(map=name):
-                emit(ZeroEvent(name))
+                maps.zero(name)
             case typed.Time(format=format):
                 emit(TimeEvent(format))
             case typed.Exit(code=code):

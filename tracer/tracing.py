@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from tracer.interp.compile import compile_clause
 from tracer.interp.hostvalues import host_values
 from tracer.interp.runtime import Runtime
-from tracer.results.events import ClearEvent, Event, ExitEvent, Loss, MapEvent, ZeroEvent
+from tracer.results.events import Event, ExitEvent, Loss, MapEvent
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
@@ -152,8 +152,8 @@ class _Trace:
     def consume(self, events: Iterable[Event]) -> None:
         try:
             for event in events:
-                # print(@x) and clear(@x) that follow each other must see the same moment.
-                if isinstance(event, (MapEvent, ClearEvent, ZeroEvent)):
+                # print(@x) and print(@y) that follow each other see one moment.
+                if isinstance(event, MapEvent):
                     self.enter()
                 elif self.in_handler:
                     self.leave()
@@ -164,11 +164,7 @@ class _Trace:
             self.leave()
 
     def handle(self, event: Event) -> None:
-        if isinstance(event, ClearEvent):
-            self.session.maps.clear(event.map)
-        elif isinstance(event, ZeroEvent):
-            self.session.maps.zero(event.map)
-        elif isinstance(event, ExitEvent):
+        if isinstance(event, ExitEvent):
             if self.code is None:
                 self.code = event.code
         else:

@@ -34,7 +34,7 @@ from tracer.lang.types import (
 )
 from tracer.render.json import JsonRenderer
 from tracer.render.text import TextRenderer
-from tracer.results.events import ClearEvent, Event, ZeroEvent
+from tracer.results.events import Event
 from tracer.results.store import LocalMaps
 
 FILES = Path(__file__).parent / "render"
@@ -343,12 +343,7 @@ def rendered(typed_program: typed.Program, renderer_type: type[TextRenderer] | t
     store = LocalMaps(typed_program)
 
     def handle(event: Event) -> None:
-        if isinstance(event, ClearEvent):
-            store.clear(event.map)
-        elif isinstance(event, ZeroEvent):
-            store.zero(event.map)
-        else:
-            renderer.event(event, store)
+        renderer.event(event, store)
 
     one = typed_program.clauses[0]
     function = compile_clause(typed_program, one, None, Runtime(store, handle))

@@ -16,7 +16,7 @@ from tracer.backends.bcc import BccBackend, kernel, loader
 from tracer.errors import Source, TracerError
 from tracer.lang.types import Stack
 from tracer.resolve.model import EVERY_PROCESS, Target
-from tracer.results.events import ClearEvent, ExitEvent, Loss, MapEvent, PrintfEvent
+from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 
 pytestmark = pytest.mark.live
 
@@ -118,7 +118,7 @@ def test_no_hit_counts_after_exit(hits: Path) -> None:
 def test_control_events_survive_a_full_ring(hits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "_ring_size", lambda: 4096)
     program = (
-        f'usdt:{hits}:hits:value {{ printf("%d %d", arg0, arg1); if (arg1 % 1000 == 999) {{ print(@x); clear(@x); }} '
+        f'usdt:{hits}:hits:value {{ printf("%d %d", arg0, arg1); if (arg1 % 1000 == 999) {{ print(@x); }} '
         "@x[arg1] = 1; if (arg1 == 19999) { exit(2); } }"
     )
     with open_session(program) as session:
@@ -129,7 +129,6 @@ def test_control_events_survive_a_full_ring(hits: Path, monkeypatch: pytest.Monk
     printed = sum(isinstance(event, PrintfEvent) for event in events)
     assert printed + lost == 20_000 and lost > 10_000
     assert [event for event in events if isinstance(event, MapEvent)] == [MapEvent("@x", 0, 0)] * 20
-    assert [event for event in events if isinstance(event, ClearEvent)] == [ClearEvent("@x")] * 20
     assert [event for event in events if isinstance(event, ExitEvent)] == [ExitEvent(2)]
 
 

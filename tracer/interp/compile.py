@@ -50,7 +50,7 @@ def _generate(
     writer.depth = 2
     maps = MapCode(program, runtime.maps, writer)
     expressions = Expressions(clause, variant, runtime, maps, writer)
-    statements = Statements(expressions, maps, writer, runtime.emit)
+    statements = Statements(expressions, maps, writer, runtime.maps, runtime.emit)
     if clause.kind in ("probe", "interval"):
         with writer.block(f"if {expressions.runtime_name}.exiting:"):
             writer.line("return")

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tracer.interp.expressions import Expressions
 from tracer.interp.mapcode import MapCode
 from tracer.interp.source import Code, Writer, integer
 from tracer.lang import typed
-from tracer.results.events import (
-    ClearEvent,
-    Event,
-    ExitEvent,
-    MapEvent,
-    PrintfEvent,
-    TimeEvent,
-    ValueEvent,
-    ZeroEvent,
-)
+from tracer.results.events import Event, ExitEvent, MapEvent, PrintfEvent, TimeEvent, ValueEvent
+from tracer.results.values import MapStore
 
 
 class Statements:
     """Writes the body of one clause."""
 
-    def __init__(self, expressions: Expressions, maps: MapCode, writer: Writer, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        maps: MapCode,
+        writer: Writer,
+        store: MapStore,
+        emit: Callable[[Event], None],
+    ) -> None:
         self.expressions = expressions
         self.maps = maps
         self.writer = writer
+        self._store = store
         self._emit = emit
 
     def block(self, body: tuple[typed.Stmt, ...]) -> None:
@@ -84,11 +85,11 @@ class Statements:
             case typed.PrintValue(shape=shape, value=value):
                 self._send_new(ValueEvent, f"({int(shape)}, {self.expressions.value(value).text})")
             case typed.PrintMap(map=name, top=top, div=div):
-                self._send(MapEvent(name, top, div))
+                self._call(partial(_print_map, self._store, self._emit, MapEvent(name, top, div)))
             case typed.Clear(map=name):
-                self._send(ClearEvent(name))
+                self._call(partial(self._store.clear, name))
             case typed.Zero(map=name):
-                self._send(ZeroEvent(name))
+                self._call(partial(self._store.zero, name))
             case typed.Time(format=format):
                 self._send(TimeEvent(format))
             case typed.Exit(code=code):
@@ -97,6 +98,9 @@ class Statements:
                 self.writer.line("return")
             case _:
                 raise TypeError(f"no such statement in the typed program: {type(stmt).__name__}")
+
+    def _call(self, function: Callable[[], None]) -> None:
+        self.writer.line(f"{self.writer.bind(function, 'call')}()")
 
     def _send(self, event: Event) -> None:
         self.writer.line(f"{self._emit_name()}({self.writer.bind(event, 'event')})")
@@ -139,3 +143,8 @@ class Statements:
         # A loop that `break` left was not cut.
         with self.writer.block("else:"), self.writer.block(f"if {stop.text} - {start.text} > {typed.LOOP_LIMIT}:"):
             self.writer.line(f"{self.expressions.loss}.loops += 1")
+
+
+def _print_map(store: MapStore, emit: Callable[[Event], None], event: MapEvent) -> None:
+    """The map as it is now: who takes the event may do so after later statements have changed it."""
+    emit(event._replace(snapshot=store.snapshot(event.map)))

@@ -55,7 +55,7 @@ class JsonRenderer:
             shown = self._shapes[event.shape](event.value)
             self._write(b'{"type": "value", "data": %b}\n' % shown)
         elif isinstance(event, MapEvent):
-            self._map(store.snapshot(event.map), event.top, event.div)
+            self._map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):
             now = format_time(self._program.formats[event.format], time.time_ns())
             self._write(b'{"type": "time", "data": %b}\n' % json_string(now))

@@ -47,7 +47,7 @@ class TextRenderer:
         elif isinstance(event, ValueEvent):
             self._write(self._shapes[event.shape](event.value) + b"\n")
         elif isinstance(event, MapEvent):
-            self._map(store.snapshot(event.map), event.top, event.div)
+            self._map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):
             self._write(format_time(self._program.formats[event.format], time.time_ns()))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from tracer.lang.types import Value
+from tracer.results.values import MapSnapshot
 
 
 class PrintfEvent(NamedTuple):
@@ -23,23 +24,12 @@ class ValueEvent(NamedTuple):
 
 
 class MapEvent(NamedTuple):
-    """`print(@x, top, div)`: the map is read when this event is handled."""
+    """`print(@x, top, div)`: of the map as `snapshot` has it, or where that is None as it is when this is handled."""
 
     map: str
     top: int
     div: int
-
-
-class ClearEvent(NamedTuple):
-    """`clear(@x)`."""
-
-    map: str
-
-
-class ZeroEvent(NamedTuple):
-    """`zero(@x)`."""
-
-    map: str
+    snapshot: MapSnapshot | None = None
 
 
 class TimeEvent(NamedTuple):
@@ -54,7 +44,7 @@ class ExitEvent(NamedTuple):
     code: int
 
 
-Event = PrintfEvent | ValueEvent | MapEvent | ClearEvent | ZeroEvent | TimeEvent | ExitEvent
+Event = PrintfEvent | ValueEvent | MapEvent | TimeEvent | ExitEvent
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """The control block: a page that programs test at each hit and that we read and write through a mapping.
 
 Its layout is `struct control` as `codegen.generate` writes it: exiting, hit, cpid, started, then the generations, the
-lengths that programs and user space keep, and the control events that found the ring full.
+lengths that programs and user space keep, the control events that found the ring full, and the marks, which programs
+alone raise.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from collections.abc import Sequence
 _EXITING, _HIT, _CPID, _STARTED, _FIRST = range(5)
 
 
-def control_size(generations: int, lengths: int, records: int) -> int:
+def control_size(generations: int, lengths: int, records: int, marks: int) -> int:
     """Bytes of the block."""
-    return 8 * (_FIRST + generations + 2 * lengths + records)
+    return 8 * (_FIRST + generations + 2 * lengths + records + marks)
 
 
 class Control:
     """The mapped block of one session."""
 
-    def __init__(self, fd: int, generations: int, lengths: int, records: int) -> None:
-        size = control_size(generations, lengths, records)
+    def __init__(self, fd: int, generations: int, lengths: int, records: int, marks: int) -> None:
+        size = control_size(generations, lengths, records, marks)
         self._map = mmap.mmap(fd, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
         # As native words: each access is one load or store, never a torn one.
         self._words = memoryview(self._map).cast("Q")
@@ -30,6 +31,7 @@ class Control:
         self._given = self._made + lengths
         self._pending = self._given + lengths
         self._records = records
+        self._marks = self._pending + records
 
     def exit_code(self) -> int | None:
         """The code of the exit() that a probe has said, if one has."""
@@ -61,6 +63,10 @@ class Control:
     def next_generation(self, index: int) -> None:
         """New hits go to new keys from here on."""
         self._words[self._generations + index] += 1
+
+    def mark(self, index: int) -> int:
+        """How often probes have cleared a map (low 32 bits) and zeroed it (high 32 bits)."""
+        return self._words[self._marks + index]
 
     def give(self, index: int, delta: int) -> None:
         """Keys that user space put into a map whose length probes ask for (negative: took out)."""

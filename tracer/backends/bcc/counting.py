@@ -8,6 +8,9 @@ taken counts as empty, and since clearing also raises the generation, new values
 An element of an old generation is deleted in the kernel once a reading, `SETTLED_S` after the clear, finds nothing new
 in it. What remains is a program that was stopped for longer than that between finding its element and adding to it:
 its one hit is lost. (A program that waits for a page has not looked for its element yet, and makes a new one.)
+
+Where probes clear the map (`marks`), `print(@x); clear(@x)` there shows the elements of the mark that it ended. What
+was added to them after that was shown goes over into the present (`_late`), so that no hit is in no print.
 """
 
 from __future__ import annotations
@@ -16,39 +19,79 @@ import struct
 import time
 
 from tracer.backends.bcc.control import Control
+from tracer.backends.bcc.marks import SETTLED_S, Behind, Past, clears, mark_of, moved
 from tracer.backends.bcc.tabledata import Number, Raw, TableData
 from tracer.backends.bcc.tables import Shape
+from tracer.lang.typed import MapKind
 from tracer.results.integers import wrap_int
-from tracer.results.store import LocalMaps, is_signed
+from tracer.results.store import UNSET, is_signed
 from tracer.results.values import Average, Key, MapValue
-
-SETTLED_S = 0.05
-"""How long after a clear a program may still be adding to an element that it found before."""
 
 _TOP = 1 << 63
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class CountingMap:
-    """One such map. `local` holds what BEGIN, END and interval added."""
+    """One such map, as far as it is in the kernel. `past` is there where probes clear it."""
 
-    def __init__(self, data: TableData, control: Control, local: LocalMaps) -> None:
+    def __init__(self, data: TableData, control: Control, past: Past | None) -> None:
         self.data = data
         self.table = data.table
         self.name = self.table.decl.name
         self._control = control
-        self._local = local
+        self.past = past
         self._taken: dict[Raw, Number] = {}
+        self._printed: dict[int, dict[Raw, Number]] = {}
+        self._last_print: tuple[int, dict[Raw, Number]] | None = None
+        self._late: dict[Raw, Number] = {}
         self._cleared_at: dict[int, float] = {}
         self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: ()
         self._signed = is_signed(self.table.decl)
 
     def read(self) -> dict[Raw, Number]:
         """The kernel's elements now; gives back those of old generations that nothing changes any more."""
-        found = self.data.numbers()
+        past = self.past
+        if past is not None:
+            past.begin()
+        found = self._elements()
         if self.table.generation is not None and self._taken:
             self._reclaim(found)
-        return found
+        if past is None:
+            return found
+        view = {raw: number for raw, number in found.items() if past.shown(raw)}
+        if past.moment is not None:
+            self._last_print = past.moment, view
+        return view
+
+    def raised(self, before: int, cleared: bool) -> None:
+        """A probe has cleared (else zeroed) the map; a print just before it has shown what that ended."""
+        assert self.past is not None
+        self.past.raised(before, cleared)
+        if self._last_print is not None and self._last_print[0] == before:
+            self._printed[before] = self._last_print[1]
+        self._last_print = None
+
+    def tidy(self) -> None:
+        """Gives back what clears and zeros in probes have put behind."""
+        past = self.past
+        assert past is not None
+        raises = past.due()
+        if not raises:
+            return
+        behind = Behind.of(raises)
+        gone = []
+        for raw in self._elements():
+            if not behind.is_dead(raw):
+                if not behind.is_zeroed(raw):
+                    continue
+                past.zeroed[self._place(raw)[0]] = clears(mark_of(raw))
+            gone.append(raw)
+            self._late.pop(raw, None)
+            self._taken.pop(raw, None)
+        self.data.delete_many(gone)
+        self._printed = {mark: view for mark, view in self._printed.items() if not behind.reaches(mark)}
+        if behind.dead is not None:
+            past.zeroed = {key: at for key, at in past.zeroed.items() if at > clears(behind.dead)}
 
     def values(self, view: dict[Raw, Number]) -> dict[Key, MapValue]:
         """The map of a reading, in the forms of `results.values`, without what user space added."""
@@ -57,7 +100,7 @@ class CountingMap:
         histogram = self.table.buckets > 1
         for raw, number in view.items():
             left = self._left(raw, number)
-            if left is None:
+            if left is None or (self.past is not None and self.past.is_zero(raw)):
                 continue
             if histogram:
                 key, bucket = self._place(raw)
@@ -71,9 +114,22 @@ class CountingMap:
             return dict(counts)
         return {key: self._value(number) for key, number in found.items()}
 
+    def zeros(self, view: dict[Raw, Number]) -> dict[Key, MapValue]:
+        """The keys that zero() in a probe has kept, with nothing in them, for `merge`."""
+        if self.past is None:
+            return {}
+        keys = {
+            self._place(raw)[0]: None
+            for raw, number in view.items()
+            if self.past.is_zero(raw) and self._left(raw, number) is not None
+        }
+        return {key: _nothing(self.table.decl.kind) for key in (*keys, *self.past.zero_keys())}
+
     def clear(self, view: dict[Raw, Number]) -> None:
         """Takes away what a reading has seen."""
         self._taken.update(view)
+        if self.past is not None:
+            self.past.zeroed.clear()
         if self.table.generation is not None:
             self._cleared_at[self._generation()] = time.monotonic()
             self._control.next_generation(self.table.generation)
@@ -84,11 +140,14 @@ class CountingMap:
         """Takes away one key. Where probes read the map too it must really go; so must an extreme."""
         really = not self.table.per_cpu or self.table.shape is Shape.EXTREME
         gone = False
+        if self.past is not None:
+            self.past.zeroed.pop(key, None)
         for raw in [raw for raw in view if self._place(raw)[0] == key]:
             if really:
                 gone = self.data.delete(raw) or gone
                 view.pop(raw)
                 self._taken.pop(raw, None)
+                self._late.pop(raw, None)
             else:
                 self._taken[raw] = view[raw]
         if gone and self.table.length is not None:
@@ -101,9 +160,30 @@ class CountingMap:
             return (), int(struct.unpack("=I", raw[1])[0])
         return self._decode(raw[1]), int(struct.unpack_from("=I", raw[1], 4)[0]) if self.table.buckets > 1 else 0
 
+    def _elements(self) -> dict[Raw, Number]:
+        """The kernel's elements, with what came late to those that had been printed in the present ones."""
+        found = self.data.numbers()
+        if self._printed:
+            assert self.past is not None
+            now = self.past.now()
+            for raw, number in found.items():
+                printed = self._printed.get(mark_of(raw))
+                left = None if printed is None else self._less(number, printed.get(raw))
+                if printed is not None and left is not None:
+                    printed[raw] = number
+                    place = moved(raw, now)
+                    held = self._late.get(place)
+                    self._late[place] = left if held is None else self._joined(held, left)
+        for raw, number in self._late.items():
+            held = found.get(raw)
+            found[raw] = number if held is None else self._joined(held, number)
+        return found
+
     def _left(self, raw: Raw, number: Number) -> Number | None:
         """What of an element no clear has taken; None for nothing."""
-        taken = self._taken.get(raw)
+        return self._less(number, self._taken.get(raw))
+
+    def _less(self, number: Number, taken: Number | None) -> Number | None:
         if isinstance(number, tuple):
             hits, total = taken if isinstance(taken, tuple) else (0, 0)
             return ((number[0] - hits) & _MASK, (number[1] - total) & _MASK) if number[0] != hits else None
@@ -143,11 +223,20 @@ class CountingMap:
                 continue
             if found[raw] == self._taken.get(raw):
                 self.data.delete(raw)
+                self._late.pop(raw, None)
                 del self._taken[raw], found[raw]
 
     def _generation(self) -> int:
         index = self.table.generation
         return 0 if index is None else self._control.generation(index) & 0xFFFF_FFFF
+
+
+def _nothing(kind: MapKind) -> MapValue:
+    if kind in ("min", "max"):
+        return UNSET
+    if kind in ("avg", "stats"):
+        return Average(0, 0)
+    return {} if kind in ("hist", "lhist") else 0
 
 
 def _int(number: Number) -> int:

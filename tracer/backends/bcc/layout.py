@@ -131,7 +131,8 @@ def _decode_stack(data: bytes, at: int) -> Stack:
 
 @dataclass(frozen=True, slots=True)
 class KeyLayout:
-    """The bytes of a map's key: an optional head of eight bytes (u32 generation, u32 bucket), then the parts.
+    """The bytes of a map's key: an optional head of eight bytes (u32 generation, u32 bucket) with an optional u64 mark
+    behind it (see `marks`), then the parts.
 
     `order` says where each part stands. If a part is a long string, the last such part stands at the end: while its
     text is shorter than `SHORT_TEXT`, the first `short` bytes of the key say everything, and the map's short table,
@@ -143,31 +144,34 @@ class KeyLayout:
     offsets: tuple[int, ...]
     size: int
     short: int | None
+    marked: bool = False
 
     @staticmethod
-    def of(parts: tuple[Type, ...], *, head: bool) -> KeyLayout:
+    def of(parts: tuple[Type, ...], *, head: bool, marked: bool = False) -> KeyLayout:
         """The layout for these parts; a key without parts has at least its head."""
         long_text = [i for i, part in enumerate(parts) if isinstance(part, StringType) and part.size > SHORT_TEXT]
         last = long_text[-1] if long_text else None
-        head = head or not parts
-        at = 8 if head else 0
+        head = head or marked or not parts
+        at = 8 * (head + marked)
         offsets = [0] * len(parts)
         for index in sorted(range(len(parts)), key=lambda index: index == last):
             offsets[index] = at
             at += size_of(parts[index])
         short = None if last is None else offsets[last] + SHORT_TEXT
-        return KeyLayout(parts, head, tuple(offsets), at, short)
+        return KeyLayout(parts, head, tuple(offsets), at, short, marked)
 
     @property
     def split(self) -> int | None:
         """The offset of the string that decides between the short and the long table."""
         return None if self.short is None else self.short - SHORT_TEXT
 
-    def encode(self, key: Key, generation: int = 0, bucket: int = 0) -> bytes:
+    def encode(self, key: Key, generation: int = 0, bucket: int = 0, mark: int = 0) -> bytes:
         """The bytes for the table that `is_short` names."""
         raw = bytearray(self.size)
         if self.head:
             struct.pack_into("=II", raw, 0, generation, bucket)
+        if self.marked:
+            struct.pack_into("=Q", raw, 8, mark)
         for part, offset, value in zip(self.parts, self.offsets, key, strict=True):
             raw[offset : offset + size_of(part)] = encode(part, value)
         if self.short is not None and self.is_short(bytes(raw)):

@@ -59,7 +59,7 @@ def create_maps(generated: Generated) -> Loaded:
 
 def _create(generated: Generated, loaded: Loaded) -> None:
     maps = loaded.maps
-    size = control_size(generated.generations, generated.lengths, len(generated.records))
+    size = control_size(generated.generations, generated.lengths, len(generated.records), len(generated.marks))
     maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
     maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, LOSS_CAUSES, name="tracer_losses")
     loaded.ring_size = _ring_size() if generated.records else os.sysconf("SC_PAGESIZE")

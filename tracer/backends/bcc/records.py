@@ -26,14 +26,12 @@ from tracer.lang.types import (
     Value,
 )
 from tracer.results.events import (
-    ClearEvent,
     Event,
     ExitEvent,
     MapEvent,
     PrintfEvent,
     TimeEvent,
     ValueEvent,
-    ZeroEvent,
 )
 
 RecordKind = Literal["printf", "value", "time", "map", "clear", "zero", "exit"]
@@ -41,7 +39,11 @@ RecordKind = Literal["printf", "value", "time", "map", "clear", "zero", "exit"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one statement sends. `index` is a format, a shape or the exit code; `types` those of the values."""
+    """What one statement sends. `index` is a format, a shape or the exit code; `types` those of the values.
+
+    Records that name a map which probes clear have its mark as their only word; `ended`: a clear or zero has just ended
+    what is to be printed.
+    """
 
     kind: RecordKind
     index: int = 0
@@ -49,11 +51,7 @@ class Record:
     map: str = ""
     top: int = 0
     div: int = 0
-
-    @property
-    def control(self) -> bool:
-        """Whether it must never be lost."""
-        return self.kind in ("map", "clear", "zero", "exit")
+    ended: bool = False
 
 
 def words_of(kind: Type) -> int:
@@ -80,8 +78,13 @@ Decoder = Callable[[bytes, int], Event]
 """From a record's bytes and the offset where it begins."""
 
 
+def mark_in(data: bytes, at: int) -> int:
+    """The mark in a record that has one (see `Record`)."""
+    return int(struct.unpack_from("=Q", data, at + 8)[0])
+
+
 def decoder(record: Record) -> Decoder:
-    """How records of this kind are read."""
+    """How records are read; the session does it for those that have a mark."""
     match record.kind:
         case "printf":
             index = record.index
@@ -120,10 +123,6 @@ def control_event(record: Record) -> Event:
     match record.kind:
         case "map":
             return MapEvent(record.map, record.top, record.div)
-        case "clear":
-            return ClearEvent(record.map)
-        case "zero":
-            return ZeroEvent(record.map)
         case "time":
             return TimeEvent(record.index)
         case _:

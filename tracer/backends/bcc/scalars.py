@@ -12,8 +12,8 @@ import time
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.counting import SETTLED_S
 from tracer.backends.bcc.layout import decoder, encode, wrap
+from tracer.backends.bcc.marks import SETTLED_S, Behind, Past, clears, mark_of
 from tracer.backends.bcc.tabledata import Raw, TableData
 from tracer.lang.types import IntType, Value
 from tracer.results.events import Loss
@@ -22,13 +22,14 @@ from tracer.results.values import Key, MapValue
 
 
 class ScalarMap:
-    """One such map."""
+    """One such map. `past` is there where probes clear it."""
 
-    def __init__(self, data: TableData, control: Control, loss: Loss) -> None:
+    def __init__(self, data: TableData, control: Control, loss: Loss, past: Past | None) -> None:
         self.data = data
         self.table = data.table
         self._control = control
         self._loss = loss
+        self.past = past
         layout = self.table.key
         assert layout is not None
         self._layout = layout
@@ -39,18 +40,56 @@ class ScalarMap:
 
     def read(self) -> dict[Raw, bytes]:
         """The elements of the current generation."""
+        past = self.past
+        if past is not None:
+            past.begin()
         found = dict(self.data.values())
-        if self.table.generation is None:
-            return found
-        if self._old:
-            self._sweep(found)
-            found = dict(self.data.values())
-        current = self._current()
-        return {raw: value for raw, value in found.items() if struct.unpack_from("=I", raw[1])[0] == current}
+        if self.table.generation is not None:
+            if self._old:
+                self._sweep(found)
+                found = dict(self.data.values())
+            current = self._current()
+            found = {raw: value for raw, value in found.items() if struct.unpack_from("=I", raw[1])[0] == current}
+        return found if past is None else {raw: value for raw, value in found.items() if past.shown(raw)}
 
     def values(self, view: dict[Raw, bytes]) -> dict[Key, MapValue]:
         """The map of a reading."""
-        return {self._decode_key(raw[1]): self._decode_value(value, 0) for raw, value in view.items()}
+        past = self.past
+        if past is None:
+            return {self._decode_key(raw[1]): self._decode_value(value, 0) for raw, value in view.items()}
+        items: dict[Key, MapValue] = dict.fromkeys(past.zero_keys(), self.empty())
+        items.update((self._decode_key(raw[1]), self.empty()) for raw in view if past.is_zero(raw))
+        items.update(
+            (self._decode_key(raw[1]), self._decode_value(value, 0))
+            for raw, value in view.items()
+            if not past.is_zero(raw)
+        )
+        return items
+
+    def raised(self, before: int, cleared: bool) -> None:
+        """A probe has cleared (else zeroed) the map."""
+        assert self.past is not None
+        self.past.raised(before, cleared)
+
+    def tidy(self) -> None:
+        """Gives back what clears and zeros in probes have put behind."""
+        past = self.past
+        assert past is not None
+        raises = past.due()
+        if not raises:
+            return
+        behind = Behind.of(raises)
+        gone = []
+        for raw, _ in self.data.values():
+            if not behind.is_dead(raw):
+                if not behind.is_zeroed(raw):
+                    continue
+                past.zeroed[self._decode_key(raw[1])] = clears(mark_of(raw))
+            gone.append(raw)
+            self._old.pop(raw, None)
+        self.data.delete_many(gone)
+        if behind.dead is not None:
+            past.zeroed = {key: at for key, at in past.zeroed.items() if at > clears(behind.dead)}
 
     def set(self, key: Key, value: Value) -> tuple[Raw, bytes]:
         """Assigns; returns the element."""
@@ -68,15 +107,21 @@ class ScalarMap:
         kind = self.table.decl.value
         return self.set(key, wrap(kind, number + delta) if isinstance(kind, IntType) else number + delta)
 
-    def delete(self, key: Key) -> Raw:
-        """Removes a key; returns its element."""
-        raw = self._raw(key)
-        if self.data.delete(raw) and self.table.length is not None:
-            self._control.give(self.table.length, -1)
-        return raw
+    def delete(self, key: Key) -> list[Raw]:
+        """Removes a key; returns its elements."""
+        raws = [self._raw(key)]
+        if self.past is not None:
+            self.past.zeroed.pop(key, None)
+            raws += [raw for raw in self.read() if self._decode_key(raw[1]) == key]
+        for raw in raws:
+            if self.data.delete(raw) and self.table.length is not None:
+                self._control.give(self.table.length, -1)
+        return raws
 
     def clear(self, view: dict[Raw, bytes]) -> None:
         """Removes what a reading has seen."""
+        if self.past is not None:
+            self.past.zeroed.clear()
         if self.table.generation is None:
             for raw in view:
                 self.data.delete(raw)
@@ -99,7 +144,8 @@ class ScalarMap:
         return 0 if index is None else self._control.generation(index) & 0xFFFF_FFFF
 
     def _raw(self, key: Key) -> Raw:
-        encoded = self._layout.encode(key, self._current())
+        mark = 0 if self.past is None else self.past.now()
+        encoded = self._layout.encode(key, self._current(), mark=mark)
         return self._layout.short is not None and len(encoded) == self._layout.size, encoded
 
     def _write(self, raw: Raw, data: bytes) -> None:
@@ -125,7 +171,7 @@ class ScalarMap:
         settled = time.monotonic() - SETTLED_S
         for raw, value in found.items():
             generation = struct.unpack_from("=I", raw[1])[0]
-            if generation == current:
+            if generation == current or (self.past is not None and not self.past.shown(raw)):
                 continue
             if self._old.get(raw) != value:
                 self._old[raw] = value

@@ -7,7 +7,7 @@ import select
 import struct
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from tracer.backends.bcc import kernel, syscall
@@ -17,7 +17,7 @@ from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.loader import LOSS_CAUSES, Loaded, create_maps, load_programs
 from tracer.backends.bcc.program import BccProgram
-from tracer.backends.bcc.records import bulk_decoder, control_event, decoder
+from tracer.backends.bcc.records import Record, bulk_decoder, control_event, decoder, mark_in
 from tracer.backends.bcc.ring import Batch, Ring
 from tracer.backends.bcc.store import KernelMaps
 from tracer.errors import TracerError
@@ -52,20 +52,27 @@ class BccSession:
         try:
             _load(self._loaded, program, multi)
             self._control = Control(
-                self._loaded.maps[CONTROL], generated.generations, generated.lengths, len(generated.records)
+                self._loaded.maps[CONTROL],
+                generated.generations,
+                generated.lengths,
+                len(generated.records),
+                len(generated.marks),
             )
             self._control.start(clock_ns(), target.pid or 0)
             self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
             self._cpus = syscall.possible_cpus()
             maps = self._loaded.maps
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
-            self._maps = KernelMaps(self.plan.program, generated.tables, descriptors, self._control, self._cpus)
+            self._maps = KernelMaps(
+                self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks
+            )
         except BaseException:
             self._loaded.close()
             raise
         self.maps: MapStore = self._maps
         self._records = generated.records
-        self._decoders = [decoder(record) for record in generated.records]
+        self._marks = generated.marks
+        self._decoders = [self._decoder(record) for record in generated.records]
         self._bulk_decoders = [bulk_decoder(record) for record in generated.records]
         self._seen = [0] * len(generated.records)
         self._backlog: deque[Batch] = deque()
@@ -79,6 +86,7 @@ class BccSession:
     def events(self, timeout_s: float) -> Iterator[Event]:
         """What happened, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
+        self._maps.tidy()
         self._take()
         if not self._backlog and not self._wait(deadline):
             yield from self._leftovers()
@@ -92,6 +100,7 @@ class BccSession:
                     return
                 if not number % _CATCH_UP:
                     self._take()
+            self._maps.tidy()
             present -= 1
             if present <= 0 and (time.monotonic() >= deadline or self._woken(0)):
                 return
@@ -156,9 +165,32 @@ class BccSession:
             if bulk is not None:
                 return bulk(data, batch.stride)
             decode = self._decoders[number]
-            return (decode(data, at) for at in batch.offsets)
+            return (event for at in batch.offsets if (event := decode(data, at)) is not None)
         decoders = self._decoders
-        return (decoders[data[at] | data[at + 1] << 8](data, at) for at in batch.offsets)
+        events = (decoders[data[at] | data[at + 1] << 8](data, at) for at in batch.offsets)
+        return (event for event in events if event is not None)
+
+    def _decoder(self, record: Record) -> Callable[[bytes, int], Event | None]:
+        """How such records are read: each just before its event is handled, so that a print of a map that probes clear
+        can make the store look back to its moment. Clears and zeros are no events: they are done already.
+        """
+        name, maps = record.map, self._maps
+        if name not in self._marks:
+            return decoder(record)
+        if record.kind == "map":
+            event = control_event(record)
+
+            def look_back(data: bytes, at: int) -> Event:
+                maps.look_back(name, mark_in(data, at))
+                return event
+
+            return look_back
+        cleared = record.kind == "clear"
+
+        def raised(data: bytes, at: int) -> None:
+            maps.raised(name, mark_in(data, at), cleared)
+
+        return raised
 
     def _take(self) -> None:
         """Empties the ring into the backlog."""
@@ -212,7 +244,10 @@ class BccSession:
         for number, count in enumerate(self._control.pending(self._seen)):
             for _ in range(count):
                 self._seen[number] += 1
-                yield control_event(self._records[number])
+                record = self._records[number]
+                if record.map in self._marks:
+                    self._maps.look_back(record.map, None)
+                yield control_event(record)
 
 
 def _load(loaded: Loaded, program: BccProgram, multi: bool) -> None:

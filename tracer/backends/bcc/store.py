@@ -1,7 +1,8 @@
 """The session's maps: what the kernel holds together with what BEGIN, END and interval added in user space.
 
 Inside a handler each map is read once, at its first use; `clear` and `zero` then take away exactly that reading
-(`counting`, `scalars`). Maps that no probe touches are dictionaries.
+(`counting`, `scalars`). Maps that no probe touches are dictionaries. What probes clear (`marks`) is cleared in user
+space's part too, before it is used again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TypeVar
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.counting import CountingMap
 from tracer.backends.bcc.layout import wrap
+from tracer.backends.bcc.marks import Past, clears, newer
 from tracer.backends.bcc.scalars import ScalarMap
 from tracer.backends.bcc.tabledata import Number, Raw, TableData
 from tracer.backends.bcc.tables import Shape, Table
@@ -26,23 +28,33 @@ _T = TypeVar("_T")
 
 
 class KernelMaps:
-    """A `MapStore` over a session's tables. `descriptors` maps a table's map numbers to descriptors."""
+    """A `MapStore` over a session's tables. `descriptors` maps a table's map numbers to descriptors, `marks` the maps
+    that probes clear to their place in the control block.
+    """
 
     def __init__(
-        self, program: Program, tables: dict[str, Table], descriptors: dict[int, int], control: Control, cpus: int
+        self,
+        program: Program,
+        tables: dict[str, Table],
+        descriptors: dict[int, int],
+        control: Control,
+        cpus: int,
+        marks: dict[str, int],
     ) -> None:
         self.loss = Loss()
         self._decls = program.maps
         self._local = LocalMaps(program, self.loss)
         self._counting: dict[str, CountingMap] = {}
         self._scalars: dict[str, ScalarMap] = {}
+        self._past = {name: Past(control, index) for name, index in marks.items()}
+        self._local_marks = dict.fromkeys(marks, 0)
         for name, table in tables.items():
             long = None if table.long_number is None else descriptors[table.long_number]
             data = TableData(table, descriptors[table.number], long, cpus)
             if table.shape is Shape.VALUE:
-                self._scalars[name] = ScalarMap(data, control, self.loss)
+                self._scalars[name] = ScalarMap(data, control, self.loss, self._past.get(name))
             else:
-                self._counting[name] = CountingMap(data, control, self._local)
+                self._counting[name] = CountingMap(data, control, self._past.get(name))
         self._in_handler = False
         self._numbers: dict[str, dict[Raw, Number]] = {}
         self._values: dict[str, dict[Raw, bytes]] = {}
@@ -56,21 +68,64 @@ class KernelMaps:
         self._in_handler = False
         self._numbers.clear()
         self._values.clear()
+        for past in self._past.values():
+            past.moment = None
+
+    # --- what probes clear ---
+
+    def look_back(self, name: str, mark: int | None) -> None:
+        """Until the handler ends, or is said again: a map as it was at a mark (None: as it is)."""
+        self._past[name].moment = mark
+        self._numbers.pop(name, None)
+        self._values.pop(name, None)
+
+    def raised(self, name: str, before: int, cleared: bool) -> None:
+        """A probe has cleared (else zeroed) a map; what it had before may go soon."""
+        if name in self._counting:
+            self._counting[name].raised(before, cleared)
+        elif name in self._scalars:
+            self._scalars[name].raised(before, cleared)
+
+    def tidy(self) -> None:
+        """Gives back what probes have cleared, as far as it has settled."""
+        for name, past in self._past.items():
+            if past.waits():
+                table = self._counting.get(name) or self._scalars[name]
+                table.tidy()
+
+    def _catch_up(self, name: str) -> None:
+        """Clears or zeroes user space's part where a probe has cleared or zeroed the map since."""
+        past = self._past.get(name)
+        if past is None:
+            return
+        mark = past.now() if past.moment is None else past.moment
+        before = self._local_marks[name]
+        if newer(mark, before):
+            if clears(mark) != clears(before):
+                self._local.clear(name)
+            else:
+                self._local.zero(name)
+            self._local_marks[name] = mark
+
+    # --- MapStore ---
 
     def get(self, name: str, key: Key) -> MapValue | None:
         """The value of a key, or None where there is none."""
+        self._catch_up(name)
         if name in self._counting or name in self._scalars:
             return self._items(name).get(key)
         return self._local.get(name, key)
 
     def snapshot(self, name: str) -> MapSnapshot:
         """The whole map."""
+        self._catch_up(name)
         if name in self._counting or name in self._scalars:
             return MapSnapshot(self._decls[name], self._items(name))
         return self._local.snapshot(name)
 
     def set(self, name: str, key: Key, value: Value) -> None:
         """Assigns a scalar."""
+        self._catch_up(name)
         if name in self._scalars:
             raw, data = self._scalars[name].set(key, value)
             if name in self._values:
@@ -83,6 +138,7 @@ class KernelMaps:
 
     def add(self, name: str, key: Key, delta: int) -> None:
         """Adds to a scalar integer."""
+        self._catch_up(name)
         if name not in self._scalars:
             self._local.add(name, key, delta)
             return
@@ -92,14 +148,15 @@ class KernelMaps:
 
     def aggregate(self, name: str, key: Key, function: AggregateName, value: int) -> None:
         """One more value for an aggregation: in user space's part, which reading merges."""
+        self._catch_up(name)
         self._local.aggregate(name, key, function, value)
 
     def delete(self, name: str, key: Key) -> None:
         """Removes a key."""
+        self._catch_up(name)
         if name in self._scalars:
-            raw = self._scalars[name].delete(key)
-            if name in self._values:
-                self._values[name].pop(raw, None)
+            for raw in self._scalars[name].delete(key):
+                self._values.get(name, {}).pop(raw, None)
             return
         if name in self._counting:
             self._counting[name].delete(key, self._view(name))
@@ -107,6 +164,7 @@ class KernelMaps:
 
     def clear(self, name: str) -> None:
         """Removes all keys."""
+        self._catch_up(name)
         if name in self._scalars:
             self._scalars[name].clear(self._scalar_view(name))
             if self._in_handler:
@@ -141,11 +199,17 @@ class KernelMaps:
     def _items(self, name: str) -> dict[Key, MapValue]:
         if name in self._scalars:
             return self._scalars[name].values(self._scalar_view(name))
-        counted = self._counting[name].values(self._view(name))
+        view = self._view(name)
+        counted = self._counting[name].values(view)
+        zeros = self._counting[name].zeros(view)
         decl = self._decls[name]
-        own = self._local.partial(name)
+        past = self._past.get(name)
+        # A handler that ran between a probe's print and its handling has cleared user space's part already.
+        own = {} if past is not None and newer(self._local_marks[name], past.at) else self._local.partial(name)
         if decl.kind != "scalar":
-            return merge(decl, [counted, own])
+            return merge(decl, [counted, own, zeros])
+        for key in zeros:
+            counted.setdefault(key, 0)
         for key, value in own.items():
             before = counted.get(key, 0)
             assert isinstance(before, int)

@@ -19,7 +19,7 @@ _NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
 """Syscall numbers of bpf and perf_event_open (asm/unistd_64.h, asm-generic/unistd.h)."""
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
-_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _LINK_CREATE = 5, 10, 24, 28
+_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 10, 24, 27, 28
 
 _PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE = 1, 2
 _F_SLEEPABLE = 1 << 4
@@ -121,6 +121,20 @@ def map_delete(fd: int, key: bytes) -> bool:
             return False
         raise
     return True
+
+
+def map_delete_many(fd: int, keys: Sequence[bytes]) -> None:
+    """Deletes elements in one call (BPF_MAP_DELETE_BATCH, Linux 5.6), or one by one where the kernel cannot, or where
+    one of them is not there.
+    """
+    if not keys:
+        return
+    joined = b"".join(keys)
+    try:
+        _bpf(_MAP_DELETE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, _address(joined), 0, len(keys), fd, 0, 0))
+    except OSError:
+        for key in keys:
+            map_delete(fd, key)
 
 
 def map_keys(fd: int, key_size: int) -> list[bytes]:

@@ -55,6 +55,14 @@ class TableData:
         """Takes an element out of the kernel's map; False where it was not there."""
         return syscall.map_delete(self.fds[raw[0]], raw[1])
 
+    def delete_many(self, raws: Iterable[Raw]) -> None:
+        """Takes elements out of the kernel's maps."""
+        keys: dict[bool, list[bytes]] = {}
+        for long, key in raws:
+            keys.setdefault(long, []).append(key)
+        for long, found in keys.items():
+            syscall.map_delete_many(self.fds[long], found)
+
     def _elements(self, fd: int, key_size: int) -> list[tuple[bytes, bytes]]:
         if self.table.key is None and self.table.buckets == 1:
             found = syscall.map_lookup(fd, b"\0" * 4, self.value_size)

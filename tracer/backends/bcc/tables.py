@@ -11,8 +11,11 @@
 Without a key the per-CPU kinds are arrays (indexed by the bucket for histograms), with one they are hashes; a
 histogram's bucket is part of the key. Maps that no probe touches live in user space alone and have no table.
 
-A hash that the program clears has a *generation* in its key: `clear` and `zero` raise the number and new hits go to
-new elements, while the old ones stay readable until nothing changes them any more (`store`).
+A hash that BEGIN or an interval clears has a *generation* in its key: `clear` and `zero` raise the number and new hits
+go to new elements, while the old ones stay readable until nothing changes them any more (`store`).
+
+A map that a probe clears or zeroes has a *mark* in the control block, which the program itself raises, so that the hit
+after it counts anew; the map is then a hash with the mark in its key, with or without keys of its own (`marks`).
 """
 
 from __future__ import annotations
@@ -48,8 +51,9 @@ _HIST_KEYS = 16
 _GENERATIONS = 3
 """A map that is cleared has room for the keys of this many generations, the old ones being given back in time."""
 
-_FEWEST_CLEARED = 256
-"""The least room of a map that is cleared: clears may follow each other faster than old keys are given back."""
+_FEWEST_CLEARED, _FEWEST_MARKED = 256, 1 << 16
+"""The least room of a map that is cleared in user space, and of one that probes clear: clears may follow each other
+faster than old keys are given back. Room that is not used takes no memory."""
 
 
 class Shape(Enum):
@@ -67,8 +71,8 @@ class Shape(Enum):
 class Table:
     """A map's place in the kernel. `number` and `long_number` name its maps in the C (short and long keys).
 
-    `generation` and `length` are indices into the control block, where the map has a generation or probes ask for its
-    length. `buckets` is 1 for what is no histogram.
+    `generation`, `mark` and `length` are indices into the control block, where user space clears the map, probes do, or
+    probes ask for its length. `buckets` is 1 for what is no histogram.
     """
 
     decl: MapDecl
@@ -81,6 +85,7 @@ class Table:
     buckets: int = 1
     generation: int | None = None
     length: int | None = None
+    mark: int | None = None
 
     @property
     def value_size(self) -> int:
@@ -94,6 +99,7 @@ class Table:
         cpus = "per CPU" if self.per_cpu else "shared"
         kind = "array" if self.key is None else "hash"
         extra = ", generation in the key" if self.generation is not None else ""
+        extra += ", mark in the key" if self.mark is not None else ""
         return f"{self.decl.name}: {cpus} {kind} of {self.shape.value}{extra}"
 
 
@@ -108,11 +114,13 @@ class _Use:
     only_ones: bool = True
     deleted: bool = False
     cleared: bool = False
+    marked: bool = False
 
 
 def tables(plan: Plan) -> dict[str, Table]:
     """The tables of the maps that probes touch, by name, numbered from 0 in the order of declaration."""
     uses = _uses(plan)
+    marked = marks(plan)
     found: dict[str, Table] = {}
     number = generations = lengths = 0
     for name, decl in plan.program.maps.items():
@@ -122,13 +130,15 @@ def tables(plan: Plan) -> dict[str, Table]:
         shape = _shape(decl, use)
         per_cpu = shape is not Shape.VALUE and not use.read
         buckets = bucket_count(decl)
-        array = per_cpu and not decl.key and shape is not Shape.EXTREME and not use.deleted
+        mark = marked.get(name)
+        array = per_cpu and not decl.key and shape is not Shape.EXTREME and not use.deleted and mark is None
         generation = length = None
         if use.cleared and not array:
             generation, generations = generations, generations + 1
         if use.length:
             length, lengths = lengths, lengths + 1
-        key = None if array else KeyLayout.of(decl.key, head=generation is not None or buckets > 1)
+        head = generation is not None or buckets > 1
+        key = None if array else KeyLayout.of(decl.key, head=head, marked=mark is not None)
         long_number = number + 1 if key is not None and key.short is not None else None
         if array:
             entries = buckets
@@ -137,9 +147,17 @@ def tables(plan: Plan) -> dict[str, Table]:
             entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets)
             if generation is not None:
                 entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)
-        found[name] = Table(decl, shape, per_cpu, key, number, long_number, entries, buckets, generation, length)
+            if mark is not None:
+                entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
+        found[name] = Table(decl, shape, per_cpu, key, number, long_number, entries, buckets, generation, length, mark)
         number += 1 if long_number is None else 2
     return found
+
+
+def marks(plan: Plan) -> dict[str, int]:
+    """The maps that probes clear or zero, each with the index of its mark in the control block."""
+    uses = _uses(plan)
+    return {name: index for index, name in enumerate(name for name in plan.program.maps if uses[name].marked)}
 
 
 def bucket_count(decl: MapDecl) -> int:
@@ -180,7 +198,10 @@ def _uses(plan: Plan) -> dict[str, _Use]:
 
 def _note(uses: dict[str, _Use], node: Expr | Stmt, in_probe: bool) -> None:
     if isinstance(node, Clear | Zero):
-        uses[node.map].cleared = True
+        if in_probe:
+            uses[node.map].marked = True
+        else:
+            uses[node.map].cleared = True
     if not in_probe or not isinstance(node, MapGet | HasKey | MapLen | MapIncr | MapSet | MapAdd | Aggregate | Delete):
         return
     use = uses[node.map]

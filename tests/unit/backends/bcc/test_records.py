@@ -21,7 +21,7 @@ from tracer.lang.types import (
     Type,
     Value,
 )
-from tracer.results.events import ClearEvent, ExitEvent, MapEvent, PrintfEvent, TimeEvent, ValueEvent, ZeroEvent
+from tracer.results.events import ExitEvent, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 
 TEXT = StringType(1024)
 TUPLE = TupleType((INT64, TupleType((TEXT, BOOL))))
@@ -58,13 +58,11 @@ def test_records_without_values() -> None:
         decoder(record)(b"", 0)
         for record in (
             Record("map", map="@x", top=3, div=10),
-            Record("clear", map="@x"),
-            Record("zero", map="@x"),
             Record("time", 4),
             Record("exit", -1),
         )
     ]
-    assert found == [MapEvent("@x", 3, 10), ClearEvent("@x"), ZeroEvent("@x"), TimeEvent(4), ExitEvent(-1)]
+    assert found == [MapEvent("@x", 3, 10), TimeEvent(4), ExitEvent(-1)]
 
 
 def in_ring(*payloads: bytes, flags: tuple[int, ...] = ()) -> bytes:

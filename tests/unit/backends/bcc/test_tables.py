@@ -7,6 +7,8 @@ import pytest
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.tables import tables
 
+BOTH = "@: shared hash of value, generation in the key, mark in the key"
+
 
 @pytest.mark.parametrize(
     ("body", "description"),
@@ -27,9 +29,10 @@ from tracer.backends.bcc.tables import tables
         ("{ $x = @n++; }", "@n: shared hash of value"),
         ("{ @ = count(); if ((uint64)@ > 5) { exit(); } }", "@: shared hash of u64"),
         ("{ @[arg0] = count(); delete(@, arg1); }", "@: per CPU hash of u64"),
-        ("{ @ = count(); clear(@); }", "@: per CPU array of u64"),
-        ("{ @[arg0] = count(); clear(@); }", "@: per CPU hash of u64, generation in the key"),
-        ("{ @ = str(arg1); clear(@); }", "@: shared hash of value, generation in the key"),
+        ("{ @ = count(); clear(@); }", "@: per CPU hash of u64, mark in the key"),
+        ("{ @[arg0] = count(); zero(@); }", "@: per CPU hash of u64, mark in the key"),
+        ("{ @ = str(arg1); clear(@); }", "@: shared hash of value, mark in the key"),
+        ("{ @ = arg0; clear(@); } interval:s:1 { zero(@); }", BOTH),
     ],
 )
 def test_a_map_lives_where_its_uses_allow(body: str, description: str) -> None:

@@ -118,6 +118,7 @@ class Shared:
 
     program: Program
     tables: dict[str, Table]
+    marks: dict[str, int]
     scratch: Scratch = field(default_factory=Scratch)
     records: list[object] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ from tracer.backends.bcc.codegen import expressions, statements
 from tracer.backends.bcc.codegen.frame import Frame, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.records import Record
-from tracer.backends.bcc.tables import Table, tables
+from tracer.backends.bcc.tables import Table, marks, tables
 from tracer.plan.model import Plan, ProbePlan, Variant
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
@@ -27,7 +27,8 @@ class Generated:
     """The C, and what the loader must know of it.
 
     `functions` are (name, variant id) pairs; `waits` names those that read memory of the traced process, and so should
-    be sleepable; `generations` and `lengths` say how many of each the control block has.
+    be sleepable; `generations` and `lengths` say how many of each the control block has; `marks` is the index there of
+    each map that probes clear.
     """
 
     text: str
@@ -39,11 +40,12 @@ class Generated:
     scratch_slots: int
     generations: int
     lengths: int
+    marks: dict[str, int]
 
 
 def generate(plan: Plan) -> Generated:
     """The program for a plan: pure, and the same text for the same plan."""
-    shared = Shared(plan.program, tables(plan))
+    shared = Shared(plan.program, tables(plan), marks(plan))
     functions: list[tuple[str, int]] = []
     waits: set[str] = set()
     bodies: list[str] = []
@@ -70,6 +72,7 @@ def generate(plan: Plan) -> Generated:
         slots,
         generations,
         lengths,
+        shared.marks,
     )
 
 
@@ -106,6 +109,8 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
         lines.append(f"\tu64 made[{lengths}], given[{lengths}];")
     if records:
         lines.append(f"\tu64 pending[{records}];")
+    if shared.marks:
+        lines.append(f"\tu64 mark[{len(shared.marks)}];")
     lines += ["};", ""]
     if slots:
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]

@@ -30,6 +30,29 @@ def control(frame: Frame, record: Record) -> None:
     frame.line(f"emit_control({number}, &control->pending[{number}]);")
 
 
+def raise_mark(frame: Frame, name: str, by: str) -> str:
+    """Clears (`by` CLEARED) or zeroes (ZEROED) a map for all hits from here on; the mark before it."""
+    return frame.temporary("u64", f"raise_mark(&control->mark[{frame.shared.marks[name]}], {by})", "before")
+
+
+def raised(frame: Frame, record: Record, before: str) -> None:
+    """Tells user space that what carries an older mark may go."""
+    frame.line(f"emit_raised({number_of(frame, record)}, {before});")
+
+
+def print_map(frame: Frame, record: Record, before: str | None) -> None:
+    """print(@x). `before` is the mark that a clear or zero which follows has just raised: what it ended is shown."""
+    mark = frame.shared.marks.get(record.map)
+    if mark is None:
+        control(frame, record)
+        return
+    number = number_of(frame, record)
+    if before is not None:
+        frame.line(f"emit_ended({number}, {before});")
+    else:
+        frame.line(f"emit_moment({number}, control->mark[{mark}], &control->pending[{number}]);")
+
+
 def send(frame: Frame, record: Record, values: Sequence[Expr]) -> None:
     """A record with values."""
     number = number_of(frame, record)

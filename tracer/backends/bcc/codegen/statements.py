@@ -35,8 +35,36 @@ from tracer.lang.types import StringType
 
 def run(frame: Frame, body: Sequence[Stmt]) -> None:
     """Writes a list of statements."""
-    for stmt in body:
-        _statement(frame, stmt)
+    ended: dict[int, str] = {}
+    for index, stmt in enumerate(body):
+        if isinstance(stmt, PrintMap):
+            _print_map(frame, body, index, stmt, ended)
+        elif isinstance(stmt, Clear | Zero):
+            before = ended.get(index) or records.raise_mark(frame, stmt.map, _RAISES[type(stmt)])
+            records.raised(frame, Record("clear" if isinstance(stmt, Clear) else "zero", map=stmt.map), before)
+        else:
+            _statement(frame, stmt)
+
+
+_RAISES: dict[type[Stmt], str] = {Clear: "CLEARED", Zero: "ZEROED"}
+
+
+def _print_map(frame: Frame, body: Sequence[Stmt], index: int, stmt: PrintMap, ended: dict[int, str]) -> None:
+    """`print(@x)`. Where `clear(@x)` or `zero(@x)` follows, both must mean one moment: else the hits of other threads
+    in between would be in no print. So the map is cleared first, which gives a mark to this thread alone, and what is
+    printed is what carries that mark.
+    """
+    before = None
+    for after in range(index + 1, len(body)):
+        following = body[after]
+        if isinstance(following, Clear | Zero) and following.map == stmt.map:
+            if after not in ended:
+                ended[after] = records.raise_mark(frame, stmt.map, _RAISES[type(following)])
+            before = ended[after]
+            break
+        if not isinstance(following, PrintMap | Clear | Zero | Time):
+            break
+    records.print_map(frame, Record("map", map=stmt.map, top=stmt.top, div=stmt.div, ended=before is not None), before)
 
 
 def _statement(frame: Frame, stmt: Stmt) -> None:
@@ -72,12 +100,6 @@ def _statement(frame: Frame, stmt: Stmt) -> None:
             records.send(frame, Record("printf", index, tuple(arg.type for arg in args)), args)
         case PrintValue(shape=index, value=value):
             records.send(frame, Record("value", index, (value.type,)), (value,))
-        case PrintMap():
-            records.control(frame, Record("map", map=stmt.map, top=stmt.top, div=stmt.div))
-        case Clear():
-            records.control(frame, Record("clear", map=stmt.map))
-        case Zero():
-            records.control(frame, Record("zero", map=stmt.map))
         case Time(format=index):
             records.send(frame, Record("time", index), ())
         case Exit(code=code):
