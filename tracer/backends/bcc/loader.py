@@ -12,6 +12,7 @@ from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING, SCRATCH,
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
+from tracer.backends.bcc.refused import Refused
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
 from tracer.errors import TracerError
@@ -101,7 +102,7 @@ def _ring_size() -> int:
 def load_programs(loaded: Loaded, compiled: CompiledObject, waits: frozenset[str], *, multi: bool) -> None:
     """Loads every function; those in `waits` as sleepable programs.
 
-    Raises `TracerError` with the verifier's log as detail.
+    Raises `Refused` with the verifier's log as detail.
     """
     for name, code in compiled.functions.items():
         linked = link(code, loaded.maps)
@@ -110,7 +111,7 @@ def load_programs(loaded: Loaded, compiled: CompiledObject, waits: frozenset[str
         except ProgramRefused as error:
             hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
             message = f"the kernel's verifier refuses the program: {error.strerror}"
-            raise TracerError(message, hint, error.log) from error
+            raise Refused(name, message, hint, error.log) from error
 
 
 def link(code: bytes, maps: dict[int, int]) -> bytes:
