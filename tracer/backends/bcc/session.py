@@ -18,6 +18,7 @@ from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.loader import LOSS_CAUSES, Loaded, create_maps, load_programs
 from tracer.backends.bcc.program import BccProgram
 from tracer.backends.bcc.records import Record, bulk_decoder, control_event, decoder, mark_in
+from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.backends.bcc.ring import Batch, Ring
 from tracer.backends.bcc.store import KernelMaps
 from tracer.errors import TracerError
@@ -261,4 +262,7 @@ def _load(loaded: Loaded, program: BccProgram, multi: bool) -> None:
             for descriptor in loaded.programs.values():
                 os.close(descriptor)
             loaded.programs.clear()
-    load_programs(loaded, program.compiled(sleepable=False), frozenset(), multi=multi)
+    try:
+        load_programs(loaded, program.compiled(sleepable=False), frozenset(), multi=multi)
+    except Refused as error:
+        raise under_the_clause(error, program.plan) from error
