@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracer.backends.bcc.binding import Binding, NoBinding, find_binding
+from tracer.backends.bcc.refused import Refused, function_in
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs, cache_directory
 
@@ -105,11 +106,10 @@ def _run(source: bytes, binding: Binding) -> bytes:
         talk.seek(0)
         words = talk.read().decode("utf-8", "replace")
     if status != 0:
-        raise TracerError(
-            "the generated C does not compile",
-            "this is a fault of tracer's, please report it; -v shows what the compiler says",
-            f"exit status {status}\n{words}",
-        )
+        message = "the generated C does not compile"
+        hint = "this is a fault of tracer's, please report it; -v shows what the compiler says"
+        detail, function = f"exit status {status}\n{words}", function_in(words)
+        raise TracerError(message, hint, detail) if function is None else Refused(function, message, hint, detail)
     return answer
 
 
