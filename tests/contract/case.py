@@ -14,9 +14,9 @@ class Case:
 
     `program`: `T` between colons stands for the path of the target, `{name}` for the address of that function in it.
     `out` is what goes to stdout, the line that says how many probes are attached aside: JSON has it, with `probes`.
-    `target` is None for programs without a target (`-c` is then left out). `refused` gives, for a backend that does not
-    run the case, what `check` says about it (an entry of `refusals.REFUSALS`). `unreadable`, `truncated` and `loops` are
-    the losses of the run, `max_strlen` is what the program sets.
+    `target` is None for programs without a target (`-c` is then left out). `refused` gives, for a backend that does
+    not run the case, what `check` says about it (an entry of `refusals.REFUSALS`). `unreadable`, `truncated` and
+    `loops` are the losses of the run, `max_strlen` is what the program sets.
     """
 
     name: str
