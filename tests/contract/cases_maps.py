@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.case import Case, by_hand
 from tests.contract.depot import HUNDRED, LABELS, NULL, TOUCHED, rounds, u
-from tests.contract.expect import NOTHING, keyed, printf, scalar, value
+from tests.contract.expect import NOTHING, keyed, lhist, printf, scalar, together, value
 from tests.contract.grouping import by, counted, summed
 
 R = rounds()
@@ -70,6 +70,56 @@ CASES = [
         "assign_strings_and_tuples",
         "usdt:T:depot:parcel { @item = str(arg1); @last = arg0; @pair = (arg0, str(arg1)); }",
         scalar("@item", "bolts") + scalar("@last", 40) + scalar("@pair", (40, "bolts")),
+    ),
+    Case(
+        "clear_and_zero_of_every_kind",
+        "usdt:T:depot:plain { if (arg0 == 20) { clear(@c); } @c = count(); @k[arg0 % 2] = count();"
+        " if (arg0 == 30) { zero(@k); } @z[arg0 % 3] = min(arg0); if (arg0 == 40) { zero(@z); } @m[arg0 % 4] = arg0;"
+        " if (arg0 == 38) { clear(@m); } @h = lhist(arg0, 0, 40, 10); if (arg0 == 25) { clear(@h); } }",
+        scalar("@c", 21)
+        + lhist("@h", list(range(26, 41)), 0, 40, 10)
+        + keyed("@k", {0: 5, 1: 5})
+        + keyed("@m", {3: 39, 0: 40})
+        + keyed("@z", {0: 0, 1: 0, 2: 0}),
+    ),
+    Case(
+        "print_and_clear_in_a_probe",
+        "usdt:T:depot:plain { @c = count(); @k[arg0 % 2] = max(arg0); @s[arg0 % 2] = arg0; @n += arg0;"
+        " if (arg0 % 15 == 7) { print(@c); clear(@c); print(@k); print(@s); zero(@k); clear(@s); print(@n); zero(@n); }"
+        " }",
+        together(
+            scalar("@c", count) + keyed("@k", last) + keyed("@s", last) + scalar("@n", total)
+            for count, last, total in (
+                (7, {0: 6, 1: 7}, sum(range(8))),
+                (15, {1: 21, 0: 22}, sum(range(8, 23))),
+                (15, {0: 36, 1: 37}, sum(range(23, 38))),
+            )
+        )
+        + scalar("@c", 3)
+        + keyed("@k", {1: 39, 0: 40})
+        + scalar("@n", 38 + 39 + 40)
+        + keyed("@s", {1: 39, 0: 40}),
+    ),
+    Case(
+        "what_probes_clear_begin_has_filled",
+        "BEGIN { @c = count(); @k[5] = sum(3); @h = hist(4); @u = count(); }"
+        " usdt:T:depot:plain { if (arg0 == 20) { clear(@c); zero(@k); clear(@h); clear(@u); }"
+        " @c = count(); @k[arg0 % 2] = sum(1); } END { @c = count(); @u = count(); }",
+        scalar("@c", 22) + keyed("@k", {5: 0, 1: 10, 0: 11}) + scalar("@u", 1),
+        probes=3,
+    ),
+    Case(
+        "reading_what_begin_has_counted",
+        "BEGIN { @c = count(); } usdt:T:depot:plain { @c = count(); @n = max((int64)@c); }",
+        scalar("@c", 41) + scalar("@n", 41),
+        probes=2,
+        refused={"bcc": "shared"},
+    ),
+    Case(
+        "length_of_what_a_probe_clears",
+        "usdt:T:depot:plain { @c[arg0] = count(); @n = max(len(@c)); if (arg0 % 7 == 0) { clear(@c); } }",
+        keyed("@c", {n: 1 for n in range(36, 41)}) + scalar("@n", 7),
+        refused={"bcc": "length"},
     ),
     Case(
         "value_of_a_missing_key",

@@ -27,6 +27,8 @@ class Feature(Enum):
     MAP_ITERATION = "for over a map in a probe"
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
+    KEYS_OF_CLEARED = "len, has_key or delete in a probe where probes clear or zero the map"
+    SHARED_AGGREGATION = "reading an aggregation in a probe that BEGIN or an interval fills"
 
 
 @dataclass(frozen=True, slots=True)

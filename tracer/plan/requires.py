@@ -8,11 +8,15 @@ from tracer.backends.capabilities import Feature
 from tracer.errors import Span
 from tracer.interp.fetch import is_fetchable
 from tracer.lang.typed import (
+    Aggregate,
     Arg,
     Builtin,
     Clause,
+    Clear,
+    Delete,
     ForMap,
     ForRange,
+    HasKey,
     Load,
     MapGet,
     MapLen,
@@ -23,6 +27,7 @@ from tracer.lang.typed import (
     UStack,
     USym,
     While,
+    Zero,
 )
 from tracer.plan.model import Need, ProbePlan
 from tracer.plan.walk import Node, walk_clause
@@ -35,7 +40,7 @@ def needs(program: Program, probes: tuple[ProbePlan, ...]) -> tuple[Need, ...]:
     """The needs of all probe clauses, each feature and place once. What runs in user space needs nothing."""
     found: dict[tuple[Feature, Span], Need] = {}
     for probe in probes:
-        for need in (*_of_sites(probe), *_of_body(program, probe)):
+        for need in (*_of_sites(probe), *_of_body(program, probe), *_of_maps(program, probe)):
             found.setdefault((need.feature, need.span), need)
     return tuple(found.values())
 
@@ -60,6 +65,30 @@ def _of_body(program: Program, probe: ProbePlan) -> Iterator[Need]:
             need = _of_node(program, probe.clause, node)
             if need is not None:
                 yield need
+
+
+def _of_maps(program: Program, probe: ProbePlan) -> Iterator[Need]:
+    """What probes ask of a map that other clauses change as a whole."""
+    # No hit comes after END.
+    user = [node for clause in program.clauses if clause.kind in ("begin", "interval") for node in walk_clause(clause)]
+    filled = {node.map for node in user if isinstance(node, Aggregate)}
+    emptied = {node.map for node in user if isinstance(node, Zero) and program.maps[node.map].kind != "scalar"}
+    probes = [node for clause in program.clauses if clause.kind == "probe" for node in walk_clause(clause)]
+    cleared = {node.map for node in probes if isinstance(node, Clear)}
+    zeroed = {node.map for node in probes if isinstance(node, Zero)}
+    for node in walk_clause(probe.clause):
+        if not isinstance(node, MapLen | HasKey | Delete | MapGet):
+            continue
+        construct = {MapLen: f"len({node.map})", HasKey: f"has_key({node.map})", Delete: f"delete({node.map})"}.get(
+            type(node), f"{node.map} as a value"
+        )
+        zeros = node.map in zeroed and not isinstance(node, MapGet)
+        if zeros or (node.map in cleared and isinstance(node, MapLen)):
+            yield Need(Feature.KEYS_OF_CLEARED, construct, node.span)
+        if isinstance(node, Delete):
+            continue
+        if node.map in filled or (node.map in emptied and not isinstance(node, MapGet)):
+            yield Need(Feature.SHARED_AGGREGATION, construct, node.span)
 
 
 def _of_argument(probe: ProbePlan, arg: Arg) -> Iterator[Need]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.lang.programs import analysed, sites_of
 from tracer.backends.capabilities import Capabilities, Feature, Unsupported
 from tracer.errors import Source
@@ -151,3 +153,21 @@ def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
     short: Site = replace(site, args=site.args[:1])
     (found,) = check_arguments(lower(analyse(program, {0: (site, short)})))
     assert found.message == f"arg1 cannot be read at {ORDER}: the site has 1 argument, and so at 1 of 2 sites"
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("{ @[arg0] = count(); clear(@); if (len(@) > 3) { exit(); } }", [("KEYS_OF_CLEARED", "len(@)")]),
+        ("{ @[arg0] = count(); zero(@); if (has_key(@, 3)) { exit(); } }", [("KEYS_OF_CLEARED", "has_key(@)")]),
+        ("{ @[arg0] = count(); zero(@); delete(@, arg0); }", [("KEYS_OF_CLEARED", "delete(@)")]),
+        ("{ @[arg0] = arg1; clear(@); @n = @[arg0]; delete(@, arg0); @m = has_key(@, 1); }", []),
+        ("{ @ = count(); @n = (uint64)@; } BEGIN { @ = count(); }", [("SHARED_AGGREGATION", "@ as a value")]),
+        ("{ @[1] = sum(2); @n = has_key(@, 1); } interval:s:1 { zero(@); }", [("SHARED_AGGREGATION", "has_key(@)")]),
+        ("{ @[1] = 2; @n = has_key(@, 1); } interval:s:1 { zero(@); @[2]++; }", []),
+        ("{ @[1] = sum(2); @n = len(@); } END { @[3] = sum(4); zero(@); }", []),
+    ],
+)
+def test_maps_that_other_clauses_change_as_a_whole(text: str, needs: list[tuple[str, str]]) -> None:
+    asked = [(feature.name, construct) for feature, construct in features(f"{ORDER} {text}")]
+    assert [need for need in asked if need[0] in ("KEYS_OF_CLEARED", "SHARED_AGGREGATION")] == needs

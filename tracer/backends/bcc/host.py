@@ -12,7 +12,13 @@ from tracer.backends.capabilities import Capabilities, Feature, Unsupported
 _MISSING = {
     Feature.MAP_ITERATION: Unsupported(
         "BPF programs cannot walk a map", "do it in an interval or in END, which run in user space"
-    )
+    ),
+    Feature.KEYS_OF_CLEARED: Unsupported(
+        "BPF programs cannot walk a map, and leave what they clear to user space", "--backend ftrace can"
+    ),
+    Feature.SHARED_AGGREGATION: Unsupported(
+        "BPF programs do not see what is aggregated in user space", "--backend ftrace can"
+    ),
 }
 
 

@@ -8,7 +8,7 @@ from tracer.errors import Diagnostic, ProgramError, Span, TracerError
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan
 
-_REMEDY = "make it shorter, give its strings sizes as in str(arg0, 64), split it into several clauses, or --backend ftrace"
+_REMEDY = "shorten it, give its strings sizes as in str(arg0, 64), spread it over several clauses, or --backend ftrace"
 
 _TOO_MUCH = {
     "BPF stack limit": "the compiler needs more than the 512 bytes of BPF's stack for it",
