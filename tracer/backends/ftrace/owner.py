@@ -12,7 +12,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 from dataclasses import dataclass
 
@@ -30,17 +29,20 @@ class Owner:
     path: str
     fd: int
 
-    def release(self) -> None:
-        """Gives the claim up; a second call does nothing."""
+    def release(self, empty: bool = True) -> None:
+        """Gives the claim up; a second call does nothing. Where the group is not `empty`, its file stays without a
+        lock: it then counts as that of a dead session, whose definitions the next start removes.
+        """
         if self.fd >= 0:
-            remove(self.path)
+            if empty:
+                remove(self.path)
             os.close(self.fd)
             self.fd = -1
 
 
 def claim(directory: str = DIRECTORY) -> Owner:
     """Claims a new group. Raises `TracerError` where the lock cannot be made."""
-    group = f"tracer_{os.getpid()}_{secrets.token_hex(4)}"
+    group = f"tracer_{os.getpid()}_{os.urandom(4).hex()}"
     path = f"{directory}/{group}"
     try:
         _make(directory)

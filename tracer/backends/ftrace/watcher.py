@@ -4,7 +4,11 @@ It runs this very file with an interpreter that loads nothing else, in a session
 terminal blocked, and holds nothing of the tracer but the reading end of a pipe. Through it come the undo steps, each
 before the deed it belongs to; the pipe ends when the tracer does, however it does. Then the steps are tried, newest
 first, until each has succeeded or found nothing to undo: the kernel closes a dead process's descriptors one by one,
-and a probe that is still held by one of them cannot be removed yet.
+and a probe that is still held by one of them cannot be removed yet. A file is removed only once all steps after it are
+done: it is the lock by which the next start sees that there is something to sweep.
+
+It says on its standard output that it is up, and the tracer enables nothing before. If somebody kills it later, the
+session goes on: its own undoing, the sweep at the next start and `tracer cleanup` remain.
 
 A step is a line: `write\tFILE\tTEXT` appends TEXT to FILE, `unlink\tFILE` removes it, `forget` drops all steps so far.
 """
@@ -15,6 +19,7 @@ import os
 import sys
 
 _PATIENCE_S = 60.0
+_START_S = 10.0
 _GONE = {2, 3, 19, 22}  # ENOENT, ESRCH, ENODEV, EINVAL: there is nothing to undo
 
 
@@ -25,7 +30,10 @@ class Watcher:
         """Starts the process. Raises `OSError` where that fails."""
         import signal
 
+        if not sys.executable:
+            raise FileNotFoundError(2, "this Python does not know its own program")
         read, self._write = os.pipe2(os.O_CLOEXEC)
+        self._up, up = os.pipe2(os.O_CLOEXEC)
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             self.pid = os.posix_spawn(
@@ -34,7 +42,7 @@ class Watcher:
                 {},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, read, 0),
-                    (os.POSIX_SPAWN_DUP2, null, 1),
+                    (os.POSIX_SPAWN_DUP2, up, 1),
                     (os.POSIX_SPAWN_DUP2, null, 2),
                 ],
                 setsid=True,
@@ -42,10 +50,25 @@ class Watcher:
             )
         except OSError:
             os.close(self._write)
+            os.close(self._up)
             raise
         finally:
             os.close(read)
+            os.close(up)
             os.close(null)
+
+    def wait_until_up(self) -> None:
+        """Returns once the process runs. Raises `OSError` where it ended instead, or does not come up."""
+        import select
+
+        if self._up >= 0:
+            poll = select.poll()
+            poll.register(self._up, select.POLLIN)
+            said = os.read(self._up, 1) if poll.poll(_START_S * 1000) else b""
+            os.close(self._up)
+            self._up = -1
+            if not said:
+                raise ChildProcessError(10, "it did not start")
 
     def undo_write(self, path: str, text: str) -> None:
         """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
@@ -63,12 +86,20 @@ class Watcher:
             self._send("forget")
         os.close(self._write)
         self._write = -1
+        if self._up >= 0:
+            os.close(self._up)
+            self._up = -1
         if undone:
             import signal
 
-            # It has nothing left to do; waiting for its interpreter to come up first would only cost time.
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            try:
+                # It has nothing left to do; waiting for its interpreter to come up first would only cost time. As long
+                # as it is not reaped the number is its own.
+                if os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                    os.kill(self.pid, signal.SIGKILL)
+                    os.waitpid(self.pid, 0)
+            except (ChildProcessError, ProcessLookupError):
+                pass  # SIGCHLD is ignored, and the kernel has reaped it
 
     def _send(self, line: str) -> None:
         import contextlib
@@ -94,7 +125,11 @@ def watch(fd: int) -> None:
     started = time.monotonic()
     pause = 0.002
     while steps and time.monotonic() - started < _PATIENCE_S:
-        steps = [step for step in reversed(steps) if not _undo(step.split(b"\t"))][::-1]
+        left: list[bytes] = []
+        for step in reversed(steps):
+            if (left and step.startswith(b"unlink\t")) or not _undo(step.split(b"\t")):
+                left.append(step)
+        steps = left[::-1]
         if steps:
             time.sleep(pause)
             pause = min(pause * 2, 0.25)
@@ -119,4 +154,11 @@ if __name__ == "__main__":
     os.chdir("/")
     # Whoever waits for the end of a pipe that the tracer inherited must not wait for this process.
     os.closerange(3, 1 << 16)
+    import contextlib
+
+    up = os.dup(1)
+    os.dup2(2, 1)
+    with contextlib.suppress(OSError):  # the tracer may be gone already
+        os.write(up, b".")
+    os.close(up)
     watch(0)

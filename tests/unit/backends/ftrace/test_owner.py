@@ -21,6 +21,13 @@ def test_a_claim_lives_until_it_is_released(tmp_path: Path) -> None:
     assert os.listdir(directory) == []
 
 
+def test_a_claim_that_leaves_something_counts_as_dead(tmp_path: Path) -> None:
+    directory = str(tmp_path / "run")
+    claimed = owner.claim(directory)
+    claimed.release(empty=False)
+    assert owner.is_alive(claimed.group, directory) is False
+
+
 def test_two_claims_have_two_groups(tmp_path: Path) -> None:
     first, second = owner.claim(str(tmp_path / "run")), owner.claim(str(tmp_path / "run"))
     assert first.group != second.group

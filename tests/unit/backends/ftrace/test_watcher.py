@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tracer.backends.ftrace.watcher import Watcher
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -95,6 +97,7 @@ def test_the_watcher_holds_nothing_of_the_tracer(tmp_path: Path) -> None:
     os.set_inheritable(kept, True)
     watcher = Watcher()
     try:
+        watcher.wait_until_up()
         deadline = time.monotonic() + 5
         while set(held := descriptors(watcher.pid)) != {"0", "1", "2"} and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -104,6 +107,54 @@ def test_the_watcher_holds_nothing_of_the_tracer(tmp_path: Path) -> None:
     finally:
         watcher.end(undone=True)
         os.close(kept)
+
+
+@pytest.mark.parametrize("program", ["/bin/false", ""])
+def test_a_process_that_does_not_come_up_is_noticed(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(OSError):
+        watcher = Watcher()
+        try:
+            watcher.wait_until_up()
+        finally:
+            watcher.end(undone=True)
+
+
+def test_a_session_whose_watcher_was_killed_goes_on_and_ends(tmp_path: Path) -> None:
+    watcher = Watcher()
+    watcher.wait_until_up()
+    os.kill(watcher.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, watcher.pid, os.WEXITED | os.WNOWAIT)
+    watcher.undo_unlink(str(tmp_path / "file"))
+    watcher.end(undone=True)
+    assert not running(watcher.pid)
+
+
+def test_ignored_sigchld_does_not_disturb_the_end() -> None:
+    text = (
+        "import os, signal, sys, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "from tracer.backends.ftrace.watcher import Watcher\n"
+        "watcher = Watcher(); watcher.wait_until_up(); os.kill(watcher.pid, signal.SIGKILL)\n"
+        "while os.path.exists(f'/proc/{watcher.pid}'): time.sleep(0.01)\n"
+        "watcher.end(undone=True); Watcher().end(undone=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_lock_file_goes_last(tmp_path: Path) -> None:
+    lock, busy = tmp_path / "lock", tmp_path / "busy"
+    lock.touch()
+    busy.mkdir()
+    watcher = Watcher()
+    watcher.undo_unlink(str(lock))
+    watcher.undo_write(str(busy), "text")
+    watcher.end(undone=False)
+    time.sleep(0.3)
+    assert lock.exists()
+    busy.rmdir()
+    os.waitpid(watcher.pid, 0)
+    assert not lock.exists()
 
 
 def descriptors(pid: int) -> dict[str, str]:
