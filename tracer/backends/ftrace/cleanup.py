@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.tracefs import Tracefs, find
 from tracer.errors import TracerError
+
+_PATIENCE_S = 5.0
 
 
 def cleanup() -> list[str]:
     """Removes every definition of a session that is dead, and says which; sessions that live are left alone.
 
-    Where no lock tells whether a session lives, its definitions go too unless the kernel says that they are in use.
+    Where no lock file tells whether a session lives, its definitions go too unless the kernel says that they are in
+    use; meanwhile no session is between its definitions and their use (`Tracefs.lock`).
     """
     return sweep(find(), without_lock=True)
 
@@ -19,6 +24,15 @@ def sweep(tracefs: Tracefs, without_lock: bool, directory: str = owner.DIRECTORY
     """What `cleanup` does, and each start, which leaves alone what has no lock: another container's session may be
     between its definitions and their use.
     """
+    alone = tracefs.lock(alone=True, patience_s=_PATIENCE_S) if without_lock else None
+    try:
+        return _sweep(tracefs, alone is not None, directory)
+    finally:
+        if alone is not None:
+            os.close(alone)
+
+
+def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
     removed: list[str] = []
     busy: set[str] = set()
     for group, event in tracefs.definitions():

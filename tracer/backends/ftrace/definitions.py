@@ -10,13 +10,13 @@ from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.cleanup import sweep
 from tracer.backends.ftrace.decode import EventFormat, parse_format
 from tracer.backends.ftrace.program import Event, Place
-from tracer.backends.ftrace.tracefs import Tracefs, find
+from tracer.backends.ftrace.refusals import at_clause
+from tracer.backends.ftrace.tracefs import LONGEST_LINE, Tracefs, find
 from tracer.backends.ftrace.watcher import Watcher
-from tracer.errors import TracerError
+from tracer.errors import Source, TracerError
 from tracer.resolve.model import FileIdentity
 
 _PATIENCE_S = 2.0
-_LONGEST_LINE = 4000  # the kernel takes 4,095 characters
 
 
 class Definitions:
@@ -38,22 +38,41 @@ class Definitions:
             self._watcher.end(undone=True)
             raise
         self._watcher.undo_unlink(self._owner.path)
+        self._unused: int | None = None
 
     @property
     def group(self) -> str:
         """The session's group."""
         return self._owner.group
 
-    def define(self, events: Sequence[Event]) -> list[Event]:
-        """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place."""
+    def define(self, events: Sequence[Event], source: Source) -> list[Event]:
+        """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place.
+
+        Raises `TracerError`, with a span of `source` where it is about a probe.
+        """
+        # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
+        self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
         several = r"\imm-value" in self._tracefs.readme()
         split = [part for event in events for part in ([event] if several else event.split())]
         for event in split:
             self._watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
             self._defined.append(event.name)
             for place in event.places:
-                self._define(event, place)
+                try:
+                    self._define(event, place)
+                except TracerError as error:
+                    raise at_clause(error, source, event, place.branch) from None
+        try:
+            self._watcher.wait_until_up()
+        except OSError as error:
+            raise TracerError(f"cannot start the process that cleans up: {error.strerror}") from None
         return split
+
+    def in_use(self) -> None:
+        """From now on the kernel itself refuses to remove them."""
+        if self._unused is not None:
+            os.close(self._unused)
+            self._unused = None
 
     def format(self, event: Event) -> EventFormat:
         """The layout of a defined event."""
@@ -63,6 +82,7 @@ class Definitions:
 
     def close(self) -> None:
         """Removes all definitions, newest first."""
+        self.in_use()
         deadline = time.monotonic() + _PATIENCE_S
         left = self._defined[::-1]
         while left:
@@ -73,7 +93,7 @@ class Definitions:
                 time.sleep(0.005)
         self._watcher.end(undone=not left)
         self._defined = []
-        self._owner.release()
+        self._owner.release(empty=not left)
 
     def _undefine(self, name: str) -> bool:
         try:
@@ -91,7 +111,7 @@ class Definitions:
         try:
             _check_identity(os.fstat(fd), site.identity, site.path)
             line = event.definition(place, self.group, site.path)
-            if not _can_stand(site.path) or len(line) > _LONGEST_LINE:
+            if not _can_stand(site.path) or len(os.fsencode(line)) > LONGEST_LINE:
                 # The line is cut into words at blanks and ends at '#', with no way to escape them; this name of the
                 # same file is looked up once, here and now.
                 line = event.definition(place, self.group, f"/proc/self/fd/{fd}")

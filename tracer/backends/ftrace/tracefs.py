@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import re
+import time
 from pathlib import Path
 
 from tracer.errors import TracerError
@@ -17,6 +19,12 @@ from tracer.errors import TracerError
 MOUNT_POINT = "/sys/kernel/tracing"
 _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
 _LINE = re.compile(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
+_DEFINITION = re.compile(
+    rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+)*"
+)
+_UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
+LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
 ROOT_HINT = "run it with sudo"
 
@@ -71,11 +79,39 @@ class Tracefs:
             return None
 
     def _write(self, line: str) -> None:
+        # Nothing reaches the kernel that is not one whole line of the two forms that are ever written.
+        data = line.encode("utf-8", "surrogateescape")
+        if len(data) > LONGEST_LINE or not (_DEFINITION.fullmatch(line) or _UNDOING.fullmatch(line)):
+            raise OSError(errno.E2BIG if len(data) > LONGEST_LINE else errno.EBADMSG, "not written")
         fd = os.open(self.definitions_file, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(fd, line.encode("utf-8", "surrogateescape") + b"\n")
+            os.write(fd, data + b"\n")
         finally:
             os.close(fd)
+
+    def lock(self, alone: bool, patience_s: float) -> int | None:
+        """Locks the list of definitions (flock(2)) and returns the descriptor that holds the lock; None where it
+        cannot be had in time.
+
+        A session holds it, as others may too, from its first definition until all are in use. Who removes definitions
+        of which no file in /run tells whether they are a living session's holds it `alone`: what is unused then
+        belongs to nobody. tracefs is one for all containers of a host, which /run is not.
+        """
+        fd = os.open(self.definitions_file, os.O_RDONLY | os.O_CLOEXEC)
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(fd)
+                    return None
+                time.sleep(0.005)
+            except OSError:
+                os.close(fd)
+                return None
+            else:
+                return fd
 
     def last_error(self, line: str) -> tuple[str, str]:
         """What the kernel's error_log (5.2) says about a line it refused, and its excerpt with the caret.

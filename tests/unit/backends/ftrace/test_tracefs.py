@@ -1,0 +1,71 @@
+"""What may be written to tracefs, with a file in its place."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from tracer.backends.ftrace.tracefs import LONGEST_LINE, Tracefs
+from tracer.errors import TracerError
+
+
+@pytest.fixture
+def tracefs(tmp_path: Path) -> Tracefs:
+    (tmp_path / "uprobe_events").touch()
+    return Tracefs(str(tmp_path))
+
+
+def written(tracefs: Tracefs) -> str:
+    return Path(tracefs.definitions_file).read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p:g/e0 /bin/app:0x10",
+        "r:tracer_1_01234567/e0_1 /bin/\u00fc:x(y):0x10 f0=$retval:u64 f1=$comm:string",
+        "p:g/e0 /a:0x10(0x20) f0=+0(+8(%di)):s32 f1=-16(%bp):u8 f2=@+4096:u64 f3=\\5:u16",
+    ],
+)
+def test_definitions_are_written_as_they_are(tracefs: Tracefs, line: str) -> None:
+    tracefs.define(line, "it")
+    assert written(tracefs) == line + "\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "p:g/e0 /bin/app:0x10\n-:other/e0",
+        "p:g/e0 /bin/app:0x10 f0=%di:u64;x",
+        "p:g/e0 /bin/my app:0x10",
+        "p:g/e0 /bin/app#:0x10",
+        "p:g/e0 bin/app:0x10",
+        "p:g/e0 /bin/app:16",
+        "p:g/e-0 /bin/app:0x10",
+        f"p:{'g' * 64}/e0 /bin/app:0x10",
+        "-:g/",
+        f"p:g/e0 /{'a' * LONGEST_LINE}:0x10",
+    ],
+)
+def test_nothing_else_is(tracefs: Tracefs, line: str) -> None:
+    with pytest.raises(TracerError, match="the kernel refused a probe at it"):
+        tracefs.define(line, "it")
+    assert written(tracefs) == ""
+
+
+def test_many_may_be_between_definition_and_use_but_only_one_may_be_alone(tracefs: Tracefs) -> None:
+    first, second = tracefs.lock(alone=False, patience_s=0), tracefs.lock(alone=False, patience_s=0)
+    assert first is not None and second is not None
+    assert tracefs.lock(alone=True, patience_s=0) is None
+    assert fcntl.fcntl(first, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+    os.close(first)
+    assert tracefs.lock(alone=True, patience_s=0.01) is None
+    os.close(second)
+    alone = tracefs.lock(alone=True, patience_s=0)
+    assert alone is not None
+    assert tracefs.lock(alone=False, patience_s=0) is None
+    os.close(alone)
