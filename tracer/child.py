@@ -33,7 +33,7 @@ class Child:
         self.status: int | None = None
         self.ended_by_us = False
         self._patience_s = patience_s
-        path = find_program(self.argv[0])
+        self.path = path = find_program(self.argv[0])
         go_read, self._go = os.pipe2(os.O_CLOEXEC)
         self._failure, failure_write = os.pipe2(os.O_CLOEXEC)
         try:

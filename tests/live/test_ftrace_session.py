@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -14,13 +15,16 @@ import pytest
 from tests.harness.cli import read_line, target, tell, until
 from tests.harness.kernel import TRACEFS, nothing_left, uprobe_events
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items, session
+from tracer.backends.ftrace import cleanup as cleanup_module
 from tracer.backends.ftrace import descriptors as descriptors_module
+from tracer.backends.ftrace import owner
 from tracer.backends.ftrace import session as session_module
 from tracer.backends.ftrace.cleanup import cleanup
+from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
-from tracer.errors import TracerError
+from tracer.errors import ProgramError, TracerError
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity
 from tracer.results.events import ExitEvent, Loss, PrintfEvent
 
@@ -153,6 +157,30 @@ def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, m
         assert all(isinstance(one, PrintfEvent) for one in happened)
 
 
+def test_where_the_kernel_does_not_tell_losses_they_are_counted_to_the_last_too(
+    churn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_RING", 1 << 14)
+    without = classmethod(lambda cls: cls(format_lost=False, inherit_thread=True))
+    monkeypatch.setattr(descriptors_module.Abilities, "detect", without)
+    with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
+        with gated(churn, "20000") as (_, go):
+            go()
+        happened = finish(opened)
+        assert len(happened) + opened.loss().events == opened.hits() == 80000
+        assert opened.loss().events > 0
+
+
+def test_a_ring_that_cannot_be_had_is_said(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.EMFILE, "")
+
+    monkeypatch.setattr("tracer.backends.ftrace.perf.Ring", refuse)
+    with pytest.raises(TracerError) as raised, session(f"uprobe:{churn}:hit {{ @[arg0] = count(); }}"):
+        pass
+    assert raised.value.message == "the kernel refused to read a probe (perf_event_open): Too many open files"
+
+
 def test_events_of_all_cpus_come_in_the_order_of_time(churn: Path) -> None:
     with session(f'uprobe:{churn}:hit {{ printf("%lu\\n", nsecs); }}') as opened:
         with gated(churn, "20000") as (_, go):
@@ -205,8 +233,31 @@ def test_counters_see_nothing_after_detach(churn: Path) -> None:
         opened.detach()
         with gated(churn, "10") as (_, go):
             go()
+        assert items(opened) == {}, "what was counted comes with drain"
+        assert list(opened.drain()) == []
         assert items(opened) == {(): 40}
         assert opened.hits() == 40
+
+
+def test_a_handler_that_says_exit_has_seen_all_that_counts(churn: Path) -> None:
+    # The run loop does not drain after exit().
+    with session(f"uprobe:{churn}:hit {{ @ = count(); }}") as opened:
+        with gated(churn, "10") as (_, go):
+            go()
+        opened.maps.begin_handler()
+        opened.maps.end_handler()
+        with gated(churn, "10") as (_, go):
+            go()
+        opened.detach()
+        opened.maps.begin_handler()
+        assert items(opened) == {(): 40}
+
+
+def test_waiting_for_counters_is_waiting(churn: Path) -> None:
+    with session(f"uprobe:{churn}:hit {{ @ = count(); }}") as opened:
+        began = time.monotonic()
+        assert list(opened.events(0.2)) == []
+        assert time.monotonic() - began >= 0.19
 
 
 def test_closing_twice_is_closing_once(churn: Path) -> None:
@@ -272,6 +323,11 @@ def test_what_the_kernel_refuses_is_said_in_its_own_words_and_nothing_is_left(ch
     assert raised.value.message == f"the kernel refused a probe at {place}: Invalid register name"
     assert raised.value.detail is not None
     assert raised.value.detail.splitlines()[-1].strip() == "^"
+    assert isinstance(raised.value, ProgramError)
+    (diagnostic,) = raised.value.diagnostics
+    text = raised.value.source.text
+    assert text[diagnostic.span.start : diagnostic.span.end] == f"uprobe:{churn}:hit"
+    assert raised.value.exit_code == 1
     assert uprobe_events() == before
 
 
@@ -370,6 +426,24 @@ def test_cleanup_removes_the_dead_and_leaves_the_living_and_the_foreign(churn: P
             go()
         finish(living)
         assert items(living) == {(): 40}
+
+
+def test_cleanup_waits_for_sessions_between_their_definitions_and_their_use(
+    churn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup_module, "_PATIENCE_S", 0.1)
+    program = compiled(f"uprobe:{churn}:hit {{ @ = count(); }}")
+    definitions = Definitions()
+    try:
+        definitions.define(program.events, program.plan.program.source)
+        # As a session in another container, whose /run is not ours.
+        os.unlink(f"{owner.DIRECTORY}/{definitions.group}")
+        assert cleanup() == []
+        assert any(definitions.group in line for line in uprobe_events())
+        definitions.in_use()
+        assert cleanup() == [f"uprobe_events: {definitions.group}/e0"]
+    finally:
+        definitions.close()
 
 
 def test_a_start_leaves_alone_what_no_lock_tells_about(churn: Path) -> None:

@@ -110,7 +110,7 @@ def _watched(
     if watched.pidfd >= 0:
         controls.wake = (*controls.wake, watched.pidfd)
     if child is not None:
-        return Target(child.pid), Watched(child.ended, child.start, child.pid)
+        return Target(child.pid, child.path), Watched(child.ended, child.start, child.pid)
     return Target(watched.pid), Watched(watched.ended)
 
 

@@ -19,7 +19,7 @@ class CountedMaps(LocalMaps):
 
     The counters are read when a handler begins, or for one reading outside of handlers; what they have counted since
     the last time is added then. So a handler sees one moment, and what it clears is what it saw: later hits come with
-    the next one.
+    the next one. `stop` ends that: what was counted since then is left out, unless `finish` takes it.
     """
 
     def __init__(self, program: Program, loss: Loss) -> None:
@@ -27,6 +27,7 @@ class CountedMaps(LocalMaps):
         self._counters: list[tuple[str, Total]] = []
         self._seen: list[int] = []
         self._in_handler = False
+        self._stopped = False
 
     def follow(self, name: str, total: Total) -> None:
         """From now on the count `name` takes what `total` counts."""
@@ -35,6 +36,8 @@ class CountedMaps(LocalMaps):
 
     def take(self) -> None:
         """Adds what was counted since the last time."""
+        if self._stopped:
+            return
         for number, (name, total) in enumerate(self._counters):
             now = total()
             delta = now - self._seen[number]
@@ -42,6 +45,16 @@ class CountedMaps(LocalMaps):
                 self._seen[number] = now
                 table = self.table(name)
                 table[()] = table.get((), 0) + delta
+
+    def stop(self) -> None:
+        """Takes no more: where a handler said exit(), hits after it do not count."""
+        self._stopped = True
+
+    def finish(self) -> None:
+        """Takes what the counters had counted when they were stopped."""
+        self._stopped = False
+        self.take()
+        self._stopped = True
 
     def begin_handler(self) -> None:
         """See `MapStore`."""

@@ -4,6 +4,7 @@
 * One process: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
   (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened
   may have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
+* A process that is about to exec a set-user-ID program would lose its descriptors (see `leader`): machine-wide ones.
 * Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone:
   machine-wide (or inheriting) descriptors, and the samples of other processes are dropped on reading.
 
@@ -17,6 +18,7 @@ import os
 import resource
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tracer.backends.ftrace import perf
@@ -37,13 +39,17 @@ class Opening:
 
 @dataclass(slots=True)
 class Descriptors:
-    """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too;
-    `filtered` tells for each event whether its filter was taken.
+    """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
+    `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
+    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen.
     """
 
     by_event: list[list[int]]
     check_pid: bool
+    scoped: bool = False
     filtered: list[bool] = field(default_factory=list)
+    sampled: list[bool] = field(default_factory=list)
+    before: list[tuple[int, int]] = field(default_factory=list)
     counts: list[tuple[int, int]] | None = None
 
     def enable(self) -> None:
@@ -64,6 +70,16 @@ class Descriptors:
         """Hits and lost samples of one event so far."""
         return self.counts[number] if self.counts is not None else self._read(number)
 
+    def replace(self, fresh: Descriptors) -> None:
+        """Goes on with other descriptors for the same events, which are enabled in the same moment."""
+        seen = Descriptors(self.by_event, self.check_pid, before=self.before)
+        seen.disable()
+        fresh.enable()
+        assert seen.counts is not None
+        self.by_event, self.before = fresh.by_event, seen.counts
+        self.check_pid, self.scoped = fresh.check_pid, fresh.scoped
+        seen.close()
+
     def close(self) -> None:
         """Closes all; a second call does nothing."""
         for fds in self.by_event:
@@ -71,7 +87,7 @@ class Descriptors:
                 os.close(fds.pop())
 
     def _read(self, number: int) -> tuple[int, int]:
-        hits = lost = 0
+        hits, lost = self.before[number]
         for fd in self.by_event[number]:
             one, of_those = perf.read_count(fd)
             hits += one
@@ -119,17 +135,20 @@ class Opener:
     clock: int | None
     max_stack: int
 
-    def open(self, openings: Sequence[Opening], pid: int | None) -> Descriptors:
-        """All of them, disabled. Raises `TracerError`; `NeedsSamples` where a counter would count others too."""
+    def open(self, openings: Sequence[Opening], pid: int | None, scoped: bool = True) -> Descriptors:
+        """All of them, disabled. Not `scoped`, those of one process are machine-wide nevertheless.
+
+        Raises `TracerError`; `NeedsSamples` where a counter would count others too.
+        """
         wide = len(openings) * len(self.cpus)
         allowed = _allowed_descriptors()
         if pid is None:
             _check_room(wide, allowed)
             return self._open_wide(openings)
-        for _ in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS if scoped else 0):
             threads = threads_of(pid)
             if not threads:
-                raise TracerError(f"process {pid} has ended")
+                raise Ended(pid)
             needed = sum(len(threads) * (1 if opening.counted else len(self.cpus)) for opening in openings)
             if needed > allowed:
                 break
@@ -155,12 +174,17 @@ class Opener:
         flags = perf.INHERIT | (perf.INHERIT_THREAD if only_threads else 0)
         opened = self._open_all(openings, [(thread, flags) for thread in threads], scoped=True)
         opened.check_pid = not only_threads
+        opened.scoped = True
         return opened
 
     def _open_all(
         self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
     ) -> Descriptors:
-        opened = Descriptors([[] for _ in openings], False, [True] * len(openings))
+        opened = Descriptors(
+            [[] for _ in openings], False, filtered=[True] * len(openings),
+            sampled=[not opening.counted for opening in openings], before=[(0, 0)] * len(openings),
+        )  # fmt: skip
+        number = 0
         try:
             for number, opening in enumerate(openings):
                 attributes = self._attributes(opening, targets[0][1])
@@ -168,7 +192,7 @@ class Opener:
                     self._open_one(opened, number, opening, attributes, thread, scoped)
         except OSError as error:
             opened.close()
-            raise _cannot_open(error) from None
+            raise CannotOpen(error, number) from None
         except NeedsSamples:
             opened.close()
             raise
@@ -206,6 +230,13 @@ class Opener:
         )  # fmt: skip
 
 
+class Ended(TracerError):
+    """The process to trace is no more."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"process {pid} has ended")
+
+
 class NeedsSamples(Exception):
     """Counters cannot do here what samples can."""
 
@@ -218,15 +249,17 @@ def threads_of(pid: int) -> list[int]:
         return []
 
 
-def _allowed_descriptors() -> int:
-    """How many descriptors may still be opened, after raising the soft limit to the hard one."""
+def raise_limit() -> None:
+    """Raises our soft limit of descriptors to the hard one; the child of -c, forked before, keeps its own."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        try:
+        with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-        except (OSError, ValueError):
-            pass
+
+
+def _allowed_descriptors() -> int:
+    """How many descriptors may still be opened."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return 1 << 20
     return max(soft - _SPARE - len(os.listdir("/proc/self/fd")), 0)
@@ -240,10 +273,14 @@ def _check_room(needed: int, allowed: int) -> None:
         )
 
 
-def _cannot_open(error: OSError) -> TracerError:
-    code = error.errno or 0
-    reason = os.strerror(code)
-    return TracerError(f"the kernel refused to read a probe (perf_event_open): {reason}", _HINTS.get(code))
+class CannotOpen(TracerError):
+    """perf_event_open was refused; `number` is the event's among the openings, None where it was about no event."""
+
+    def __init__(self, error: OSError, number: int | None = None) -> None:
+        code = error.errno or 0
+        message = f"the kernel refused to read a probe (perf_event_open): {os.strerror(code)}"
+        super().__init__(message, _HINTS.get(code))
+        self.number = number
 
 
 _HINTS = {

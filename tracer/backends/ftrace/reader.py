@@ -35,7 +35,7 @@ class Reader:
         self._rings = rings
         self._decoders = decoders
         self._shape = shape
-        self._pid = pid
+        self.pid = pid
         self._rounds: deque[tuple[int, list[bytes]]] = deque()
         self._backlog = 0
         self._carry: list[Sample] = []
@@ -43,6 +43,8 @@ class Reader:
         self._sizes: dict[tuple[int, int], struct.Struct] = {}
         self.lost = 0
         """Samples lost according to the rings' own records, for kernels whose descriptors do not tell."""
+        self.read = 0
+        """Samples found in the rings, those of other processes too."""
         self.delivered = 0
         """Samples handed on."""
 
@@ -99,8 +101,9 @@ class Reader:
             self._decode_singly(data, out)
         else:
             self._decode_runs(data, out)
-        if self._pid is not None:
-            out[begin:] = [sample for sample in out[begin:] if sample[PID] == self._pid]
+        self.read += len(out) - begin
+        if self.pid is not None:
+            out[begin:] = [sample for sample in out[begin:] if sample[PID] == self.pid]
 
     def _decode_runs(self, data: bytes, out: list[Sample]) -> None:
         header = struct.Struct("=IHH").unpack_from

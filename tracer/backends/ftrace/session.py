@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -14,9 +14,21 @@ from tracer.backends.ftrace import perf
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Shape, build
 from tracer.backends.ftrace.definitions import Definitions
-from tracer.backends.ftrace.descriptors import Abilities, Descriptors, NeedsSamples, Opener, Opening
+from tracer.backends.ftrace.descriptors import (
+    Abilities,
+    CannotOpen,
+    Descriptors,
+    Ended,
+    NeedsSamples,
+    Opener,
+    Opening,
+    raise_limit,
+)
+from tracer.backends.ftrace.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.reader import Reader
+from tracer.backends.ftrace.refusals import at_clause
+from tracer.errors import TracerError
 from tracer.interp.compile import compile_clause
 from tracer.interp.runtime import Runtime
 from tracer.resolve.model import Target
@@ -48,6 +60,9 @@ class FtraceSession:
         self._runtime = Runtime(maps=self.maps, emit=self._happened.append, loss=self._loss)
         self._definitions: Definitions | None = None
         self._descriptors: Descriptors | None = None
+        self._reopen: Callable[[], Descriptors] | None = None
+        self._leader: Leader | None = None
+        self._tells_lost = True
         self._rings: dict[int, perf.Ring] = {}
         self._decoders: dict[int, Decoder] = {}
         self._reader: Reader | None = None
@@ -66,7 +81,12 @@ class FtraceSession:
     def events(self, timeout_s: float) -> Iterable[Happening]:
         """See `Session`. With `timeout_s` 0 everything that happened before the call is interpreted."""
         reader = self._reader
-        if reader is None or self._exited:
+        if self._descriptors is None or self._exited:
+            return
+        if reader is None:
+            # Counters come by no ring: there is nothing to wait for but what wakes the run loop.
+            self._follow_exec()
+            self._wait(timeout_s)
             return
         deadline = time.monotonic() + timeout_s
         told = False
@@ -74,6 +94,7 @@ class FtraceSession:
         if timeout_s <= 0:
             reader.collect()  # what the first round found is released by the second
         while True:
+            self._follow_exec()
             for happening in self._interpret(reader, deadline if timeout_s > 0 else None):
                 told = True
                 yield happening
@@ -87,9 +108,11 @@ class FtraceSession:
         """Stops all descriptors."""
         if self._descriptors is not None:
             self._descriptors.disable()
+            self._maps.stop()
 
     def drain(self) -> Iterable[Happening]:
         """See `Session`."""
+        self._maps.finish()
         reader = self._reader
         if reader is None or self._exited:
             return
@@ -97,6 +120,11 @@ class FtraceSession:
         while reader.unfinished and not self._exited:
             yield from self._interpret(reader, None, final=True)
             reader.collect()
+        if not self._tells_lost and not self._exited and self._descriptors is not None:
+            # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
+            sampled = [number for number, is_sampled in enumerate(self._descriptors.sampled) if is_sampled]
+            hits = sum(self._descriptors.total(number)[0] for number in sampled)
+            reader.lost = max(hits - reader.read, reader.lost)
 
     def loss(self) -> Loss:
         """Losses so far."""
@@ -116,9 +144,8 @@ class FtraceSession:
             self._final = self._totals()
             self._descriptors.close()
             self._descriptors = None
-        for ring in self._rings.values():
-            ring.close()
-        self._rings = {}
+        self._drop_leader()
+        self._close_rings()
         if self._definitions is not None:
             self._definitions.close()
             self._definitions = None
@@ -132,15 +159,18 @@ class FtraceSession:
         self.close()
 
     def _attach(self) -> int:
+        raise_limit()
         self._definitions = Definitions()
-        events = self._definitions.define(self._program.events)
+        events = self._definitions.define(self._program.events, self._program.plan.program.source)
         try:
             self._open(events)
         except NeedsSamples:
             self._close_rings()
+            self._drop_leader()
             self._open([replace(event, counts=()) for event in events])
         assert self._descriptors is not None
         self._descriptors.enable()
+        self._definitions.in_use()
         return sum(len(event.places) for event in self._program.events)
 
     def _open(self, events: list[Event]) -> None:
@@ -154,15 +184,30 @@ class FtraceSession:
             size = _RING
             while size * len(cpus) > _ALL_RINGS and size > 1 << 17:
                 size //= 2
-            for cpu in cpus:
-                self._rings[cpu] = perf.Ring(cpu, size, _CLOCK)
+            try:
+                for cpu in cpus:
+                    self._rings[cpu] = perf.Ring(cpu, size, _CLOCK)
+            except OSError as error:
+                raise CannotOpen(error) from None
         opener = Opener(cpus, self._rings, shape.sample_type, abilities, _CLOCK, _max_stack(program.frames))
         formats = [self._definitions.format(event) for event in events]
         openings = [
             Opening(format.id, event.filter.text if event.filter else None, bool(event.counts))
             for event, format in zip(events, formats, strict=True)
         ]
-        self._descriptors = descriptors = opener.open(openings, self._target.pid)
+        pid = self._target.pid
+        try:
+            self._leader = leader_of(pid)
+            scoped = not takes_descriptors(self._target.program)
+            self._descriptors = descriptors = opener.open(openings, pid, scoped)
+        except CannotOpen as error:
+            if error.number is None:
+                raise
+            raise at_clause(error, program.plan.program.source, events[error.number]) from None
+        self._reopen = partial(opener.open, openings, pid)
+        self._tells_lost = abilities.format_lost
+        if not descriptors.scoped:
+            self._drop_leader()
         offset = perf.boot_offset_ns()
         for number, (event, format) in enumerate(zip(events, formats, strict=True)):
             if event.counts:
@@ -182,8 +227,31 @@ class FtraceSession:
             )  # fmt: skip
         self._event_index = shape.event
         if sampled:
-            pid = self._target.pid if descriptors.check_pid else None
-            self._reader = Reader(list(self._rings.values()), self._decoders, shape, pid)
+            self._reader = Reader(
+                list(self._rings.values()), self._decoders, shape, pid if descriptors.check_pid else None
+            )
+
+    def _follow_exec(self) -> None:
+        """Opens the descriptors anew where an exec has taken them away."""
+        if self._leader is None or not self._leader.has_execed():
+            return
+        assert self._descriptors is not None and self._reopen is not None
+        self._drop_leader()
+        try:
+            self._leader = leader_of(self._target.pid)
+            self._descriptors.replace(self._reopen())
+        except Ended:
+            return  # the run loop will notice
+        except NeedsSamples:
+            pid = self._target.pid
+            raise TracerError(f"process {pid} runs another program now, whose hits cannot be counted") from None
+        if self._reader is not None:
+            self._reader.pid = self._target.pid if self._descriptors.check_pid else None
+
+    def _drop_leader(self) -> None:
+        if self._leader is not None:
+            self._leader.close()
+            self._leader = None
 
     def _close_rings(self) -> None:
         for ring in self._rings.values():
@@ -222,7 +290,14 @@ class FtraceSession:
             poll.register(fd, select.POLLIN)
         for ring in self._rings.values():
             poll.register(ring.fd, select.POLLIN)
+        leader = self._leader
+        if leader is not None and leader.hung_up:
+            timeout_s = min(timeout_s, _LOOK_S)
+        elif leader is not None:
+            poll.register(leader.fd, 0)
         ready = poll.poll(timeout_s * 1000)
+        if leader is not None and any(fd == leader.fd for fd, _ in ready):
+            leader.hung_up = True
         return any(fd in self.wake for fd, _ in ready)
 
     def _totals(self) -> tuple[int, int]:

@@ -1,0 +1,96 @@
+"""Processes that exec under a trace of ftrace: with set-group-ID the kernel takes their descriptors away."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import TRACER, environment, read_line, target, tell, tracer
+from tests.live.answers import maps
+from tests.live.ftrace import compiled_c, finish, items, session
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+HITS = r"""
+#include <stdio.h>
+#include <unistd.h>
+
+PROBE long hit(long i) { __asm__ volatile("" ::: "memory"); return i; }
+
+int main(int argc, char **argv) {
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  for (long i = 0; i < 1000; i++) hit(i);
+  puts("done");
+  fflush(stdout);
+  if (argc > 1) execv(argv[1], argv + 1);
+  getchar();
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    return compiled_c(tmp_path / "plain", HITS)
+
+
+@pytest.fixture
+def setgid(tmp_path: Path) -> Path:
+    path = compiled_c(tmp_path / "setgid", HITS)
+    os.chown(path, 0, 1)
+    path.chmod(0o2755)
+    return path
+
+
+ACTIONS = pytest.mark.parametrize("action", ["@ = count();", "@[pid - pid] = count();"])
+
+
+@ACTIONS
+def test_a_set_group_id_program_of_c_is_traced_from_its_start(setgid: Path, action: str) -> None:
+    program = f"uprobe:{setgid}:hit {{ {action} }}"
+    done = tracer("--backend", "ftrace", "-f", "json", "-e", program, "-c", str(setgid), stdin=b"xx")
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert maps(done)["@"] in (1000, {"0": 1000})
+
+
+@ACTIONS
+@pytest.mark.parametrize("kind", ["plain", "setgid"])
+def test_a_process_is_followed_over_exec(plain: Path, setgid: Path, kind: str, action: str) -> None:
+    second = plain if kind == "plain" else setgid
+    text = f"uprobe:{second}:hit {{ {action} }}"
+    with target(plain, str(second)) as process, session(text, process.pid) as opened:
+        read_line(process)
+        tell(process)
+        read_line(process)
+        assert read_line(process) == "ready"
+        for _ in range(3):
+            list(opened.events(0.1))
+        tell(process)
+        assert read_line(process) == "done"
+        finish(opened)
+        (count,) = items(opened).values()
+        assert count == (2000 if kind == "plain" else 1000)
+
+
+def test_the_program_of_c_keeps_its_limit_of_descriptors(plain: Path) -> None:
+    def low() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (12, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    shell = f"sh -c 'ulimit -n; exec {plain}'"
+    command = ["--backend", "ftrace", "-e", f"uprobe:{plain}:hit {{ @[pid - pid] = count(); }}", "-c", shell]
+    done = run(command, low)
+    assert done.stdout.splitlines() == ["12", "ready", "done", "@[0]: 1000"]
+
+
+def run(command: list[str], before: Callable[[], None]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TRACER, *command], input="xx", capture_output=True, text=True, env=environment(), timeout=30,
+        preexec_fn=before,
+    )  # fmt: skip
