@@ -17,6 +17,10 @@ def own_average() -> list[int]:
     return values
 
 
+def _seen(until: int, zone: int) -> bool:
+    return any(r.zone == zone for r in R[:until])
+
+
 CASES = [
     Case(
         "numbers_and_buffers_as_variables",
@@ -47,6 +51,13 @@ CASES = [
         "an_aggregation_of_itself_alone",
         "usdt:T:depot:parcel { @ = max(@ + 1); }",
         scalar("@", 40),
+    ),
+    Case(
+        "a_key_is_there_or_else",
+        "usdt:T:depot:parcel { @k[arg2] = count(); $n = (int64)arg0 << 32; if (has_key(@k, 3) || $n > (5 << 32)) { @a ="
+        " count(); } if (has_key(@k, arg0) == has_key(@k, arg3)) { @b = count(); } } END { clear(@k); }",
+        scalar("@a", 35) + scalar("@b", sum(_seen(r.id, r.id) == _seen(r.id, r.weight) for r in R)),
+        probes=2,
     ),
     Case(
         "the_length_of_a_histogram_is_its_keys",

@@ -2,9 +2,7 @@
 
 Expressions are made by type: `Kind` is "i" (an integer of some width and sign), "b" (bool), "s" (string) or a tuple of
 kinds. What is assigned is cast to the type its target has, so that nearly every program passes the analysis; the few
-that do not (`ProgramError`) are for the caller to skip.
-
-`python -m tests.contract.fuzz FROM TO` runs the seeds FROM to TO - 1 on everything and reports what disagrees.
+that do not are left out by `valid_program`.
 """
 
 from __future__ import annotations
@@ -20,9 +18,11 @@ from tests.contract.replay import Compile, replay
 from tests.harness.cli import tracer
 from tests.naive import Naive
 from tests.targets.build import build
+from tracer.errors import ProgramError, Source
 from tracer.interp.compile import compile_clause
 from tracer.interp.runtime import Compiled, Runtime
 from tracer.lang.typed import Clause, Program
+from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Variant
 
 Kind = Union[str, tuple["Kind", ...]]  # noqa: UP007 - recursive
@@ -501,6 +501,18 @@ def program(seed: int, clauses: int = 5, size: int = 7) -> str:
     return Fuzz(random.Random(seed)).program(clauses, size)
 
 
+def valid_program(seed: int, clauses: int) -> str:
+    """The first program from a seed on that passes the analysis."""
+    for attempt in range(50):
+        text = program(100 * seed + attempt, clauses)
+        try:
+            plan_of(Source(located(text)))
+        except ProgramError:
+            continue
+        return text
+    raise AssertionError("the generator makes no valid programs")
+
+
 # --- comparing
 
 
@@ -564,3 +576,7 @@ def answers(text: str, legs: Sequence[str]) -> dict[str, Answer]:
     """
     replays: dict[str, Compile] = {"reference": _walk, "interpreter": compile_clause}
     return {leg: replayed(text, replays[leg]) if leg in replays else traced(text, leg) for leg in legs}
+
+
+TOO_MUCH = "this clause is too much for bcc: "
+"""What bcc says of a clause that is too large for BPF: an answer too."""

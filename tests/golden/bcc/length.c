@@ -33,7 +33,8 @@ int probe_0(struct pt_regs *ctx)
 	}
 	key3[0] = 4ULL;
 	u64 *found4 = map_lookup(MAP(4), key3);
-	if (!!found4) {
+	u64 there5 = present(found4);
+	if (there5) {
 		array_counter_add(MAP(5), 0, 1LL);
 	}
 	return 0;

@@ -55,7 +55,7 @@ def has_key(frame: Frame, expr: HasKey) -> str:
     """Whether a key is there; of a histogram, any of its buckets."""
     table = frame.shared.tables[expr.map]
     if table.buckets == 1:
-        return f"(u64)!!{find(frame, expr.map, expr.key)}"
+        return frame.temporary("u64", f"present({find(frame, expr.map, expr.key)})", "there")
     return _any_bucket(frame, table, make_key(frame, table, expr.key))
 
 
@@ -63,7 +63,7 @@ def _any_bucket(frame: Frame, table: Table, place: Buffer) -> str:
     """Whether any bucket of a histogram's key is there; leaves another bucket in the key's head."""
     name = frame.temporary("u64", "0", "any")
     with _each_bucket(frame, table, place):
-        _on_table(frame, table, place, f"{name} |= !!map_lookup({{map}}, {{key}});")
+        _on_table(frame, table, place, f"{name} |= present(map_lookup({{map}}, {{key}}));")
     return name
 
 
@@ -222,7 +222,7 @@ def _add(frame: Frame, table: Table, key: Sequence[Expr], value: str, bucket: st
 def _count_key(frame: Frame, table: Table, place: Buffer, bucket: str) -> None:
     """Where probes ask for the length of a histogram: a key is new if none of its buckets is there."""
     known = frame.temporary("u64", "0", "known")
-    _on_table(frame, table, place, f"{known} = !!map_lookup({{map}}, {{key}});")
+    _on_table(frame, table, place, f"{known} = present(map_lookup({{map}}, {{key}}));")
     with frame.block(f"if (!{known})"):
         with frame.block(f"if (!{_any_bucket(frame, table, place)})"):
             frame.line(f"made({_length(table)});")

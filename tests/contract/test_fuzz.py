@@ -1,0 +1,37 @@
+"""Random programs answer alike: the tree walk, the interpreter, and both backends on the real target.
+
+`TRACER_FUZZ=200` runs so many programs on each; `TRACER_FUZZ_SEED=N` begins at that seed.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.contract.fuzz import TOO_MUCH, answers, valid_program
+
+COUNT = int(os.environ.get("TRACER_FUZZ", "0"))
+FIRST = int(os.environ.get("TRACER_FUZZ_SEED", "5000"))
+
+
+def seeds(usual: int) -> range:
+    """The seeds of a test that runs `usual` programs where nothing else is asked for."""
+    return range(FIRST, FIRST + (COUNT or usual))
+
+
+@pytest.mark.parametrize("seed", seeds(100))
+def test_the_interpreter_answers_as_the_tree_walk_does(seed: int) -> None:
+    text = valid_program(seed, 5)
+    found = answers(text, ("reference", "interpreter"))
+    assert found["interpreter"] == found["reference"], text
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("seed", seeds(10))
+def test_both_backends_answer_as_the_tree_walk_does(seed: int) -> None:
+    text = valid_program(seed, 3)
+    found = answers(text, ("reference", "bcc", "ftrace"))
+    assert found["ftrace"] == found["reference"], text
+    if TOO_MUCH not in found["bcc"].said:
+        assert found["bcc"] == found["reference"], text

@@ -1,0 +1,36 @@
+"""A clause that BPF has no room or no patience for: one line under the clause, and ftrace runs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.cli import tracer
+from tests.targets.build import build
+
+pytestmark = pytest.mark.live
+
+VARIABLES = range(60)
+STACK = (
+    "usdt:T:depot:parcel { "
+    + " ".join(f"$v{n} = arg0 * {n};" for n in VARIABLES)
+    + " for ($i : 0..3) { "
+    + " ".join(f"$v{n} += $v{(7 * n + 3) % 60} ^ $i;" for n in VARIABLES)
+    + f" }} print(({', '.join(f'$v{n}' for n in VARIABLES)})); }}"
+)
+STEPS = (
+    "usdt:T:depot:parcel /arg0 == 1/ { $i = 0; while ($i < 900) { $i++; @a[$i % 7] = sum($i); @b[$i % 3] = max($i);"
+    " if ($i % 2) { @c++; } else { continue; } } }"
+)
+
+
+@pytest.mark.parametrize("program", [STACK, STEPS], ids=["stack", "steps"])
+def test_a_clause_that_bpf_does_not_take_is_named_and_ftrace_runs_it(program: str) -> None:
+    program, target = program.replace(":T:", f":{build('depot')}:"), f"{build('depot')} 2"
+    refused = tracer("run", "-e", program, "-c", target)
+    assert (refused.status, refused.out) == (1, b"")
+    shown, carets = refused.err.splitlines()
+    assert program.startswith(shown[:40])
+    assert carets.lstrip().startswith("^")
+    assert "error: this clause is too much for bcc: " in carets
+    assert "Traceback" not in refused.err and "--backend ftrace" in carets
+    assert tracer("run", "--backend", "ftrace", "-e", program, "-c", target).status == 0
