@@ -20,7 +20,7 @@ def seeds(usual: int) -> range:
     return range(FIRST, FIRST + (COUNT or usual))
 
 
-@pytest.mark.parametrize("seed", seeds(100))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_the_interpreter_answers_as_the_tree_walk_does(seed: int) -> None:
     text = valid_program(seed, 5)
     found = answers(text, ("reference", "interpreter"))
@@ -28,7 +28,7 @@ def test_the_interpreter_answers_as_the_tree_walk_does(seed: int) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("seed", seeds(10))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_both_backends_answer_as_the_tree_walk_does(seed: int) -> None:
     text = valid_program(seed, 3)
     found = answers(text, ("reference", "bcc", "ftrace"))
