@@ -16,8 +16,8 @@ REFUSALS: dict[str, str] = {
         " a fetch argument cannot add an index register to an address; --backend bcc can"
     ),
     "shared": (
-        "^^^^^^^^^ error: @c as a value is not available with bcc: BPF programs do not see what is aggregated in user space;"
-        " --backend ftrace can"
+        "^^^^^^^^^ error: @c as a value is not available with bcc: BPF programs do not see what is aggregated in user"
+        " space; --backend ftrace can"
     ),
     "length": (
         "^^^^^^^ error: len(@c) is not available with bcc: BPF programs cannot walk a map, and leave what they clear to"
@@ -26,5 +26,12 @@ REFUSALS: dict[str, str] = {
 }
 """The message and the carets before it."""
 
-CONSTRUCTS = {"uid": "uid", "gid": "gid", "username": "username", "indexed": "arg1", "shared": "(int64)@c", "length": "len(@c)"}
+CONSTRUCTS = {
+    "uid": "uid",
+    "gid": "gid",
+    "username": "username",
+    "indexed": "arg1",
+    "shared": "(int64)@c",
+    "length": "len(@c)",
+}
 """What the carets point at: the first place of this text in the program."""

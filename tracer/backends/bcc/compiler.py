@@ -8,14 +8,18 @@ kernel.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
+import signal
 import stat
 import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +28,20 @@ from tracer.backends.bcc.refused import Refused, function_in
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs, cache_directory
 
-_TIMEOUT_S = 60
+_CHILD = Path(__file__).with_name("compile_child.py")
+_TIMEOUT_S = 60.0
+_OUTPUT = 6
+"""Which word of the child's command line is the descriptor to write to."""
+
+_ENDED_FROM_OUTSIDE = {
+    -signal.SIGKILL: "memory may be short, or a limit of its control group too low",
+    -signal.SIGINT: None,
+    -signal.SIGTERM: None,
+    -signal.SIGHUP: None,
+}
 _MAGIC = b"tracer bpf 1\n"
 _LARGEST = 64 << 20
+_MOST_FILES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +84,14 @@ def _key(source: bytes, binding: Binding) -> str:
 
 def _run(source: bytes, binding: Binding) -> bytes:
     fixed = bpf_programs()
-    reader, writer = os.pipe()
     command = [
         sys.executable,
         "-I",
         "-S",
-        str(Path(__file__).with_name("compile_child.py")),
+        str(_CHILD),
         str(binding.folder),
         str(fixed / "kernel"),
-        str(writer),
+        "",
         f"-I{fixed}",
         # C leaves signed overflow and casts between pointers open; the language does not.
         "-fwrapv",
@@ -87,24 +101,28 @@ def _run(source: bytes, binding: Binding) -> bytes:
         "-Wno-unused-function",
         "-Wno-unused-label",
     ]
-    with tempfile.TemporaryFile() as talk, os.fdopen(reader, "rb") as pipe:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=talk, stderr=talk, pass_fds=(writer,))
-        os.close(writer)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as made:
+        given.write(source)
+        given.seek(0)
+        command[_OUTPUT] = str(made.fileno())
         try:
-            assert child.stdin is not None
-            try:
-                child.stdin.write(source)
-                child.stdin.close()
-            except BrokenPipeError:
-                pass
-            answer = pipe.read()
+            child = subprocess.Popen(command, stdin=given, stdout=talk, stderr=talk, pass_fds=(made.fileno(),))
+        except OSError as error:
+            raise TracerError(f"cannot start the compiler: {error.strerror}", "is memory short?") from error
+        try:
             status = child.wait(_TIMEOUT_S)
-        except BaseException:
-            child.kill()
+        except subprocess.TimeoutExpired:
+            message = f"the compiler has not finished within {_TIMEOUT_S:g} seconds"
+            raise TracerError(message, "shorten the program, or --backend ftrace") from None
+        finally:
+            child.kill()  # nothing where it has ended
             child.wait()
-            raise
         talk.seek(0)
         words = talk.read().decode("utf-8", "replace")
+        made.seek(0)
+        answer = made.read()
+    if status in _ENDED_FROM_OUTSIDE:
+        raise TracerError(f"the compiler was ended by {signal.Signals(-status).name}", _ENDED_FROM_OUTSIDE[status])
     if status != 0:
         message = "the generated C does not compile"
         hint = "this is a fault of tracer's, please report it; -v shows what the compiler says"
@@ -122,7 +140,7 @@ def _parse(answer: bytes) -> CompiledObject:
         (length,) = struct.unpack_from("=I", answer, at)
         at += 4 + length
         if at > len(answer):
-            raise struct.error("cut")
+            raise TracerError("the compiler's answer is cut short", "is the disk of the temporary directory full?")
         return answer[at - length : at]
 
     while at < len(answer):
@@ -133,20 +151,14 @@ def _parse(answer: bytes) -> CompiledObject:
 
 def _load(key: str) -> CompiledObject | None:
     """A cached object, or None where there is none that can be trusted."""
-    path = cache_directory() / "bpf" / key
-    user = os.geteuid()
     try:
-        for folder in (path.parent, path.parent.parent):
-            found = os.lstat(folder)
-            if found.st_uid != user or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
-                return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            trusted = found.st_uid == user and stat.S_ISREG(found.st_mode) and not found.st_mode & 0o022
-            if not trusted or found.st_size > _LARGEST:
-                return None
-            data = file.read()
+        with _cache() as folder:
+            descriptor = os.open(key, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+            with os.fdopen(descriptor, "rb") as file:
+                found = os.fstat(descriptor)
+                if not _trusted(found, stat.S_IFREG) or found.st_size > _LARGEST:
+                    return None
+                data = file.read(_LARGEST)
     except OSError:
         return None
     digest = data[len(_MAGIC) : len(_MAGIC) + 32]
@@ -157,13 +169,55 @@ def _load(key: str) -> CompiledObject | None:
 
 
 def _store(key: str, answer: bytes) -> None:
-    """Keeps an object; without a place to write, nothing is kept."""
-    folder = cache_directory() / "bpf"
+    """Keeps an object; without a place to write that is ours alone, nothing is kept."""
+    name = f".{os.getpid()}-{key}"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=folder)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(answer).digest() + answer)
-        os.replace(name, folder / key)
+        with _cache(make=True) as folder:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(answer).digest() + answer)
+                os.replace(name, key, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                os.unlink(name, dir_fd=folder)
+                raise
+            _prune(folder)
     except OSError:
         return
+
+
+def _prune(folder: int) -> None:
+    """Forgets the objects that were made longest ago."""
+    names = os.listdir(folder)
+    if len(names) > _MOST_FILES:
+        names.sort(key=lambda name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns)
+        for name in names[: len(names) - _MOST_FILES // 2]:
+            os.unlink(name, dir_fd=folder)
+
+
+@contextmanager
+def _cache(make: bool = False) -> Iterator[int]:
+    """The cache's folder as a descriptor, so that nobody can put another in its place. Raises `OSError` where it is not
+    the effective user's, or others may write to it or to the one above.
+    """
+    above = cache_directory()
+    if make:
+        above.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened: list[int] = []
+    try:
+        for name in (str(above), "bpf"):
+            folder = opened[-1] if opened else None
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=folder)
+            opened.append(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
+            if not _trusted(os.fstat(opened[-1]), stat.S_IFDIR):
+                raise PermissionError(errno.EPERM, "others may write there", name)
+        yield opened[-1]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _trusted(found: os.stat_result, kind: int) -> bool:
+    return found.st_uid == os.geteuid() and stat.S_IFMT(found.st_mode) == kind and not found.st_mode & 0o022

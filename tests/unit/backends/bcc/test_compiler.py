@@ -76,6 +76,79 @@ def test_a_compiler_that_aborts_takes_only_its_own_process_along(cache: Path) ->
         assert error.message == "the generated C does not compile"
 
 
+def stub(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Another program in the compiling child's place."""
+    child = folder / "child.py"
+    child.write_text(f"import os, signal, sys, time\n{body}\n")
+    monkeypatch.setattr(compiler, "_CHILD", child)
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "hint"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "the compiler was ended by SIGKILL", "memory may be short"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "the compiler was ended by SIGTERM", ""),
+        ("time.sleep(60)", "the compiler has not finished within 0.3 seconds", "shorten the program"),
+        ("os.write(int(sys.argv[3]), b'12345678')", "the compiler's answer is cut short", "is the disk"),
+        ("sys.exit(1)", "the generated C does not compile", "this is a fault of tracer's"),
+    ],
+)
+def test_how_the_compiling_child_may_end(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str, hint: str
+) -> None:
+    stub(tmp_path, monkeypatch, body)
+    monkeypatch.setattr(compiler, "_TIMEOUT_S", 0.3 if "sleep" in body else 60)
+    before = open_descriptors()
+    with pytest.raises(TracerError) as raised:
+        compile_text(COUNT, sleepable=True)
+    assert raised.value.message == message
+    assert (raised.value.hint or "").startswith(hint)
+    assert open_descriptors() == before
+    assert not cache.exists()
+
+
+def test_a_compiler_that_cannot_be_started_is_no_traceback(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler.sys, "executable", "/nonexistent/python")
+    before = open_descriptors()
+    with pytest.raises(TracerError, match="cannot start the compiler: No such file or directory"):
+        compile_text(COUNT, sleepable=True)
+    assert open_descriptors() == before
+
+
+def test_a_cache_made_under_a_lax_umask_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "cache_directory", lambda: tmp_path / "home" / ".cache" / "tracer")
+    umask = os.umask(0)
+    try:
+        first = compile_text(COUNT, sleepable=True)
+    finally:
+        os.umask(umask)
+    monkeypatch.setattr(compiler, "_run", no_child)
+    assert compile_text(COUNT, sleepable=True) == first
+
+
+@pytest.mark.parametrize("which", ["tracer", "tracer/bpf"])
+def test_nothing_is_written_through_a_link(cache: Path, tmp_path: Path, which: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "bpf").mkdir(parents=True)
+    if which == "tracer":
+        cache.parent.rmdir()
+    (tmp_path / which).symlink_to(elsewhere)
+    compile_text(COUNT, sleepable=True)
+    assert [path for path in elsewhere.rglob("*") if path.is_file()] == []
+
+
+def test_the_cache_forgets_what_is_old(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_MOST_FILES", 4)
+    monkeypatch.setattr(compiler, "_run", lambda source, binding: b"")
+    for number in range(9):
+        compile_text(f"/* {number} */", sleepable=True)
+        assert len(list(cache.iterdir())) <= 4
+
+
 def test_linking_replaces_map_constants_alone() -> None:
     compiled = compile_text(COUNT, sleepable=True, cached=False)
     code = compiled.functions["probe_0"]
