@@ -171,6 +171,22 @@ def test_where_the_kernel_does_not_tell_losses_they_are_counted_to_the_last_too(
         assert opened.loss().events > 0
 
 
+def test_strings_are_refused_where_a_warning_would_stop_the_machine(
+    churn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = tmp_path / "panic_on_warn"
+    setting.write_text("1\n")
+    monkeypatch.setattr("tracer.backends.ftrace.definitions._PANIC_ON_WARN", str(setting))
+    with pytest.raises(ProgramError) as raised, session(f"uprobe:{churn}:hit {{ @[str(arg0)] = count(); }}"):
+        pass
+    assert raised.value.hint == "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0"
+    with session(f"uprobe:{churn}:hit {{ @[comm] = count(); }}"):
+        pass
+    setting.write_text("0\n")
+    with session(f"uprobe:{churn}:hit {{ @[str(arg0)] = count(); }}"):
+        pass
+
+
 def test_a_ring_that_cannot_be_had_is_said(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise OSError(errno.EMFILE, "")

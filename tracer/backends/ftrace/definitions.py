@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.cleanup import sweep
 from tracer.backends.ftrace.decode import EventFormat, parse_format
+from tracer.backends.ftrace.fetchargs import THREAD_NAME
 from tracer.backends.ftrace.program import Event, Place
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.backends.ftrace.tracefs import LONGEST_LINE, Tracefs, find
@@ -17,6 +18,7 @@ from tracer.errors import Source, TracerError
 from tracer.resolve.model import FileIdentity
 
 _PATIENCE_S = 2.0
+_PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
 
 
 class Definitions:
@@ -52,6 +54,7 @@ class Definitions:
         """
         # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
+        _check_panic(events, source)
         several = r"\imm-value" in self._tracefs.readme()
         split = [part for event in events for part in ([event] if several else event.split())]
         for event in split:
@@ -62,11 +65,14 @@ class Definitions:
                     self._define(event, place)
                 except TracerError as error:
                     raise at_clause(error, source, event, place.branch) from None
+        return split
+
+    def wait_for_watcher(self) -> None:
+        """To be called before anything is enabled: its interpreter comes up while there is other work to do."""
         try:
             self._watcher.wait_until_up()
         except OSError as error:
             raise TracerError(f"cannot start the process that cleans up: {error.strerror}") from None
-        return split
 
     def in_use(self) -> None:
         """From now on the kernel itself refuses to remove them."""
@@ -120,6 +126,28 @@ class Definitions:
             _check_identity(_stat(site.path), site.identity, site.path)
         finally:
             os.close(fd)
+
+
+def _check_panic(events: Sequence[Event], source: Source) -> None:
+    """Refuses strings where a long one could stop the machine (see `fetchargs`)."""
+    if _first_line(_PANIC_ON_WARN) != "1":
+        return
+    for event in events:
+        for place in event.places:
+            if any(fetch.is_string and fetch != THREAD_NAME for fetch in place.fetches):
+                error = TracerError(
+                    "this machine panics at a kernel warning, and the kernel warns of strings longer than a page",
+                    "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0",
+                )
+                raise at_clause(error, source, event, place.branch)
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
 
 
 def _can_stand(path: str) -> bool:

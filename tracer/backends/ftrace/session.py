@@ -169,6 +169,7 @@ class FtraceSession:
             self._drop_leader()
             self._open([replace(event, counts=()) for event in events])
         assert self._descriptors is not None
+        self._definitions.wait_for_watcher()
         self._descriptors.enable()
         self._definitions.in_use()
         return sum(len(event.places) for event in self._program.events)
