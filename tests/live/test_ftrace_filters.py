@@ -85,6 +85,37 @@ def test_comparisons(app: Path, argument: str, operator: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("predicate", "pushed"),
+    [
+        ("arg0 >= 9223372036854775808", True),
+        ("arg0 == 18446744073709551615", True),
+        ("arg0 > 9223372036854775807", True),
+        ("(int64)arg0 == -9223372036854775808", True),
+        ("(int64)arg0 >= -1", False),
+        ("(int64)arg1 <= -2147483648", True),
+        ("arg1 == 0xffffffff80000000", True),
+        ("arg1 > 4294967295", False),
+    ],
+)
+def test_constants_at_the_edges(app: Path, predicate: str, pushed: bool) -> None:
+    text = f"usdt:{app}:app:hit /{predicate}/ {{ @ = count(); }}"
+    program = compiled(text)
+    assert (program.events[0].filter is not None) == pushed
+    assert traced(text, app) == interpreted(program)
+
+
+def test_clauses_with_different_predicates_at_one_place_each_see_their_own(app: Path) -> None:
+    clauses = ["/arg0 == 7/ { @a = count(); }", "/arg1 == 7/ { @b = count(); }", "{ @c = count(); }"]
+    text = " ".join(f"usdt:{app}:app:hit {clause}" for clause in clauses)
+    assert [event.filter for event in compiled(text).events] == [None]
+    with session(text) as opened:
+        subprocess.run([app], check=True)
+        finish(opened)
+        counts = [items(opened, name) for name in ("@a", "@b", "@c")]
+    assert counts == [{(): len(VALUES)}, {(): len(VALUES)}, {(): len(VALUES) ** 2}]
+
+
+@pytest.mark.parametrize(
     "predicate",
     [
         "arg0 == 7 || arg1 == 7",
