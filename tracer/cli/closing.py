@@ -14,11 +14,22 @@ if TYPE_CHECKING:
     from tracer.tracing import Outcome
 
 
-def closing_lines(plan: Plan, target: Target, outcome: Outcome) -> Iterator[str]:
+def closing_lines(plan: Plan, target: Target, outcome: Outcome, backend: str | None = None) -> Iterator[str]:
     """The lines, without an end of line; none where all is well."""
     yield from loss_messages(outcome.loss, plan.program)
+    if backend == "ftrace" and outcome.loss.events and _says_exit(plan):
+        # Its exit() is interpreted from the events; that of bcc is a flag in the kernel, which nothing can lose.
+        yield "exit() may be among what was lost: what came after it may have been counted"
     if outcome.attached and outcome.hits == 0:
         yield from _silence(plan, target)
+
+
+def _says_exit(plan: Plan) -> bool:
+    """Whether a probe, not an interval, can end the trace."""
+    from tracer.lang.typed import Exit
+    from tracer.plan.walk import walk_clause
+
+    return any(isinstance(node, Exit) for probe in plan.probes for node in walk_clause(probe.clause))
 
 
 def _silence(plan: Plan, target: Target) -> Iterator[str]:

@@ -65,7 +65,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             child.end()
             if (failure := child.failure()) is not None:
                 _say(f"tracer: {failure}")
-        for line in closing_lines(compiled.plan, target, outcome):
+        for line in closing_lines(compiled.plan, target, outcome, compiled.backend):
             _say(f"tracer: {line}")
         return outcome.code
 

@@ -1,0 +1,30 @@
+"""What is said at the end about an answer that is incomplete."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.typed_ir import N
+from tests.unit.backends.ftrace.plans import count, plan, probe
+from tracer.cli.closing import closing_lines
+from tracer.lang import typed
+from tracer.resolve.model import EVERY_PROCESS
+from tracer.results.events import Loss
+from tracer.tracing import Outcome
+
+EXIT = "exit() may be among what was lost: what came after it may have been counted"
+
+
+@pytest.mark.parametrize(
+    ("exits", "loss", "backend", "said"),
+    [
+        (True, Loss(events=3), "ftrace", True),
+        (True, Loss(events=3), "bcc", False),
+        (True, Loss(truncated=3), "ftrace", False),
+        (False, Loss(events=3), "ftrace", False),
+    ],
+)
+def test_where_exit_can_be_lost_it_is_said(exits: bool, loss: Loss, backend: str, said: bool) -> None:
+    body: list[typed.Stmt] = [count(), typed.Exit(N, 0)] if exits else [count()]
+    lines = list(closing_lines(plan(probe(body)), EVERY_PROCESS, Outcome(0, loss, 5, 1), backend))
+    assert lines[1:] == ([EXIT] if said else [])
