@@ -12,10 +12,10 @@ import pytest
 
 from tests.live.bcc import build_hits, open_session, trace
 from tracer import pipeline
-from tracer.backends.bcc import BccBackend, kernel, loader
+from tracer.backends.bcc import BccBackend, attach, kernel, loader
 from tracer.errors import Source, TracerError
 from tracer.lang.types import Stack
-from tracer.resolve.model import EVERY_PROCESS, Target
+from tracer.resolve.model import EVERY_PROCESS, FileIdentity, Target
 from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 
 pytestmark = pytest.mark.live
@@ -103,6 +103,30 @@ def test_a_file_that_changed_since_it_was_read_is_refused(hits: Path, tmp_path: 
         os.utime(copy, ns=(1, 1))
         with pytest.raises(TracerError, match="changed"):
             session.attach()
+
+
+def test_a_file_put_in_the_place_of_the_one_that_was_checked_is_not_probed(
+    hits: Path, tmp_path: Path, multi: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "hits"
+    path.write_bytes(hits.read_bytes())
+    path.chmod(0o755)
+    checked = attach.open_verified
+
+    def replaced(name: str, identity: FileIdentity) -> int:
+        found = checked(name, identity)
+        path.rename(tmp_path / "old")
+        path.write_bytes(hits.read_bytes())
+        path.chmod(0o755)
+        return found
+
+    monkeypatch.setattr(attach, "open_verified", replaced)
+    with open_session(f"usdt:{path}:hits:value {{ @[comm] = count(); }}") as session:
+        session.attach()
+        for name in (path, tmp_path / "old"):
+            subprocess.run([name, "values", "1", "5"], check=True)
+        session.detach()
+        assert session.maps.snapshot("@").items == {(b"old",): 5}
 
 
 def test_no_hit_counts_after_exit(hits: Path) -> None:

@@ -15,10 +15,24 @@ def verify(path: str, identity: FileIdentity) -> None:
     To be called right before attaching: an offset that was an instruction's start in the old file may be the middle of
     one in the new.
     """
+    os.close(open_verified(path, identity))
+
+
+def open_verified(path: str, identity: FileIdentity) -> int:
+    """A descriptor on the file that was checked; what is attached through /proc/self/fd cannot be another one."""
     try:
-        status = os.stat(path)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         raise TracerError(f"{path}: the file has gone since it was checked: {error.strerror}") from None
+    try:
+        _compare(path, os.fstat(descriptor), identity)
+    except TracerError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _compare(path: str, status: os.stat_result, identity: FileIdentity) -> None:
     now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if now != (identity.device, identity.inode, identity.size, identity.mtime_ns):
         raise TracerError(

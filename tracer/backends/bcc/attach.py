@@ -8,8 +8,8 @@ import os
 from tracer.backends.bcc import syscall
 from tracer.errors import TracerError
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.identity import verify_sites
-from tracer.resolve.model import Site
+from tracer.resolve.identity import open_verified
+from tracer.resolve.model import FileIdentity, Site
 
 _SITES_A_LINK = 16384
 
@@ -21,21 +21,29 @@ class Attachments:
         self._pid = pid
         self._multi = multi
         self._descriptors: list[int] = []
+        self._files: dict[tuple[str, FileIdentity], int] = {}
 
-    def attach(self, plan: Plan, programs: dict[str, int]) -> int:
+    def attach(self, plan: Plan, programs: dict[int, int]) -> int:
         """Attaches every variant; returns the number of sites. On failure nothing is left attached.
 
         The last clause first: the kernel runs the consumers of a breakpoint in the reverse order of their registration
         (kernel/events/uprobes.c, consumer_add), and clauses at one site must run in the order of the program.
         """
         try:
-            verify_sites(plan.sites)
+            for site in plan.sites:
+                file = site.path, site.identity
+                if file not in self._files:
+                    self._files[file] = open_verified(*file)
             for probe in reversed(plan.probes):
                 for variant in reversed(probe.variants):
-                    self._variant(variant, programs[f"probe_{variant.id}"])
+                    self._variant(variant, programs[variant.id])
         except BaseException:
             self.detach()
             raise
+        finally:
+            for descriptor in self._files.values():
+                os.close(descriptor)
+            self._files.clear()
         return len(plan.sites)
 
     def detach(self) -> None:
@@ -44,15 +52,17 @@ class Attachments:
             os.close(self._descriptors.pop())
 
     def _variant(self, variant: Variant, program: int) -> None:
-        groups: dict[tuple[str, bool], list[Site]] = {}
+        groups: dict[tuple[str, FileIdentity, bool], list[Site]] = {}
         for site in variant.sites:
-            groups.setdefault((site.path, site.kind == "uretprobe"), []).append(site)
-        for (path, returns), sites in groups.items():
+            groups.setdefault((site.path, site.identity, site.kind == "uretprobe"), []).append(site)
+        for (name, identity, returns), sites in groups.items():
+            # Not by its name, where another file may be by now.
+            path = f"/proc/self/fd/{self._files[name, identity]}"
             if self._multi:
                 self._link(program, path, sites, returns)
             else:
                 for site in sites:
-                    self._event(program, site, returns)
+                    self._event(program, path, site, returns)
 
     def _link(self, program: int, path: str, sites: list[Site], returns: bool) -> None:
         for first in range(0, len(sites), _SITES_A_LINK):
@@ -71,10 +81,10 @@ class Attachments:
                 raise _refused(error, part, self._pid) from error
             self._descriptors.append(link)
 
-    def _event(self, program: int, site: Site, returns: bool) -> None:
+    def _event(self, program: int, path: str, site: Site, returns: bool) -> None:
         try:
             event = syscall.perf_uprobe(
-                os.fsencode(site.path), site.offset, site.semaphore or 0, pid=self._pid, returns=returns
+                os.fsencode(path), site.offset, site.semaphore or 0, pid=self._pid, returns=returns
             )
             self._descriptors.append(event)
             syscall.perf_attach(event, program)

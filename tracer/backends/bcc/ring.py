@@ -7,9 +7,10 @@ kernel, the payload padded to eight bytes.
 Programs submit without waking anybody, and we look every few milliseconds. What is there is copied out at once, so that
 the ring is empty again while the copy is decoded and printed.
 
-Memory order: positions and headers are read by single native loads. On x86 loads are not reordered with loads; on
-aarch64 the kernel's release stores would want an acquire load here, which Python has not, but between our load of
-the position and that of the data lie thousands of instructions and a system-wide ordered call (`mmap` reads).
+Memory order: a copy is made in no order that we know, and a record may be finished while it is made, so that its
+header says so and its payload is still old. So it is copied twice: what the first copy's headers say is finished is
+whole in the second. On x86 loads are not reordered with loads; on aarch64 the kernel's release stores would want an
+acquire load here, which Python has not, but thousands of instructions lie between the copies.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class Ring:
         self._size = size
         page = mmap.PAGESIZE
         self._consumer_map = mmap.mmap(fd, page)
-        self._data_map = mmap.mmap(fd, page + 2 * size, prot=mmap.PROT_READ, offset=page)
+        try:
+            self._data_map = mmap.mmap(fd, page + 2 * size, prot=mmap.PROT_READ, offset=page)
+        except OSError:
+            self._consumer_map.close()
+            raise
         self._consumer = memoryview(self._consumer_map).cast("Q")
         self._data = memoryview(self._data_map)
         self._producer = self._data[:8].cast("Q")
@@ -63,8 +68,9 @@ class Ring:
             if not length:
                 return
             at = mmap.PAGESIZE + (start & (self._size - 1))
+            heads = bytes(self._data[at : at + length])
             data = bytes(self._data[at : at + length])
-            batch, taken, busy = _uniform(data) or _walk(data)
+            batch, taken, busy = _uniform(heads, data) or _walk(heads, data)
             if not taken:
                 if busy:
                     return
@@ -84,11 +90,11 @@ class Ring:
         self._data_map.close()
 
 
-def _uniform(data: bytes) -> tuple[Batch, int, bool] | None:
+def _uniform(heads: bytes, data: bytes) -> tuple[Batch, int, bool] | None:
     """The quick way: if the headers and first words of all records equal the first one's, no record is looked at on its
-    own. None where they differ.
+    own. None where they differ. `heads` is the copy made before `data`.
     """
-    (head,) = _header(data, 0)
+    (head,) = _header(heads, 0)
     if head & (_BUSY | _DISCARDED):
         return None
     stride = (head & _LENGTH) + 15 & ~7
@@ -97,18 +103,18 @@ def _uniform(data: bytes) -> tuple[Batch, int, bool] | None:
         return None
     end = count * stride
     # Bytes 0 to 3 are the header, 8 and 9 the record's number.
-    for place in (3, 0, 1, 2, 8, 9):
-        if data[place:end:stride].count(data[place]) != count:
+    for copy, place in ((heads, 3), (heads, 0), (heads, 1), (heads, 2), (data, 8), (data, 9)):
+        if copy[place:end:stride].count(copy[place]) != count:
             return None
     return Batch(data if end == len(data) else data[:end], range(8, end, stride), True), end, False
 
 
-def _walk(data: bytes) -> tuple[Batch, int, bool]:
+def _walk(heads: bytes, data: bytes) -> tuple[Batch, int, bool]:
     """Record by record: the batch, how many bytes it covers, and whether a record still being written ended it."""
     offsets: list[int] = []
     place, length = 0, len(data)
     while place < length:
-        (head,) = _header(data, place)
+        (head,) = _header(heads, place)
         if head & _BUSY:
             return Batch(data, offsets, False), place, True
         following = place + ((head & _LENGTH) + 15 & ~7)

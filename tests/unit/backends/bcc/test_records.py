@@ -79,7 +79,7 @@ BUSY, DISCARDED = 1 << 31, 1 << 30
 
 def test_records_of_one_kind_and_length_are_one_uniform_batch() -> None:
     data = in_ring(*(struct.pack("=Qqq", 5, n, -n) for n in range(100)))
-    found = _uniform(data)
+    found = _uniform(data, data)
     assert found is not None
     batch, taken, busy = found
     assert (taken, busy, batch.uniform, batch.stride) == (len(data), False, True, 32)
@@ -99,17 +99,32 @@ def test_records_of_one_kind_and_length_are_one_uniform_batch() -> None:
     ids=["lengths", "numbers", "busy", "discarded"],
 )
 def test_records_that_differ_are_no_uniform_batch(data: bytes) -> None:
-    assert _uniform(data) is None
+    assert _uniform(data, data) is None
 
 
 def test_walking_skips_what_was_discarded_and_stops_at_what_is_being_written() -> None:
     data = in_ring(b"a" * 9, b"b" * 8, b"c" * 8, b"d" * 8, flags=(0, DISCARDED, 0, BUSY))
-    batch, taken, busy = _walk(data)
+    batch, taken, busy = _walk(data, data)
     assert [data[at : at + 1] for at in batch.offsets] == [b"a", b"c"]
     assert (taken, busy) == (24 + 16 + 16, True)
 
 
 def test_a_record_that_the_copy_cuts_is_left_for_the_next_one() -> None:
     data = in_ring(b"a" * 8, b"b" * 80)[:40]
-    batch, taken, busy = _walk(data)
+    batch, taken, busy = _walk(data, data)
     assert (list(batch.offsets), taken, busy) == ([8], 16, False)
+
+
+def test_a_record_that_is_finished_between_the_copies_is_left_for_the_next_time() -> None:
+    done, busy = (in_ring(b"a" * 8, b"b" * 8, flags=(0, flag)) for flag in (0, BUSY))
+    assert _uniform(busy, done) is None
+    batch, taken, waits = _walk(busy, done)
+    assert (list(batch.offsets), taken, waits) == ([8], 16, True)
+
+
+def test_payloads_are_those_of_the_second_copy() -> None:
+    old, new = in_ring(b"a" * 8, b"b" * 16), in_ring(b"c" * 8, b"d" * 16)
+    batch, _, _ = _walk(old, new)
+    assert [batch.data[at : at + 8] for at in batch.offsets] == [b"c" * 8, b"d" * 8]
+    found = _uniform(in_ring(b"a" * 8, b"b" * 8), in_ring(b"c" * 8, b"c" * 8))
+    assert found is not None and found[0].data[8:16] == b"c" * 8
