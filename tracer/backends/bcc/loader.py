@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.codegen.site_text import SITE_WORD_TAG, site_word
 from tracer.backends.bcc.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
 from tracer.backends.bcc.refused import Refused
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
 from tracer.errors import TracerError
+from tracer.plan.model import Variant
 
 LOSS_CAUSES = 6
 """How many counters the LOSSES map has; see the enum in prelude.h."""
@@ -28,10 +30,10 @@ _RING_LARGEST, _RING_SMALLEST = 16 << 20, 256 << 10
 
 @dataclass(slots=True)
 class Loaded:
-    """Descriptors of a session: maps by their number in the C, programs by function name."""
+    """Descriptors of a session: maps by their number in the C, programs by the variant they are for."""
 
     maps: dict[int, int] = field(default_factory=dict)
-    programs: dict[str, int] = field(default_factory=dict)
+    programs: dict[int, int] = field(default_factory=dict)
     ring_size: int = 0
 
     def close(self) -> None:
@@ -99,23 +101,25 @@ def _ring_size() -> int:
     return size
 
 
-def load_programs(loaded: Loaded, compiled: CompiledObject, waits: frozenset[str], *, multi: bool) -> None:
-    """Loads every function; those in `waits` as sleepable programs.
+def load_programs(
+    loaded: Loaded, generated: Generated, compiled: CompiledObject, waits: frozenset[str], *, multi: bool
+) -> None:
+    """Loads the function of every variant; those in `waits` as sleepable programs.
 
     Raises `Refused` with the verifier's log as detail.
     """
-    for name, code in compiled.functions.items():
-        linked = link(code, loaded.maps)
+    for variant, name in generated.functions.items():
+        linked = link(compiled.functions[name], loaded.maps, generated.site_texts.get(variant))
         try:
-            loaded.programs[name] = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
+            loaded.programs[variant] = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
         except ProgramRefused as error:
             hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
             message = f"the kernel's verifier refuses the program: {error.strerror}"
             raise Refused(name, message, hint, error.log) from error
 
 
-def link(code: bytes, maps: dict[int, int]) -> bytes:
-    """Puts descriptors in the place of map constants (see `MAP` in prelude.h)."""
+def link(code: bytes, maps: dict[int, int], variant: Variant | None = None) -> bytes:
+    """Puts descriptors in the place of map constants (`MAP` in prelude.h), the variant's texts in that of theirs."""
     linked = bytearray(code)
     for at in range(0, len(code) - 8, 8):
         opcode, registers, _, low = struct.unpack_from("=BBhI", code, at)
@@ -123,6 +127,10 @@ def link(code: bytes, maps: dict[int, int]) -> bytes:
         if opcode == _LD_IMM64 and high == _TAG and registers >> 4 == 0:
             struct.pack_into("=BBhI", linked, at, opcode, registers | _MAP_BY_DESCRIPTOR << 4, 0, maps[low // _STEP])
             struct.pack_into("=I", linked, at + 12, 0)
+        elif opcode == _LD_IMM64 and high == SITE_WORD_TAG and variant is not None:
+            word = site_word(variant, low // _STEP)
+            struct.pack_into("=I", linked, at + 4, word & 0xFFFF_FFFF)
+            struct.pack_into("=I", linked, at + 12, word >> 32)
     return bytes(linked)
 
 

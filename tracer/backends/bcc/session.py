@@ -33,6 +33,8 @@ _SHORTEST_TICK_S, _LONGEST_TICK_S = 0.002, 0.032
 _CATCH_UP = 128
 """Events decoded before the ring is emptied again."""
 
+_QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
+
 _BACKLOG_BYTES = 512 << 20
 """Copied records that wait to be decoded; beyond it the ring fills, and what does not fit is counted as lost."""
 
@@ -51,7 +53,7 @@ class BccSession:
         self._detached = False
         self._exited = False
         try:
-            _load(self._loaded, program, multi)
+            self.details: tuple[str, ...] = _load(self._loaded, program, multi)
             self._control = Control(
                 self._loaded.maps[CONTROL],
                 generated.generations,
@@ -251,18 +253,25 @@ class BccSession:
                 yield control_event(record)
 
 
-def _load(loaded: Loaded, program: BccProgram, multi: bool) -> None:
-    """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then."""
+def _load(loaded: Loaded, program: BccProgram, multi: bool) -> tuple[str, ...]:
+    """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
+    Returns what is worth saying about it.
+    """
     waits = program.generated.waits
-    if waits and kernel.can_sleep():
+    said: tuple[str, ...] = ()
+    if waits and not kernel.can_sleep():
+        said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
+    elif waits:
         try:
-            load_programs(loaded, program.compiled(sleepable=True), waits, multi=multi)
-            return
-        except TracerError:
+            load_programs(loaded, program.generated, program.compiled(sleepable=True), waits, multi=multi)
+            return ()
+        except Refused as error:
+            said = (f"{_QUICK}: {error.message}",)
             for descriptor in loaded.programs.values():
                 os.close(descriptor)
             loaded.programs.clear()
     try:
-        load_programs(loaded, program.compiled(sleepable=False), frozenset(), multi=multi)
+        load_programs(loaded, program.generated, program.compiled(sleepable=False), frozenset(), multi=multi)
     except Refused as error:
         raise under_the_clause(error, program.plan) from error
+    return said

@@ -124,12 +124,15 @@ class Shared:
 
 
 class Frame:
-    """One C function. `early` says that its scratch slot is taken before the predicate."""
+    """One C function. `early` says that its scratch slot is taken before the predicate; `many` that it serves variants
+    which differ in the texts of `probe` and `func`, so that the loader puts those in.
+    """
 
-    def __init__(self, shared: Shared, clause: Clause, variant: Variant, early: bool) -> None:
+    def __init__(self, shared: Shared, clause: Clause, variant: Variant, early: bool, many: bool = False) -> None:
         self.shared = shared
         self.clause = clause
         self.variant = variant
+        self.many = many
         self.lines: list[str] = []
         self.declarations: list[str] = []
         self.depth = 1

@@ -3,7 +3,7 @@
 #define …            which maps are which
 struct control, struct scratch
 #include "prelude.h"
-int probe_0(struct pt_regs *ctx) …      one for each variant of each clause
+int probe_0(struct pt_regs *ctx) …      one for each clause and places of its arguments
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ _SLOTS = (64, 1024)
 class Generated:
     """The C, and what the loader must know of it.
 
-    `functions` are (name, variant id) pairs; `waits` names those that read memory of the traced process, and so should
-    be sleepable; `generations` and `lengths` say how many of each the control block has; `marks` is the index there of
-    each map that probes clear.
+    `functions` gives each variant's function by its id: variants whose arguments are in the same places share one.
+    `site_texts` are the variants whose texts of `probe` and `func` the loader puts into it. `waits` names the functions
+    that read memory of the traced process, and so should be sleepable; `generations` and `lengths` say how many of each
+    the control block has; `marks` is the index there of each map that probes clear.
     """
 
     text: str
     tables: dict[str, Table]
     records: tuple[Record, ...]
-    functions: tuple[tuple[str, int], ...]
+    functions: dict[int, str]
+    site_texts: dict[int, Variant]
     waits: frozenset[str]
     scratch_size: int
     scratch_slots: int
@@ -46,15 +48,18 @@ class Generated:
 def generate(plan: Plan) -> Generated:
     """The program for a plan: pure, and the same text for the same plan."""
     shared = Shared(plan.program, tables(plan), marks(plan))
-    functions: list[tuple[str, int]] = []
+    functions: dict[int, str] = {}
+    site_texts: dict[int, Variant] = {}
     waits: set[str] = set()
     bodies: list[str] = []
     for probe in plan.probes:
-        for variant in probe.variants:
-            name = f"probe_{variant.id}"
-            text, waiting = _function(shared, probe, variant, name)
+        for variants in _alike(probe):
+            name = f"probe_{variants[0].id}"
+            text, waiting = _function(shared, probe, variants, name)
             bodies.append(text)
-            functions.append((name, variant.id))
+            functions.update((variant.id, name) for variant in variants)
+            if len(variants) > 1:
+                site_texts.update((variant.id, variant) for variant in variants)
             if waiting:
                 waits.add(name)
     generations = sum(table.generation is not None for table in shared.tables.values())
@@ -66,7 +71,8 @@ def generate(plan: Plan) -> Generated:
         "\n".join([head, *bodies]),
         shared.tables,
         records,
-        tuple(functions),
+        functions,
+        site_texts,
         frozenset(waits),
         shared.scratch.size(),
         slots,
@@ -123,12 +129,23 @@ def _for_comment(text: str) -> str:
     return "".join(char if (char.isalnum() and char.isascii()) or char in "@_:, " else "?" for char in text)
 
 
-def _function(shared: Shared, probe: ProbePlan, variant: Variant, name: str) -> tuple[str, bool]:
-    frame = _body(shared, probe, variant, early=False)
+def _alike(probe: ProbePlan) -> list[list[Variant]]:
+    """The variants that differ in nothing but the names of their sites: compiling a function takes libbcc 0.1 s, and a
+    wildcard with `probe` in its body would need hundreds.
+    """
+    groups: dict[object, list[Variant]] = {}
+    for variant in probe.variants:
+        layout = tuple((index, spec.size, spec.signed, spec.operand) for index, spec in variant.args.items())
+        groups.setdefault(layout, []).append(variant)
+    return list(groups.values())
+
+
+def _function(shared: Shared, probe: ProbePlan, variants: list[Variant], name: str) -> tuple[str, bool]:
+    frame = _body(shared, probe, variants, early=False)
     if frame is None:
-        frame = _body(shared, probe, variant, early=True)
+        frame = _body(shared, probe, variants, early=True)
     assert frame is not None
-    sites = len(variant.sites)
+    sites = sum(len(variant.sites) for variant in variants)
     lines = [
         f"/* clause {probe.clause.id}, {sites} site{'' if sites == 1 else 's'} */",
         f"int {name}(struct pt_regs *ctx)",
@@ -156,11 +173,11 @@ def _function(shared: Shared, probe: ProbePlan, variant: Variant, name: str) -> 
     return "\n".join(lines) + "\n", frame.reads_memory
 
 
-def _body(shared: Shared, probe: ProbePlan, variant: Variant, early: bool) -> Frame | None:
+def _body(shared: Shared, probe: ProbePlan, variants: list[Variant], early: bool) -> Frame | None:
     """The function's statements, with the scratch slot taken before the predicate (`early`) or behind it. None where
     it must be early and is not.
     """
-    frame = Frame(shared, probe.clause, variant, early)
+    frame = Frame(shared, probe.clause, variants[0], early, many=len(variants) > 1)
     take = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_EVENTS);", "\t\treturn 0;", "\t}"]
     if early:
         frame.lines += take

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen import expressions, maps
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
+from tracer.backends.bcc.codegen.site_text import SiteText
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
 from tracer.lang.typed import (
     Builtin,
@@ -95,9 +96,9 @@ def text_into(frame: Frame, expr: Expr, to: Buffer, word: int, kind: StringType)
             frame.line(f"current_comm({to.at(word)}, 16);")
             _set_used(frame, to, word, "16")
         case Builtin(name="probe"):
-            _literal(frame, (frame.variant.probe or "").encode(), to, word, kind)
+            _site_text(frame, SiteText.PROBE, expr, to, word, kind)
         case Builtin(name="func"):
-            _literal(frame, (frame.variant.function or "").encode(), to, word, kind)
+            _site_text(frame, SiteText.FUNCTION, expr, to, word, kind)
         case MapGet():
             _clear(frame, to, word, kind)
             found = maps.find(frame, expr.map, expr.key)
@@ -136,6 +137,21 @@ def _literal(frame: Frame, text: bytes, to: Buffer, word: int, kind: StringType)
         frame.line(f"{_index(to, word + index)} = {number};")
     if len(text) > SHORT_TEXT or kind.size > SHORT_TEXT:
         _set_used(frame, to, word, f"{len(text)}")
+
+
+def _site_text(frame: Frame, which: SiteText, expr: Expr, to: Buffer, word: int, kind: StringType) -> None:
+    if not frame.many:
+        _literal(frame, which.of(frame.variant), to, word, kind)
+        return
+    count = min(size_of(expr.type), size_of(kind)) // 8
+    if kind.size > SHORT_TEXT:
+        _clear(frame, to, word, kind)
+    else:
+        for index in range(count, size_of(kind) // 8):
+            frame.line(f"{_index(to, word + index)} = 0;")
+    for index in range(count):
+        frame.line(f"{_index(to, word + index)} = SITE_WORD({which.value + index});")
+    _set_used(frame, to, word, f"{8 * count}")
 
 
 def words(text: bytes, count: int) -> list[str]:
