@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.resolve.model import EVERY_PROCESS, Target
 
 if TYPE_CHECKING:
@@ -24,12 +24,15 @@ STAGES = ("ast", "typed", "plan", "program")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan with the backend that will run it; `program` is None where nothing is traced (BEGIN, END, interval)."""
+    """A plan with the backend that will run it; `program` is None where nothing is traced (BEGIN, END, interval).
+    `forced`: the user has named the backend.
+    """
 
     plan: Plan
     backend: str | None
     program: Program | None
     notes: tuple[str, ...]
+    forced: bool = False
 
 
 def plan(
@@ -66,17 +69,43 @@ def compile(plan: Plan, forced: str | None = None, need_usable: bool = True) -> 
     if not plan.probes:
         return Compiled(plan, None, None, ())
     choice = choose(plan, forced, need_usable)
-    return Compiled(plan, choice.backend.name, choice.backend.compile(plan), choice.passed_over)
+    return Compiled(plan, choice.backend.name, choice.backend.compile(plan), choice.passed_over, forced is not None)
 
 
-def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> Session:
-    """Program → Session, with its maps but nothing attached yet."""
+def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Compiled, Session]:
+    """Program → Session, with its maps but nothing attached yet.
+
+    Only the kernel knows whether it takes a program. One that it finds too much goes to the next backend, unless the
+    user has named this one: what is returned first is what runs, its last note saying why.
+    """
     from tracer.backends import BACKENDS
     from tracer.backends.local import LocalSession
 
     if compiled.program is None or compiled.backend is None:
-        return LocalSession(compiled.plan)
-    return BACKENDS[compiled.backend]().open(compiled.program, target)
+        return compiled, LocalSession(compiled.plan)
+    try:
+        return compiled, BACKENDS[compiled.backend]().open(compiled.program, target)
+    except ProgramError as error:
+        other = _instead(compiled, error)
+        if other is None or other.program is None or other.backend is None:
+            raise
+    return other, BACKENDS[other.backend]().open(other.program, target)
+
+
+def _instead(compiled: Compiled, error: ProgramError) -> Compiled | None:
+    from tracer.backends import BACKENDS, choose
+
+    names = list(BACKENDS)
+    if compiled.forced or compiled.backend is None:
+        return None
+    for name in names[names.index(compiled.backend) + 1 :]:
+        try:
+            backend = choose(compiled.plan, name).backend
+        except TracerError:
+            continue
+        note = f"using {name}, not {compiled.backend}: {error.diagnostics[0].message}"
+        return Compiled(compiled.plan, name, backend.compile(compiled.plan), (*compiled.notes, note))
+    return None
 
 
 def dump(

@@ -129,6 +129,18 @@ def test_a_file_put_in_the_place_of_the_one_that_was_checked_is_not_probed(
         assert session.maps.snapshot("@").items == {(b"old",): 5}
 
 
+def test_what_cannot_wait_for_pages_says_so(hits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); }}"
+    with open_session(program) as session:
+        assert session.details == ()
+    monkeypatch.setattr(kernel, "can_sleep", lambda: False)
+    with open_session(program) as session:
+        (said,) = session.details
+    assert said.startswith("programs do not wait for pages") and said.endswith("(Linux 6.0)")
+    with open_session(f"usdt:{hits}:hits:text {{ @ = count(); }}") as session:
+        assert session.details == ()
+
+
 def test_no_hit_counts_after_exit(hits: Path) -> None:
     traced = trace(
         f'usdt:{hits}:hits:value {{ @n++; printf("%d", arg1); if (arg1 == 99) {{ exit(3); }} @after = arg1; }}',

@@ -26,11 +26,18 @@ STEPS = (
 @pytest.mark.parametrize("program", [STACK, STEPS], ids=["stack", "steps"])
 def test_a_clause_that_bpf_does_not_take_is_named_and_ftrace_runs_it(program: str) -> None:
     program, target = program.replace(":T:", f":{build('depot')}:"), f"{build('depot')} 2"
-    refused = tracer("run", "-e", program, "-c", target)
+    refused = tracer("run", "--backend", "bcc", "-e", program, "-c", target)
     assert (refused.status, refused.out) == (1, b"")
     shown, carets = refused.err.splitlines()
     assert program.startswith(shown[:40])
     assert carets.lstrip().startswith("^")
     assert "error: this clause is too much for bcc: " in carets
     assert "Traceback" not in refused.err and "--backend ftrace" in carets
-    assert tracer("run", "--backend", "ftrace", "-e", program, "-c", target).status == 0
+    through_ftrace = tracer("run", "--backend", "ftrace", "-e", program, "-c", target)
+    assert through_ftrace.status == 0
+    # Where the backend is not named, the other one runs it at once.
+    done = tracer("run", "-v", "-e", program, "-c", target)
+    assert (done.status, done.out) == (0, through_ftrace.out)
+    note, attached = done.err.splitlines()
+    assert note.startswith("tracer: using ftrace, not bcc: this clause is too much for bcc: ")
+    assert attached == "Attached 1 probe through ftrace, 1 site"

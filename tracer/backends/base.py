@@ -40,6 +40,9 @@ class Session(Protocol):
     """Descriptors that end a wait in `events` early when they become readable (a signal came, the target ended); ()
     until the run loop sets them. The session only polls them; it does not read them."""
 
+    details: tuple[str, ...]
+    """What is worth saying to those who want to know more: one line each."""
+
     def attach(self) -> int:
         """Attaches all probes or none; returns how many sites. Raises `TracerError`, `ProgramError` with spans."""
 

@@ -20,6 +20,7 @@ class LocalSession:
     def __init__(self, plan: Plan) -> None:
         self.maps = LocalMaps(plan.program)
         self.wake: tuple[int, ...] = ()
+        self.details: tuple[str, ...] = ()
 
     def attach(self) -> int:
         """No sites."""

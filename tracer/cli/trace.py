@@ -49,12 +49,17 @@ def trace(compiled: Compiled, request: Request) -> int:
         target, watched = _watched(request.process, child, controls)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
         renderer = _renderer(compiled, request.format, names, out)
-        session = stack.enter_context(open_session(compiled, target))
+        running, session = open_session(compiled, target)
+        stack.enter_context(session)
+        if not request.quiet:
+            details = session.details if request.verbose else ()
+            for note in (*running.notes[len(compiled.notes) :], *details):
+                _say(f"tracer: {note}")
         attached = f"Attached {_counted(probe_count(compiled.plan), 'probe')}"
 
         def on_attached(sites: int) -> None:
             if not request.quiet:
-                backend = f" through {compiled.backend}, {_counted(sites, 'site')}" if compiled.backend else ""
+                backend = f" through {running.backend}, {_counted(sites, 'site')}" if running.backend else ""
                 _say(attached + (backend if request.verbose else ""))
 
         outcome = run(session, compiled.plan, renderer, controls, watched, on_attached)

@@ -21,7 +21,6 @@ from tracer.backends.bcc.records import Record, bulk_decoder, control_event, dec
 from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.backends.bcc.ring import Batch, Ring
 from tracer.backends.bcc.store import KernelMaps
-from tracer.errors import TracerError
 from tracer.interp.clock import clock_ns
 from tracer.resolve.model import Target
 from tracer.results.events import Event, ExitEvent, Loss

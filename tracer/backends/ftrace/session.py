@@ -51,6 +51,7 @@ class FtraceSession:
     def __init__(self, program: FtraceProgram, target: Target) -> None:
         """Nothing in the kernel is touched yet."""
         self.wake: tuple[int, ...] = ()
+        self.details: tuple[str, ...] = ()
         self._program = program
         self._target = target
         self._loss = Loss()
