@@ -17,10 +17,16 @@ from tests.live.ftrace import compiled_c, finish, items, session
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 
 HITS = r"""
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
 PROBE long hit(long i) { __asm__ volatile("" ::: "memory"); return i; }
+
+static void *change(void *p) {
+  execv(((char **)p)[0], p);
+  return p;
+}
 
 int main(int argc, char **argv) {
   puts("ready");
@@ -29,7 +35,9 @@ int main(int argc, char **argv) {
   for (long i = 0; i < 1000; i++) hit(i);
   puts("done");
   fflush(stdout);
-  if (argc > 1) execv(argv[1], argv + 1);
+  if (argc > 2) pthread_create(&(pthread_t){0}, 0, change, argv + 2);
+  else if (argc > 1) change(argv + 1);
+  if (argc > 2) pause();
   getchar();
   return 0;
 }
@@ -38,12 +46,12 @@ int main(int argc, char **argv) {
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    return compiled_c(tmp_path / "plain", HITS)
+    return compiled_c(tmp_path / "plain", HITS, "-pthread")
 
 
 @pytest.fixture
 def setgid(tmp_path: Path) -> Path:
-    path = compiled_c(tmp_path / "setgid", HITS)
+    path = compiled_c(tmp_path / "setgid", HITS, "-pthread")
     os.chown(path, 0, 1)
     path.chmod(0o2755)
     return path
@@ -61,11 +69,12 @@ def test_a_set_group_id_program_of_c_is_traced_from_its_start(setgid: Path, acti
 
 
 @ACTIONS
+@pytest.mark.parametrize("by", [[], ["another thread"]])
 @pytest.mark.parametrize("kind", ["plain", "setgid"])
-def test_a_process_is_followed_over_exec(plain: Path, setgid: Path, kind: str, action: str) -> None:
+def test_a_process_is_followed_over_exec(plain: Path, setgid: Path, kind: str, by: list[str], action: str) -> None:
     second = plain if kind == "plain" else setgid
     text = f"uprobe:{second}:hit {{ {action} }}"
-    with target(plain, str(second)) as process, session(text, process.pid) as opened:
+    with target(plain, *by, str(second)) as process, session(text, process.pid) as opened:
         read_line(process)
         tell(process)
         read_line(process)

@@ -39,7 +39,8 @@ class Watcher:
             self.pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", "-B", os.path.abspath(__file__)],
-                {},
+                # Nothing of our environment but what an interpreter built with a shared library may need.
+                {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, read, 0),
                     (os.POSIX_SPAWN_DUP2, up, 1),

@@ -92,9 +92,10 @@ def test_a_session_that_undid_everything_itself_leaves_no_watcher(tmp_path: Path
     assert file.exists()
 
 
-def test_the_watcher_holds_nothing_of_the_tracer(tmp_path: Path) -> None:
+def test_the_watcher_holds_nothing_of_the_tracer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = os.open(tmp_path / "kept", os.O_CREAT | os.O_RDWR)
     os.set_inheritable(kept, True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/needed")
     watcher = Watcher()
     try:
         watcher.wait_until_up()
@@ -104,6 +105,7 @@ def test_the_watcher_holds_nothing_of_the_tracer(tmp_path: Path) -> None:
         assert held == {"0": held["0"], "1": "/dev/null", "2": "/dev/null"}
         assert held["0"].startswith("pipe:")
         assert os.getsid(watcher.pid) == watcher.pid
+        assert Path(f"/proc/{watcher.pid}/environ").read_bytes() == b"LD_LIBRARY_PATH=/needed\0"
     finally:
         watcher.end(undone=True)
         os.close(kept)
