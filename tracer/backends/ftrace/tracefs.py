@@ -188,6 +188,9 @@ _HINTS = {
 
 def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> TracerError:
     code = error.errno or 0
+    if code == errno.E2BIG and len(os.fsencode(line)) > LONGEST_LINE:
+        message = f"the probe at {what} reads more than a definition can say in {LONGEST_LINE} characters"
+        return TracerError(message, "read fewer values there, or --backend bcc", line)
     said, excerpt = tracefs.last_error(line)
     reason = said or os.strerror(code)
     hint = _HINTS.get(code)

@@ -48,13 +48,21 @@ def test_definitions_are_written_as_they_are(tracefs: Tracefs, line: str) -> Non
         "p:g/e-0 /bin/app:0x10",
         f"p:{'g' * 64}/e0 /bin/app:0x10",
         "-:g/",
-        f"p:g/e0 /{'a' * LONGEST_LINE}:0x10",
     ],
 )
 def test_nothing_else_is(tracefs: Tracefs, line: str) -> None:
     with pytest.raises(TracerError, match="the kernel refused a probe at it"):
         tracefs.define(line, "it")
     assert written(tracefs) == ""
+
+
+def test_a_line_that_the_kernel_would_cut_is_not(tracefs: Tracefs) -> None:
+    fits = f"p:g/e0 /{'a' * (LONGEST_LINE - len('p:g/e0 /:0x10'))}:0x10"
+    with pytest.raises(TracerError, match="the probe at it reads more than a definition can say in 4094 characters"):
+        tracefs.define(f"{fits}0", "it")
+    assert written(tracefs) == ""
+    tracefs.define(fits, "it")
+    assert written(tracefs) == fits + "\n"
 
 
 def test_many_may_be_between_definition_and_use_but_only_one_may_be_alone(tracefs: Tracefs) -> None:
