@@ -2,7 +2,7 @@
  * What every generated program is made of. No text of a user ever stands here.
  *
  * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. SLEEPABLE says whether programs may
- * wait for a page of the traced process; the generated part defines it, the maps CONTROL, LOSSES, RING and SCRATCH, and
+ * wait for a page of the traced process, COOKIES whether links tell which site was hit; the generated part defines it, the maps CONTROL, LOSSES, RING and SCRATCH, and
  * struct control, before it includes this.
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
@@ -33,10 +33,8 @@ static long (*peek_user_text)(void *to, u32 size, const void *from) = (void *)11
 static long (*copy_kernel_text)(void *to, u32 size, const void *from) = (void *)115;
 static u64 (*boot_ns)(void) = (void *)125;
 static long (*ring_output)(unsigned long map, const void *record, u64 size, u64 flags) = (void *)130;
+static u64 (*attach_cookie)(void *ctx) = (void *)174;
 static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
-
-/* A word of the site's own texts, for the loader to put in: the compiler must not compute with what stands for it. */
-#define SITE_WORD(n) ({ u64 word = 0xfeedfacd00000000UL + 3 * (n); OPAQUE(word); word; })
 
 /* Hides from the compiler what it knows of a number, so that a bound check stays in the code for the verifier. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
@@ -66,6 +64,26 @@ static __always_inline struct control *enter(void)
 		control->hit = 1; /* so that silence can be explained; written once, since all CPUs share this line */
 	return control;
 }
+
+/* --- the texts of probe and func ------------------------------------------------------------------------------- */
+
+#ifdef SITE_TEXTS
+#if COOKIES
+/* The texts of the site that was hit, by the number that came with its link. */
+static __always_inline const u64 *site_texts(void *ctx)
+{
+	u32 number = attach_cookie(ctx);
+
+	return map_lookup(SITE_TEXTS, &number);
+}
+
+#define SITE_WORD(n) (site[n])
+#else
+/* The loader puts the words into the code: the compiler must not compute with what stands for them. */
+#define site_texts(ctx) ((const u64 *)(ctx))
+#define SITE_WORD(n) ({ u64 word = 0xfeedfacd00000000UL + 3 * (n); OPAQUE(word); word; })
+#endif
+#endif
 
 /* --- losses ---------------------------------------------------------------------------------------------------- */
 

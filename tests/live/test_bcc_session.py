@@ -13,6 +13,7 @@ import pytest
 from tests.live.bcc import build_hits, open_session, trace
 from tracer import pipeline
 from tracer.backends.bcc import BccBackend, attach, kernel, loader
+from tracer.backends.bcc import session as session_module
 from tracer.errors import Source, TracerError
 from tracer.lang.types import Stack
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity, Target
@@ -56,6 +57,27 @@ def test_clauses_at_one_place_run_in_the_order_of_the_program(hits: Path, multi:
     )
     seen = [(event.format, *event.args) for event in traced.events if isinstance(event, PrintfEvent)]
     assert seen == [(format, i) for i in range(50) for format in range(3)]
+
+
+def test_sites_of_one_function_know_their_own_names(hits: Path, multi: bool) -> None:
+    value, name, main = f"usdt:{hits}:hits:value", f"usdt:{hits}:hits:name", f"uprobe:{hits}:main"
+    traced = trace(
+        f"{value},{name},{main} {{ @[probe] = count(); @f[func, probe] = count(); "
+        f'if (probe == "{main}") {{ @main = count(); }} }}',
+        ["sh", "-c", f"{hits} values 1 30; {hits} names 7 2"],
+    )
+    counts = {value.encode(): 30, name.encode(): 7, main.encode(): 2}
+    assert traced.maps["@"] == {(text,): count for text, count in counts.items()}
+    assert {key[1]: count for key, count in traced.maps["@f"].items()} == counts
+    assert (b"main", main.encode()) in traced.maps["@f"]
+    assert traced.maps["@main"] == {(): 2}
+
+
+def test_a_wildcard_with_probe_in_its_body_is_one_program(hits: Path) -> None:
+    with open_session(f"usdt:{hits}:hits:* {{ @[probe] = count(); }}") as session:
+        before = open_programs()
+        assert len(session.plan.probes[0].variants) > 2
+        assert before == 1
 
 
 def test_one_process_means_all_its_threads_and_nobody_else(hits: Path, multi: bool) -> None:
@@ -127,6 +149,34 @@ def test_a_file_put_in_the_place_of_the_one_that_was_checked_is_not_probed(
             subprocess.run([name, "values", "1", "5"], check=True)
         session.detach()
         assert session.maps.snapshot("@").items == {(b"old",): 5}
+
+
+def held() -> tuple[int, int]:
+    """Descriptors of this process, and BPF maps in its memory."""
+    return len(os.listdir("/proc/self/fd")), Path("/proc/self/maps").read_text().count("bpf-map")
+
+
+@pytest.mark.parametrize("where", ["load_programs", "Ring", "KernelMaps"])
+def test_opening_that_fails_leaves_nothing(hits: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); @ = count(); }}"
+    open_session(program).close()
+    before = held()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(12, "no memory")
+
+    monkeypatch.setattr(session_module, where, fail)
+    with pytest.raises(OSError, match="no memory"):
+        open_session(program)
+    assert held() == before
+
+
+def test_closing_twice_is_closing_once(hits: Path) -> None:
+    before = held()
+    with open_session(f"usdt:{hits}:hits:text {{ @ = count(); }}") as session:
+        session.attach()
+        session.close()
+    assert held() == before
 
 
 def test_what_cannot_wait_for_pages_says_so(hits: Path, monkeypatch: pytest.MonkeyPatch) -> None:

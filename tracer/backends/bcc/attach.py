@@ -6,12 +6,17 @@ import errno
 import os
 
 from tracer.backends.bcc import syscall
+from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.errors import TracerError
-from tracer.plan.model import Plan, Variant
+from tracer.plan.model import Plan, ProbePlan
 from tracer.resolve.identity import open_verified
 from tracer.resolve.model import FileIdentity, Site
 
 _SITES_A_LINK = 16384
+
+
+_Marked = tuple[Site, int]
+"""A site, and the cookie by which its program knows it."""
 
 
 class Attachments:
@@ -23,7 +28,7 @@ class Attachments:
         self._descriptors: list[int] = []
         self._files: dict[tuple[str, FileIdentity], int] = {}
 
-    def attach(self, plan: Plan, programs: dict[int, int]) -> int:
+    def attach(self, plan: Plan, programs: dict[int, int], texts: SiteTexts) -> int:
         """Attaches every variant; returns the number of sites. On failure nothing is left attached.
 
         The last clause first: the kernel runs the consumers of a breakpoint in the reverse order of their registration
@@ -35,8 +40,8 @@ class Attachments:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
             for probe in reversed(plan.probes):
-                for variant in reversed(probe.variants):
-                    self._variant(variant, programs[variant.id])
+                for program, sites in reversed(_by_program(probe, programs, texts).items()):
+                    self._sites(program, sites)
         except BaseException:
             self.detach()
             raise
@@ -51,22 +56,23 @@ class Attachments:
         while self._descriptors:
             os.close(self._descriptors.pop())
 
-    def _variant(self, variant: Variant, program: int) -> None:
-        groups: dict[tuple[str, FileIdentity, bool], list[Site]] = {}
-        for site in variant.sites:
-            groups.setdefault((site.path, site.identity, site.kind == "uretprobe"), []).append(site)
+    def _sites(self, program: int, marked: list[_Marked]) -> None:
+        groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
+        for site, cookie in marked:
+            groups.setdefault((site.path, site.identity, site.kind == "uretprobe"), []).append((site, cookie))
         for (name, identity, returns), sites in groups.items():
             # Not by its name, where another file may be by now.
             path = f"/proc/self/fd/{self._files[name, identity]}"
             if self._multi:
                 self._link(program, path, sites, returns)
             else:
-                for site in sites:
+                for site, _ in sites:
                     self._event(program, path, site, returns)
 
-    def _link(self, program: int, path: str, sites: list[Site], returns: bool) -> None:
-        for first in range(0, len(sites), _SITES_A_LINK):
-            part = sites[first : first + _SITES_A_LINK]
+    def _link(self, program: int, path: str, marked: list[_Marked], returns: bool) -> None:
+        for first in range(0, len(marked), _SITES_A_LINK):
+            part = [site for site, _ in marked[first : first + _SITES_A_LINK]]
+            cookies = [cookie for _, cookie in marked[first : first + _SITES_A_LINK]]
             references = [site.semaphore or 0 for site in part]
             try:
                 link = syscall.link_uprobes(
@@ -76,6 +82,7 @@ class Attachments:
                     references if any(references) else None,
                     pid=self._pid,
                     returns=returns,
+                    cookies=cookies if any(cookies) else None,
                 )
             except OSError as error:
                 raise _refused(error, part, self._pid) from error
@@ -90,6 +97,16 @@ class Attachments:
             syscall.perf_attach(event, program)
         except OSError as error:
             raise _refused(error, [site], self._pid) from error
+
+
+def _by_program(probe: ProbePlan, programs: dict[int, int], texts: SiteTexts) -> dict[int, list[_Marked]]:
+    """The sites of each program of a clause, which may serve many variants."""
+    cookies = texts.cookies
+    found: dict[int, list[_Marked]] = {}
+    for variant in probe.variants:
+        cookie = cookies.get(variant.id, 0)
+        found.setdefault(programs[variant.id], []).extend((site, cookie) for site in variant.sites)
+    return found
 
 
 def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:

@@ -51,15 +51,16 @@ class CompiledObject:
     functions: dict[str, bytes]
 
 
-def compile_text(text: str, *, sleepable: bool, cached: bool = True) -> CompiledObject:
-    """Compiles a generated program. `sleepable`: it may wait for pages of the traced process.
+def compile_text(text: str, *, sleepable: bool, cookies: bool = False, cached: bool = True) -> CompiledObject:
+    """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
+    it which site was hit.
 
     Raises `TracerError` where there is no libbcc, or where it refuses: then its words are the detail.
     """
     binding = find_binding()
     if isinstance(binding, NoBinding):
         raise TracerError(binding.reason, binding.hint)
-    source = f"#define SLEEPABLE {int(sleepable)}\n{text}".encode()
+    source = f"#define SLEEPABLE {int(sleepable)}\n#define COOKIES {int(cookies)}\n{text}".encode()
     key = _key(source, binding)
     if cached:
         found = _load(key)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.codegen.site_text import SITE_WORD_TAG, site_word
+from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
 from tracer.backends.bcc.refused import Refused
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
 from tracer.errors import TracerError
-from tracer.plan.model import Variant
 
 LOSS_CAUSES = 6
 """How many counters the LOSSES map has; see the enum in prelude.h."""
@@ -38,10 +37,16 @@ class Loaded:
 
     def close(self) -> None:
         """Closes all; the kernel frees what nobody else holds."""
-        for descriptor in (*self.programs.values(), *self.maps.values()):
+        self.unload()
+        for descriptor in self.maps.values():
+            os.close(descriptor)
+        self.maps.clear()
+
+    def unload(self) -> None:
+        """Closes the programs alone."""
+        for descriptor in set(self.programs.values()):
             os.close(descriptor)
         self.programs.clear()
-        self.maps.clear()
 
 
 def create_maps(generated: Generated) -> Loaded:
@@ -49,8 +54,10 @@ def create_maps(generated: Generated) -> Loaded:
     loaded = Loaded()
     try:
         _create(generated, loaded)
-    except OSError as error:
+    except BaseException as error:
         loaded.close()
+        if not isinstance(error, OSError):
+            raise
         if error.errno in (errno.EPERM, errno.ENOMEM):
             raise TracerError(
                 f"the kernel does not give memory for the maps: {error.strerror}",
@@ -71,6 +78,12 @@ def _create(generated: Generated, loaded: Loaded) -> None:
         maps[SCRATCH] = syscall.map_create(
             MapType.ARRAY, 4, generated.scratch_size, generated.scratch_slots, name="tracer_scratch"
         )
+    texts = generated.site_texts
+    if texts.words:
+        size = 8 * (texts.probe_words + texts.function_words)
+        maps[SITE_TEXTS] = syscall.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
+        for index, words in enumerate(texts.words.values()):
+            syscall.map_update(maps[SITE_TEXTS], struct.pack("=I", index), struct.pack(f"={len(words)}Q", *words))
     for table in generated.tables.values():
         for number, key_size in _parts(table):
             maps[FIRST_TABLE + number] = _create_table(table, key_size)
@@ -108,18 +121,23 @@ def load_programs(
 
     Raises `Refused` with the verifier's log as detail.
     """
+    shared: dict[str, int] = {}
     for variant, name in generated.functions.items():
-        linked = link(compiled.functions[name], loaded.maps, generated.site_texts.get(variant))
+        if multi and name in shared:
+            loaded.programs[variant] = shared[name]
+            continue
+        linked = link(compiled.functions[name], loaded.maps, generated.site_texts.words.get(variant))
         try:
-            loaded.programs[variant] = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
+            program = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
+            loaded.programs[variant] = shared[name] = program
         except ProgramRefused as error:
             hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
             message = f"the kernel's verifier refuses the program: {error.strerror}"
             raise Refused(name, message, hint, error.log) from error
 
 
-def link(code: bytes, maps: dict[int, int], variant: Variant | None = None) -> bytes:
-    """Puts descriptors in the place of map constants (`MAP` in prelude.h), the variant's texts in that of theirs."""
+def link(code: bytes, maps: dict[int, int], words: tuple[int, ...] | None = None) -> bytes:
+    """Puts descriptors in the place of map constants (`MAP` in prelude.h), the words of texts in that of theirs."""
     linked = bytearray(code)
     for at in range(0, len(code) - 8, 8):
         opcode, registers, _, low = struct.unpack_from("=BBhI", code, at)
@@ -127,8 +145,8 @@ def link(code: bytes, maps: dict[int, int], variant: Variant | None = None) -> b
         if opcode == _LD_IMM64 and high == _TAG and registers >> 4 == 0:
             struct.pack_into("=BBhI", linked, at, opcode, registers | _MAP_BY_DESCRIPTOR << 4, 0, maps[low // _STEP])
             struct.pack_into("=I", linked, at + 12, 0)
-        elif opcode == _LD_IMM64 and high == SITE_WORD_TAG and variant is not None:
-            word = site_word(variant, low // _STEP)
+        elif opcode == _LD_IMM64 and high == SITE_WORD_TAG and words is not None:
+            word = words[low // _STEP]
             struct.pack_into("=I", linked, at + 4, word & 0xFFFF_FFFF)
             struct.pack_into("=I", linked, at + 12, word >> 32)
     return bytes(linked)

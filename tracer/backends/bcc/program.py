@@ -18,6 +18,6 @@ class BccProgram:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""
         return self.generated.text
 
-    def compiled(self, *, sleepable: bool) -> CompiledObject:
+    def compiled(self, *, sleepable: bool, cookies: bool) -> CompiledObject:
         """The bytecode, from the cache or from libbcc."""
-        return compile_text(self.generated.text, sleepable=sleepable)
+        return compile_text(self.generated.text, sleepable=sleepable, cookies=cookies)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import select
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from types import TracebackType
 
 from tracer.backends.bcc import kernel, syscall
@@ -47,11 +47,12 @@ class BccSession:
         generated = program.generated
         kernel.raise_limits()
         multi = kernel.has_multi(target.pid is not None)
-        self._loaded = create_maps(generated)
         self._attachments = Attachments(target.pid, multi)
         self._detached = False
         self._exited = False
-        try:
+        with ExitStack() as undo:
+            self._loaded = create_maps(generated)
+            undo.callback(self._loaded.close)
             self.details: tuple[str, ...] = _load(self._loaded, program, multi)
             self._control = Control(
                 self._loaded.maps[CONTROL],
@@ -60,18 +61,20 @@ class BccSession:
                 len(generated.records),
                 len(generated.marks),
             )
+            undo.callback(self._control.close)
             self._control.start(clock_ns(), target.pid or 0)
             self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
+            undo.callback(self._ring.close)
             self._cpus = syscall.possible_cpus()
             maps = self._loaded.maps
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
             self._maps = KernelMaps(
                 self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks
             )
-        except BaseException:
-            self._loaded.close()
-            raise
+            undo.callback(self._attachments.detach)
+            self._undo = undo.pop_all()
         self.maps: MapStore = self._maps
+        self._texts = generated.site_texts
         self._records = generated.records
         self._marks = generated.marks
         self._decoders = [self._decoder(record) for record in generated.records]
@@ -79,11 +82,10 @@ class BccSession:
         self._seen = [0] * len(generated.records)
         self._backlog: deque[Batch] = deque()
         self._backlog_bytes = 0
-        self._open = True
 
     def attach(self) -> int:
         """Attaches all probes or none; returns how many sites."""
-        return self._attachments.attach(self.plan, self._loaded.programs)
+        return self._attachments.attach(self.plan, self._loaded.programs, self._texts)
 
     def events(self, timeout_s: float) -> Iterator[Event]:
         """What happened, oldest first; see `backends.base.Session`."""
@@ -138,13 +140,7 @@ class BccSession:
 
     def close(self) -> None:
         """Detaches and lets go of everything; the kernel keeps nothing."""
-        if not self._open:
-            return
-        self._open = False
-        self._attachments.detach()
-        self._ring.close()
-        self._control.close()
-        self._loaded.close()
+        self._undo.close()
 
     def __enter__(self) -> BccSession:
         return self
@@ -262,15 +258,15 @@ def _load(loaded: Loaded, program: BccProgram, multi: bool) -> tuple[str, ...]:
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
     elif waits:
         try:
-            load_programs(loaded, program.generated, program.compiled(sleepable=True), waits, multi=multi)
+            compiled = program.compiled(sleepable=True, cookies=multi)
+            load_programs(loaded, program.generated, compiled, waits, multi=multi)
             return ()
         except Refused as error:
             said = (f"{_QUICK}: {error.message}",)
-            for descriptor in loaded.programs.values():
-                os.close(descriptor)
-            loaded.programs.clear()
+            loaded.unload()
     try:
-        load_programs(loaded, program.generated, program.compiled(sleepable=False), frozenset(), multi=multi)
+        compiled = program.compiled(sleepable=False, cookies=multi)
+        load_programs(loaded, program.generated, compiled, frozenset(), multi=multi)
     except Refused as error:
         raise under_the_clause(error, program.plan) from error
     return said

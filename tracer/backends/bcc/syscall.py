@@ -268,13 +268,15 @@ def link_uprobes(
     *,
     pid: int | None,
     returns: bool,
+    cookies: Sequence[int] | None = None,
 ) -> int:
-    """One link for many sites of one file (Linux 6.6). `references` are semaphore offsets, 0 for none."""
+    """One link for many sites of one file (Linux 6.6). `references` are semaphore offsets, 0 for none; `cookies` tell
+    the program at which site it runs.
+    """
     name = ctypes.create_string_buffer(path)
-    places = ctypes.create_string_buffer(struct.pack(f"={len(offsets)}Q", *offsets), 8 * len(offsets))
-    counters = None
-    if references is not None:
-        counters = ctypes.create_string_buffer(struct.pack(f"={len(references)}Q", *references), 8 * len(references))
+    places = _numbers(offsets)
+    counters = None if references is None else _numbers(references)
+    marks = None if cookies is None else _numbers(cookies)
     return _bpf(
         _LINK_CREATE,
         struct.pack(
@@ -286,13 +288,17 @@ def link_uprobes(
             ctypes.addressof(name),
             ctypes.addressof(places),
             _address(counters),
-            0,
+            _address(marks),
             len(offsets),
             _UPROBE_MULTI_RETURN if returns else 0,
             pid or 0,
             0,
         ),
     )
+
+
+def _numbers(values: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(struct.pack(f"={len(values)}Q", *values), 8 * len(values))
 
 
 def uprobe_event_type() -> int | None:

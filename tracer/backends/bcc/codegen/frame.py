@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.tables import Table
 from tracer.lang.typed import Clause, Program
@@ -119,13 +120,14 @@ class Shared:
     program: Program
     tables: dict[str, Table]
     marks: dict[str, int]
+    site_texts: SiteTexts
     scratch: Scratch = field(default_factory=Scratch)
     records: list[object] = field(default_factory=list)
 
 
 class Frame:
     """One C function. `early` says that its scratch slot is taken before the predicate; `many` that it serves variants
-    which differ in the texts of `probe` and `func`, so that the loader puts those in.
+    which differ in the texts of `probe` and `func` (`site_text`).
     """
 
     def __init__(self, shared: Shared, clause: Clause, variant: Variant, early: bool, many: bool = False) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tracer.backends.bcc.codegen import expressions, statements
 from tracer.backends.bcc.codegen.frame import Frame, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.records import Record
 from tracer.backends.bcc.tables import Table, marks, tables
 from tracer.plan.model import Plan, ProbePlan, Variant
@@ -27,16 +28,16 @@ class Generated:
     """The C, and what the loader must know of it.
 
     `functions` gives each variant's function by its id: variants whose arguments are in the same places share one.
-    `site_texts` are the variants whose texts of `probe` and `func` the loader puts into it. `waits` names the functions
-    that read memory of the traced process, and so should be sleepable; `generations` and `lengths` say how many of each
-    the control block has; `marks` is the index there of each map that probes clear.
+    `site_texts` are the texts of `probe` and `func` of those that do. `waits` names the functions that read memory of
+    the traced process, and so should be sleepable; `generations` and `lengths` say how many of each the control block
+    has; `marks` is the index there of each map that probes clear.
     """
 
     text: str
     tables: dict[str, Table]
     records: tuple[Record, ...]
     functions: dict[int, str]
-    site_texts: dict[int, Variant]
+    site_texts: SiteTexts
     waits: frozenset[str]
     scratch_size: int
     scratch_slots: int
@@ -47,19 +48,18 @@ class Generated:
 
 def generate(plan: Plan) -> Generated:
     """The program for a plan: pure, and the same text for the same plan."""
-    shared = Shared(plan.program, tables(plan), marks(plan))
+    groups = {probe.clause.id: _alike(probe) for probe in plan.probes}
+    texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
+    shared = Shared(plan.program, tables(plan), marks(plan), site_texts(texts))
     functions: dict[int, str] = {}
-    site_texts: dict[int, Variant] = {}
     waits: set[str] = set()
     bodies: list[str] = []
     for probe in plan.probes:
-        for variants in _alike(probe):
+        for variants in groups[probe.clause.id]:
             name = f"probe_{variants[0].id}"
             text, waiting = _function(shared, probe, variants, name)
             bodies.append(text)
             functions.update((variant.id, name) for variant in variants)
-            if len(variants) > 1:
-                site_texts.update((variant.id, variant) for variant in variants)
             if waiting:
                 waits.add(name)
     generations = sum(table.generation is not None for table in shared.tables.values())
@@ -72,7 +72,7 @@ def generate(plan: Plan) -> Generated:
         shared.tables,
         records,
         functions,
-        site_texts,
+        shared.site_texts,
         frozenset(waits),
         shared.scratch.size(),
         slots,
@@ -104,6 +104,8 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
     ]
     if slots:
         lines += [f"#define SCRATCH MAP({SCRATCH})", f"#define SCRATCH_SLOTS {slots}"]
+    if shared.site_texts.words:
+        lines.append(f"#define SITE_TEXTS MAP({SITE_TEXTS})")
     for table in shared.tables.values():
         number = FIRST_TABLE + table.number
         maps = f"MAP({number})" + (f" and, for long keys, MAP({number + 1})" if table.long_number is not None else "")
@@ -152,9 +154,10 @@ def _function(shared: Shared, probe: ProbePlan, variants: list[Variant], name: s
         "{",
         "\tstruct control *control = enter();",
         *(["\tstruct scratch *scratch = NULL;"] if frame.wants_slot else []),
+        *(["\tconst u64 *site = site_texts(ctx);"] if frame.many else []),
         *(f"\t{declaration}" for declaration in frame.declarations),
         "",
-        "\tif (!control)",
+        "\tif (!control || !site)" if frame.many else "\tif (!control)",
         "\t\treturn 0;",
         *frame.lines,
     ]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen import expressions, maps
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
-from tracer.backends.bcc.codegen.site_text import SiteText
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
 from tracer.lang.typed import (
     Builtin,
@@ -96,9 +95,10 @@ def text_into(frame: Frame, expr: Expr, to: Buffer, word: int, kind: StringType)
             frame.line(f"current_comm({to.at(word)}, 16);")
             _set_used(frame, to, word, "16")
         case Builtin(name="probe"):
-            _site_text(frame, SiteText.PROBE, expr, to, word, kind)
+            _site_text(frame, frame.variant.probe, 0, frame.shared.site_texts.probe_words, to, word, kind)
         case Builtin(name="func"):
-            _site_text(frame, SiteText.FUNCTION, expr, to, word, kind)
+            texts = frame.shared.site_texts
+            _site_text(frame, frame.variant.function, texts.probe_words, texts.function_words, to, word, kind)
         case MapGet():
             _clear(frame, to, word, kind)
             found = maps.find(frame, expr.map, expr.key)
@@ -139,18 +139,21 @@ def _literal(frame: Frame, text: bytes, to: Buffer, word: int, kind: StringType)
         _set_used(frame, to, word, f"{len(text)}")
 
 
-def _site_text(frame: Frame, which: SiteText, expr: Expr, to: Buffer, word: int, kind: StringType) -> None:
+def _site_text(
+    frame: Frame, text: str | None, first: int, count: int, to: Buffer, word: int, kind: StringType
+) -> None:
+    """`probe` or `func`: a literal, or `count` words of the site's texts from the `first` on."""
     if not frame.many:
-        _literal(frame, which.of(frame.variant), to, word, kind)
+        _literal(frame, (text or "").encode(errors="surrogateescape"), to, word, kind)
         return
-    count = min(size_of(expr.type), size_of(kind)) // 8
+    count = min(count, size_of(kind) // 8)
     if kind.size > SHORT_TEXT:
         _clear(frame, to, word, kind)
     else:
         for index in range(count, size_of(kind) // 8):
             frame.line(f"{_index(to, word + index)} = 0;")
     for index in range(count):
-        frame.line(f"{_index(to, word + index)} = SITE_WORD({which.value + index});")
+        frame.line(f"{_index(to, word + index)} = SITE_WORD({first + index});")
     _set_used(frame, to, word, f"{8 * count}")
 
 
