@@ -32,6 +32,7 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
     UserStack,
 )
+from tracer.backends.ftrace.layout import EventFormat, FieldAt
 from tracer.interp.runtime import Compiled, Runtime
 from tracer.lang.types import Stack
 
@@ -43,42 +44,6 @@ PID, TID, TIME, CPU = 3, 4, 5, 6
 _ALL = (1 << 64) - 1
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
 _CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class FieldAt:
-    """One field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where
-    the bytes are (low half) and how many (high half).
-    """
-
-    offset: int
-    size: int
-    signed: bool
-    dynamic: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EventFormat:
-    """A parsed `format` file: the event's number and its fields by name."""
-
-    id: int
-    fields: dict[str, FieldAt]
-
-
-def parse_format(text: str) -> EventFormat:
-    """Reads `events/GROUP/EVENT/format`: `ID: 12`, `field:u32 f0; offset:16; size:4; signed:0;`."""
-    number = -1
-    fields: dict[str, FieldAt] = {}
-    for line in text.splitlines():
-        if line.startswith("ID:"):
-            number = int(line[3:])
-        elif line.startswith("\tfield:"):
-            parts = dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part)
-            declaration = parts["field"]
-            fields[declaration.split()[-1]] = FieldAt(
-                int(parts["offset"]), int(parts["size"]), parts["signed"] == "1", declaration.startswith("__data_loc")
-            )
-    return EventFormat(number, fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.cleanup import sweep
-from tracer.backends.ftrace.decode import EventFormat, parse_format
 from tracer.backends.ftrace.fetchargs import THREAD_NAME
+from tracer.backends.ftrace.layout import EventFormat, parse_format
 from tracer.backends.ftrace.program import Event, Place
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.backends.ftrace.tracefs import LONGEST_LINE, Tracefs, find
@@ -83,7 +83,9 @@ class Definitions:
     def format(self, event: Event) -> EventFormat:
         """The layout of a defined event."""
         if event.name not in self._formats:
-            self._formats[event.name] = parse_format(self._tracefs.format(self.group, event.name))
+            self._formats[event.name] = parse_format(
+                self._tracefs.format(self.group, event.name), event.fetches(event.places[0])
+            )
         return self._formats[event.name]
 
     def close(self) -> None:

@@ -192,6 +192,17 @@ class Ring:
         self.fd = -1
 
 
+def max_stack(frames: int) -> int:
+    """The depth of call chains to ask the kernel for: at most kernel.perf_event_max_stack, or it refuses."""
+    if frames == 0:
+        return 0
+    try:
+        with open("/proc/sys/kernel/perf_event_max_stack") as file:
+            return min(frames, int(file.read()))
+    except (OSError, ValueError):
+        return min(frames, 127)
+
+
 def online_cpus() -> tuple[int, ...]:
     """The CPUs that descriptors can be opened on."""
     with open("/sys/devices/system/cpu/online") as file:

@@ -55,7 +55,8 @@ class FtraceSession:
         self._program = program
         self._target = target
         self._loss = Loss()
-        self._maps = CountedMaps(program.plan.program, self._loss)
+        self._typed = program.plan.program
+        self._maps = CountedMaps(self._typed, self._loss)
         self.maps: MapStore = self._maps
         self._happened: deque[Happening] = deque()
         self._runtime = Runtime(maps=self.maps, emit=self._happened.append, loss=self._loss)
@@ -162,7 +163,7 @@ class FtraceSession:
     def _attach(self) -> int:
         raise_limit()
         self._definitions = Definitions()
-        events = self._definitions.define(self._program.events, self._program.plan.program.source)
+        events = self._definitions.define(self._program.events, self._typed.source)
         try:
             self._open(events)
         except NeedsSamples:
@@ -191,7 +192,7 @@ class FtraceSession:
                     self._rings[cpu] = perf.Ring(cpu, size, _CLOCK)
             except OSError as error:
                 raise CannotOpen(error) from None
-        opener = Opener(cpus, self._rings, shape.sample_type, abilities, _CLOCK, _max_stack(program.frames))
+        opener = Opener(cpus, self._rings, shape.sample_type, abilities, _CLOCK, perf.max_stack(program.frames))
         formats = [self._definitions.format(event) for event in events]
         openings = [
             Opening(format.id, event.filter.text if event.filter else None, bool(event.counts))
@@ -205,7 +206,7 @@ class FtraceSession:
         except CannotOpen as error:
             if error.number is None:
                 raise
-            raise at_clause(error, program.plan.program.source, events[error.number]) from None
+            raise at_clause(error, self._typed.source, events[error.number]) from None
         self._reopen = partial(opener.open, openings, pid)
         self._tells_lost = abilities.format_lost
         if not descriptors.scoped:
@@ -217,16 +218,13 @@ class FtraceSession:
                     self._maps.follow(name, partial(_hits, descriptors, number))
                 continue
             branches = [
-                [
-                    (compile_clause(program.plan.program, run.clause, run.variant, self._runtime), run.sources)
-                    for run in runs
-                ]
+                [(compile_clause(self._typed, run.clause, run.variant, self._runtime), run.sources) for run in runs]
                 for runs in event.branches
             ]
+            fetches = event.places[0].fetches
             self._decoders[format.id] = build(
-                format, event.places[0].fetches, branches, shape, self._runtime,
-                time_offset=offset, child_pid=self._target.pid or 0,
-            )  # fmt: skip
+                format, fetches, branches, shape, self._runtime, time_offset=offset, child_pid=pid or 0
+            )
         self._event_index = shape.event
         if sampled:
             self._reader = Reader(
@@ -318,14 +316,3 @@ class FtraceSession:
 
 def _hits(descriptors: Descriptors, number: int) -> int:
     return descriptors.total(number)[0]
-
-
-def _max_stack(frames: int) -> int:
-    """What the kernel is asked for: at most kernel.perf_event_max_stack, or it refuses."""
-    if frames == 0:
-        return 0
-    try:
-        with open("/proc/sys/kernel/perf_event_max_stack") as file:
-            return min(frames, int(file.read()))
-    except (OSError, ValueError):
-        return min(frames, 127)

@@ -6,8 +6,9 @@ import struct
 from collections.abc import Sequence
 
 from tracer.backends.ftrace import perf
-from tracer.backends.ftrace.decode import EventFormat, Shape, parse_format
+from tracer.backends.ftrace.decode import Shape
 from tracer.backends.ftrace.fetchargs import Fetch
+from tracer.backends.ftrace.layout import EventFormat, parse_format
 
 IP = 8  # bytes of `__probe_ip`, which stands between the common fields and ours
 
@@ -34,7 +35,7 @@ def format_text(number: int, fetches: Sequence[Fetch]) -> str:
 
 
 def event_format(number: int, fetches: Sequence[Fetch]) -> EventFormat:
-    return parse_format(format_text(number, fetches))
+    return parse_format(format_text(number, fetches), fetches)
 
 
 class Unread:

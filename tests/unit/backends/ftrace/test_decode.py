@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.backends.ftrace.records import Cut, Unread, event_format, format_text, lost, sample
-from tracer.backends.ftrace.decode import Branch, FieldAt, Shape, build, parse_format
+from tests.unit.backends.ftrace.records import Cut, Unread, event_format, lost, sample
+from tracer.backends.ftrace.decode import Branch, Shape, build
 from tracer.backends.ftrace.fetchargs import (
     SENTINEL,
     THREAD_NAME,
@@ -62,13 +62,6 @@ def text(fetch: int, pointer: int, need: int = 15, guard: int | None = None, off
 
 
 ONE_STRING = (Fetch("+0(%di)", "string"), Fetch("%di", "u64"), SENTINEL)
-
-
-def test_a_format_file_is_read() -> None:
-    format = parse_format(format_text(2326, (Fetch("%di", "s32"), Fetch("+0(%si)", "string"))))
-    assert format.id == 2326
-    assert format.fields["f0"] == FieldAt(16, 4, True, False)
-    assert format.fields["f1"] == FieldAt(20, 4, True, True)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -1,0 +1,57 @@
+"""The layout of an event: its `format` file in tracefs, parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracer.backends.ftrace.fetchargs import Fetch
+from tracer.errors import TracerError
+
+
+@dataclass(frozen=True, slots=True)
+class FieldAt:
+    """One field of an event: bytes from the start of the raw data, size, sign. Dynamic ones hold a descriptor: where
+    the bytes are (low half) and how many (high half).
+    """
+
+    offset: int
+    size: int
+    signed: bool
+    dynamic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventFormat:
+    """A parsed `format` file: the event's number and its fields by name."""
+
+    id: int
+    fields: dict[str, FieldAt]
+
+
+def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
+    """Reads `events/GROUP/EVENT/format`: `ID: 12`, `field:u32 f0; offset:16; size:4; signed:0;`.
+
+    Raises `TracerError` where it is not what the event's fetch arguments let expect: then nothing can be decoded.
+    """
+    number = -1
+    fields: dict[str, FieldAt] = {}
+    for line in text.splitlines():
+        if line.startswith("ID:"):
+            number = int(line[3:])
+        elif line.startswith("\tfield:"):
+            parts = dict(part.strip().split(":", 1) for part in line.split(";") if ":" in part)
+            declaration = parts["field"]
+            fields[declaration.split()[-1]] = FieldAt(
+                int(parts["offset"]), int(parts["size"]), parts["signed"] == "1", declaration.startswith("__data_loc")
+            )
+    end = 2  # the event's number, which is the first field of all
+    for index, fetch in enumerate(fetches):
+        field = fields.get(f"f{index}")
+        size = 4 if fetch.is_string else int(fetch.type[1:]) // 8
+        if field is None or (field.size, field.dynamic) != (size, fetch.is_string) or field.offset < end:
+            raise TracerError(f"this kernel lays out events in another way: f{index} is not {fetch.type}", detail=text)
+        end = field.offset + field.size
+    if not 0 < number < 1 << 16:
+        raise TracerError("this kernel lays out events in another way: no number", detail=text)
+    return EventFormat(number, fields)
