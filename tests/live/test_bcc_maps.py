@@ -269,3 +269,20 @@ def test_delete_in_a_probe_takes_the_key_away(hits: Path) -> None:
     assert traced.maps["@c"] == {(0,): 5, (1,): 5, (2,): 5}
     assert sorted(traced.maps["@h"]) == [(0,), (1,), (2,)]
     assert traced.maps["@x"] == {} == traced.maps["@s"]
+
+
+def test_many_prints_of_what_was_cleared_take_few_readings(hits: Path) -> None:
+    program = f"usdt:{hits}:hits:value {{ @c[arg1 % 5] = count(); if (arg1 % 100 == 99) {{ print(@c); clear(@c); }} }}"
+    total = prints = 0
+    with open_session(program) as session:
+        session.attach()
+        subprocess.run([hits, "values", "2", "20000"], check=True)
+        session.detach()
+        start = time.monotonic()
+        for _ in session.drain():
+            prints += 1
+            total += sum(value for value in session.maps.snapshot("@c").items.values() if isinstance(value, int))
+        assert time.monotonic() - start < 1
+        total += sum(value for value in session.maps.snapshot("@c").items.values() if isinstance(value, int))
+        assert session.loss() == Loss()
+    assert (prints, total) == (400, 40_000)

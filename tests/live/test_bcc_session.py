@@ -158,7 +158,7 @@ def held() -> tuple[int, int]:
 
 @pytest.mark.parametrize("where", ["load_programs", "Ring", "KernelMaps"])
 def test_opening_that_fails_leaves_nothing(hits: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); @ = count(); }}"
+    program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); @n = count(); }}"
     open_session(program).close()
     before = held()
 

@@ -19,7 +19,7 @@ import struct
 import time
 
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.marks import SETTLED_S, Behind, Past, clears, mark_of, moved
+from tracer.backends.bcc.marks import SETTLED_S, Behind, Ended, Past, clears, mark_of, moved
 from tracer.backends.bcc.tabledata import Number, Raw, TableData
 from tracer.backends.bcc.tables import Shape
 from tracer.lang.typed import MapKind
@@ -44,6 +44,7 @@ class CountingMap:
         self._printed: dict[int, dict[Raw, Number]] = {}
         self._last_print: tuple[int, dict[Raw, Number]] | None = None
         self._late: dict[Raw, Number] = {}
+        self._ended = None if past is None else Ended(past, self._elements)
         self._cleared_at: dict[int, float] = {}
         self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: ()
         self._signed = is_signed(self.table.decl)
@@ -53,15 +54,16 @@ class CountingMap:
         past = self.past
         if past is not None:
             past.begin()
+            if past.moment is not None and self._ended is not None:
+                view = self._ended.at(past.moment)
+                self._last_print = past.moment, view
+                return view
         found = self._elements()
         if self.table.generation is not None and self._taken:
             self._reclaim(found)
         if past is None:
             return found
-        view = {raw: number for raw, number in found.items() if past.shown(raw)}
-        if past.moment is not None:
-            self._last_print = past.moment, view
-        return view
+        return {raw: number for raw, number in found.items() if past.shown(raw)}
 
     def raised(self, before: int, cleared: bool) -> None:
         """A probe has cleared (else zeroed) the map; a print just before it has shown what that ended."""
@@ -74,13 +76,13 @@ class CountingMap:
     def tidy(self) -> None:
         """Gives back what clears and zeros in probes have put behind."""
         past = self.past
-        assert past is not None
+        assert past is not None and self._ended is not None
         raises = past.due()
         if not raises:
             return
         behind = Behind.of(raises)
         gone = []
-        for raw in self._elements():
+        for raw in self._elements() if self._printed else [*self.data.keys(), *self._late]:
             if not behind.is_dead(raw):
                 if not behind.is_zeroed(raw):
                     continue
@@ -89,6 +91,7 @@ class CountingMap:
             self._late.pop(raw, None)
             self._taken.pop(raw, None)
         self.data.delete_many(gone)
+        self._ended.forget()
         self._printed = {mark: view for mark, view in self._printed.items() if not behind.reaches(mark)}
         if behind.dead is not None:
             past.zeroed = {key: at for key, at in past.zeroed.items() if at > clears(behind.dead)}

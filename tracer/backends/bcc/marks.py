@@ -14,7 +14,9 @@ from __future__ import annotations
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.tabledata import Raw
@@ -22,6 +24,8 @@ from tracer.results.values import Key
 
 SETTLED_S = 0.05
 """How long after a clear a program may still be adding to an element that it found before."""
+
+T = TypeVar("T")
 
 _TOGETHER_S = 0.01
 _CLEARS = 0xFFFF_FFFF
@@ -108,6 +112,33 @@ class Past:
     def waits(self) -> bool:
         """Whether anything is to be given back, now or soon."""
         return bool(self._raised)
+
+
+class Ended(Generic[T]):
+    """Readings of what clears and zeros have ended: it changes no more, so one serves all prints of earlier marks.
+    `read` reads the whole table.
+    """
+
+    def __init__(self, past: Past, read: Callable[[], dict[Raw, T]]) -> None:
+        self._past = past
+        self._read = read
+        self._mark = -1
+        self._groups: dict[int, dict[Raw, T]] = {}
+
+    def at(self, moment: int) -> dict[Raw, T]:
+        """The elements that the map had at a mark."""
+        if self._mark < 0 or not newer(self._mark, moment):
+            self._mark = self._past.now()
+            self._groups = {}
+            for raw, value in self._read().items():
+                self._groups.setdefault(clears(mark_of(raw)), {})[raw] = value
+        group = self._groups.get(clears(moment), {})
+        return {raw: value for raw, value in group.items() if not newer(mark_of(raw), moment)}
+
+    def forget(self) -> None:
+        """Elements have been given back."""
+        self._mark = -1
+        self._groups = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import time
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.layout import decoder, encode, wrap
-from tracer.backends.bcc.marks import SETTLED_S, Behind, Past, clears, mark_of
+from tracer.backends.bcc.marks import SETTLED_S, Behind, Ended, Past, clears, mark_of
 from tracer.backends.bcc.tabledata import Raw, TableData
 from tracer.lang.types import IntType, Value
 from tracer.results.events import Loss
@@ -30,6 +30,7 @@ class ScalarMap:
         self._control = control
         self._loss = loss
         self.past = past
+        self._ended = None if past is None else Ended(past, lambda: dict(self.data.values()))
         layout = self.table.key
         assert layout is not None
         self._layout = layout
@@ -43,6 +44,8 @@ class ScalarMap:
         past = self.past
         if past is not None:
             past.begin()
+            if past.moment is not None and self._ended is not None:
+                return self._ended.at(past.moment)
         found = dict(self.data.values())
         if self.table.generation is not None:
             if self._old:
@@ -74,13 +77,13 @@ class ScalarMap:
     def tidy(self) -> None:
         """Gives back what clears and zeros in probes have put behind."""
         past = self.past
-        assert past is not None
+        assert past is not None and self._ended is not None
         raises = past.due()
         if not raises:
             return
         behind = Behind.of(raises)
         gone = []
-        for raw, _ in self.data.values():
+        for raw in self.data.keys():
             if not behind.is_dead(raw):
                 if not behind.is_zeroed(raw):
                     continue
@@ -88,6 +91,7 @@ class ScalarMap:
             gone.append(raw)
             self._old.pop(raw, None)
         self.data.delete_many(gone)
+        self._ended.forget()
         if behind.dead is not None:
             past.zeroed = {key: at for key, at in past.zeroed.items() if at > clears(behind.dead)}
 

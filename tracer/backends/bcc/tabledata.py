@@ -46,6 +46,10 @@ class TableData:
             for key, value in self._elements(fd, self.key_size(long)):
                 yield (long, key), value
 
+    def keys(self) -> list[Raw]:
+        """The keys of all elements."""
+        return [raw for raw, _ in self.values()]
+
     def number(self, raw: Raw) -> Number | None:
         """One element as it is now."""
         value = syscall.map_lookup(self.fds[raw[0]], raw[1], self.value_size)
