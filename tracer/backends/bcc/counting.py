@@ -82,7 +82,7 @@ class CountingMap:
             return
         behind = Behind.of(raises)
         gone = []
-        for raw in self._elements() if self._printed else [*self.data.keys(), *self._late]:
+        for raw in self._elements() if self._printed else [*self.data.raws(), *self._late]:
             if not behind.is_dead(raw):
                 if not behind.is_zeroed(raw):
                     continue

@@ -83,7 +83,7 @@ class ScalarMap:
             return
         behind = Behind.of(raises)
         gone = []
-        for raw in self.data.keys():
+        for raw in self.data.raws():
             if not behind.is_dead(raw):
                 if not behind.is_zeroed(raw):
                     continue

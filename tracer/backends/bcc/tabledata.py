@@ -46,7 +46,7 @@ class TableData:
             for key, value in self._elements(fd, self.key_size(long)):
                 yield (long, key), value
 
-    def keys(self) -> list[Raw]:
+    def raws(self) -> list[Raw]:
         """The keys of all elements."""
         return [raw for raw, _ in self.values()]
 
