@@ -16,6 +16,7 @@ from tracer.backends.bcc import BccBackend, attach, kernel, loader
 from tracer.backends.bcc import session as session_module
 from tracer.errors import Source, TracerError
 from tracer.lang.types import Stack
+from tracer.resolve.identity import open_verified
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity, Target
 from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 
@@ -133,7 +134,7 @@ def test_a_file_put_in_the_place_of_the_one_that_was_checked_is_not_probed(
     path = tmp_path / "hits"
     path.write_bytes(hits.read_bytes())
     path.chmod(0o755)
-    checked = attach.open_verified
+    checked = open_verified
 
     def replaced(name: str, identity: FileIdentity) -> int:
         found = checked(name, identity)

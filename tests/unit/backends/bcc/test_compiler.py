@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_how_the_compiling_child_may_end(
 
 
 def test_a_compiler_that_cannot_be_started_is_no_traceback(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.sys, "executable", "/nonexistent/python")
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     before = open_descriptors()
     with pytest.raises(TracerError, match="cannot start the compiler: No such file or directory"):
         compile_text(COUNT, sleepable=True)
