@@ -1,0 +1,180 @@
+/* Histograms, and what is added to maps; prelude.h includes it. */
+#pragma once
+
+/* --- histograms ------------------------------------------------------------------------------------------------ */
+
+/* As results/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for each power of two above. */
+static __always_inline u32 log2_bucket(u64 value, u32 bits)
+{
+	u32 exponent = 0;
+	u64 rest = value;
+
+	if (value >> 63)
+		return 0;
+	if (rest >> 32) { exponent += 32; rest >>= 32; }
+	if (rest >> 16) { exponent += 16; rest >>= 16; }
+	if (rest >> 8) { exponent += 8; rest >>= 8; }
+	if (rest >> 4) { exponent += 4; rest >>= 4; }
+	if (rest >> 2) { exponent += 2; rest >>= 2; }
+	if (rest >> 1) exponent += 1;
+	if (exponent < bits || !value)
+		return value + 1;
+	return 1 + ((exponent - bits) << bits) + (value >> (exponent - bits));
+}
+
+static __always_inline u32 linear_bucket(s64 value, s64 low, s64 high, u64 step, u32 last)
+{
+	if (value < low)
+		return 0;
+	if (value >= high)
+		return last;
+	return ((u64)value - (u64)low) / step + 1;
+}
+
+/* --- values of maps -------------------------------------------------------------------------------------------- */
+
+struct total {
+	u64 hits, total;
+};
+
+/* Whether a look-up found something. The compiler must not see that this is a test of a pointer: joined with another test
+ * it would become arithmetic on the pointer, which the verifier refuses. */
+static __always_inline u64 present(const void *found)
+{
+	u64 there = found != NULL;
+
+	OPAQUE(there);
+	return there;
+}
+
+/* A new key, where the program asks for len(). */
+static __always_inline void made(u64 *length)
+{
+	if (length)
+		__sync_fetch_and_add(length, 1);
+}
+
+/* An element that may not be there yet. Another CPU, or another task on this one, may make it first: then ours is not
+ * taken, and we add to theirs. */
+static __always_inline void counter_add(unsigned long map, const void *key, u64 value, u64 *length)
+{
+	u64 *counter = map_lookup(map, key);
+
+	if (!counter) {
+		if (!map_update(map, key, &value, UPDATE_NEW))
+			return made(length);
+		counter = map_lookup(map, key);
+		if (!counter)
+			return lose(LOST_KEYS);
+	}
+	__sync_fetch_and_add(counter, value);
+}
+
+/* The same, and the value before. */
+static __always_inline u64 fetch_add(unsigned long map, const void *key, u64 value, u64 *length)
+{
+	u64 *counter = map_lookup(map, key);
+
+	if (!counter) {
+		if (!map_update(map, key, &value, UPDATE_NEW)) {
+			made(length);
+			return 0;
+		}
+		counter = map_lookup(map, key);
+		if (!counter) {
+			lose(LOST_KEYS);
+			return 0;
+		}
+	}
+	return __sync_fetch_and_add(counter, value);
+}
+
+static __always_inline void total_add(unsigned long map, const void *key, u64 value, u64 *length)
+{
+	struct total *sum = map_lookup(map, key);
+
+	if (!sum) {
+		struct total first = {1, value};
+
+		if (!map_update(map, key, &first, UPDATE_NEW))
+			return made(length);
+		sum = map_lookup(map, key);
+		if (!sum)
+			return lose(LOST_KEYS);
+	}
+	__sync_fetch_and_add(&sum->hits, 1);
+	__sync_fetch_and_add(&sum->total, value);
+}
+
+/* min and max as one: values are encoded so that further out is larger (SIGNED_MAX and its kin). */
+static __always_inline void extreme_raise(unsigned long map, const void *key, u64 value, u64 *length)
+{
+	u64 *extreme = map_lookup(map, key);
+
+	if (!extreme) {
+		if (!map_update(map, key, &value, UPDATE_NEW))
+			return made(length);
+		extreme = map_lookup(map, key);
+		if (!extreme)
+			return lose(LOST_KEYS);
+	}
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < 64; i++) {
+		u64 seen = *(volatile u64 *)extreme;
+
+		if (seen >= value || __sync_val_compare_and_swap(extreme, seen, value) == seen)
+			return;
+	}
+	lose(LOST_EVENTS); /* each round it was another value that went further: nobody has seen it happen */
+}
+
+#define TOP_BIT (1ULL << 63)
+#define SIGNED_MAX(v) ((u64)(v) ^ TOP_BIT)
+#define UNSIGNED_MAX(v) ((u64)(v))
+#define SIGNED_MIN(v) (~SIGNED_MAX(v))
+#define UNSIGNED_MIN(v) (~(u64)(v))
+
+/* Arrays: the element is always there. */
+static __always_inline void array_counter_add(unsigned long map, u32 index, u64 value)
+{
+	u64 *counter = map_lookup(map, &index);
+
+	if (counter)
+		__sync_fetch_and_add(counter, value);
+}
+
+static __always_inline void array_total_add(unsigned long map, u64 value)
+{
+	u32 index = 0;
+	struct total *sum = map_lookup(map, &index);
+
+	if (sum) {
+		__sync_fetch_and_add(&sum->hits, 1);
+		__sync_fetch_and_add(&sum->total, value);
+	}
+}
+
+static __always_inline void assign(unsigned long map, const void *key, const void *value, u64 *length)
+{
+	if (length && !map_update(map, key, value, UPDATE_NEW))
+		return made(length);
+	if (map_update(map, key, value, UPDATE_ANY))
+		lose(LOST_KEYS);
+}
+
+/* One word is stored in place where the key exists: the store cannot be torn, and it takes no new element. */
+static __always_inline void assign_word(unsigned long map, const void *key, u64 value, u64 *length)
+{
+	u64 *word = map_lookup(map, key);
+
+	if (word)
+		*word = value;
+	else
+		assign(map, key, &value, length);
+}
+
+static __always_inline void remove(unsigned long map, const void *key, u64 *length)
+{
+	if (!map_delete(map, key) && length)
+		__sync_fetch_and_add(length, -1);
+}

@@ -1,0 +1,139 @@
+/* Strings in memory of our own; prelude.h includes it. */
+#pragma once
+
+/* --- strings: buffers of words, zeros behind the text ---------------------------------------------------------- */
+
+static __always_inline void clear_line(void *to)
+{
+	u64 *word = to;
+
+	word[0] = word[1] = word[2] = word[3] = word[4] = word[5] = word[6] = word[7] = 0;
+}
+
+/* Clears a long buffer as far as it was used; `size` is a multiple of 64. */
+static __always_inline void clear_text(char *to, u32 size, u64 used)
+{
+	clear_line(to);
+#pragma clang loop unroll(disable)
+	for (u32 at = 64; at < size; at += 64) {
+		if (at >= used)
+			break;
+		clear_line(to + at);
+	}
+}
+
+static __always_inline void zero_words(u64 *to, u32 words)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++)
+		to[i] = 0;
+}
+
+static __always_inline u64 has_zero(u64 word)
+{
+	return (word - 0x0101010101010101ULL) & ~word & 0x8080808080808080ULL;
+}
+
+static __always_inline bool same_text(const u64 *a, const u64 *b, u32 words)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++) {
+		u64 word = a[i];
+
+		if (word != b[i])
+			return false;
+		if (has_zero(word))
+			break;
+	}
+	return true;
+}
+
+static __always_inline bool same_words(const u64 *a, const u64 *b, u32 words)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++)
+		if (a[i] != b[i])
+			return false;
+	return true;
+}
+
+/* strncmp over whole words, and `rest` bytes of the one behind them. */
+static __always_inline bool same_start(const u64 *a, const u64 *b, u32 words, u32 rest)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++) {
+		u64 word = a[i];
+
+		if (word != b[i])
+			return false;
+		if (has_zero(word))
+			return true;
+	}
+	if (!rest)
+		return true;
+	for (u32 i = 0; i < rest; i++) {
+		char byte = ((const char *)(a + words))[i];
+
+		if (byte != ((const char *)(b + words))[i])
+			return false;
+		if (!byte)
+			break;
+	}
+	return true;
+}
+
+/* Which byte of a word is its first 0: the bytes below it are counted by the bits that subtracting 1 sets in each. */
+static __always_inline u64 first_zero(u64 zeros)
+{
+	return (((((zeros & -zeros) - 1) & 0x0101010101010101ULL) * 0x0101010101010101ULL) >> 56) - 1;
+}
+
+static __always_inline u64 text_length(const u64 *text, u32 words)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++) {
+		u64 zeros = has_zero(text[i]);
+
+		if (zeros)
+			return 8 * i + first_zero(zeros);
+	}
+	return 8 * words;
+}
+
+/* Of a text of `length` bytes, the bytes of its word number `word`: all bits of these, none of the others. */
+static __always_inline u64 text_mask(s64 length, u32 word)
+{
+	s64 any = (s64)(8 * (u64)word - length) >> 63;
+	s64 all = (s64)(8 * (u64)word + 7 - length) >> 63;
+
+	return all | (any & ~(~0ULL << (8 * (length & 7))));
+}
+
+/* Whether `needle`, a text of `length` bytes, stands in `haystack`. There is one branch for each word of the haystack and
+ * none for each place in it: the verifier follows both ways of every branch of every round. */
+static __always_inline bool contains(const u64 *haystack, u32 words, const u64 *needle, u32 needle_words, s64 length)
+{
+	u64 found = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 at = 0; at < 8 * words; at++) {
+		u32 word = at / 8, shift = at % 8 * 8;
+		u64 differ = 0;
+
+#pragma clang loop unroll(disable)
+		for (u32 i = 0; i < needle_words; i++) {
+			u64 low = 0, high = 0;
+
+			if (word + i < words)
+				low = haystack[word + i];
+			if (word + i + 1 < words)
+				high = haystack[word + i + 1];
+			differ |= ((low >> shift | high << 1 << (63 - shift)) ^ needle[i]) & text_mask(length, i);
+		}
+		OPAQUE(differ);
+		found |= ~(differ | -differ) >> 63;
+		if (shift == 56 && (has_zero(haystack[word]) | found))
+			break;
+	}
+	return found;
+}
