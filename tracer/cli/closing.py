@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from tracer.tracing import Outcome
 
 
-def closing_lines(plan: Plan, target: Target, outcome: Outcome, backend: str | None = None) -> Iterator[str]:
-    """The lines, without an end of line; none where all is well."""
+def closing_lines(
+    plan: Plan, target: Target, outcome: Outcome, backend: str | None = None, quiet: bool = False
+) -> Iterator[str]:
+    """The lines, without an end of line; none where all is well. `quiet` leaves out why nothing was hit."""
     yield from loss_messages(outcome.loss, plan.program)
     if backend == "ftrace" and outcome.loss.events and _says_exit(plan):
         # Its exit() is interpreted from the events; that of bcc is a flag in the kernel, which nothing can lose.
         yield "exit() may be among what was lost: what came after it may have been counted"
-    if outcome.attached and outcome.hits == 0:
+    if outcome.attached and outcome.hits == 0 and not quiet:
         yield from _silence(plan, target)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tracer.cli.errors import printable
-from tracer.cli.options import Json, Pid, Verbose, checked_pid
+from tracer.cli.options import Json, Verbose, checked_pid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,10 @@ def command(
     ] = None,
     verbose: Verbose = False,
     as_json: Json = False,
-    pid: Pid = None,
+    pid: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("-p", "--pid", metavar="PID", help="Search the files that this process has mapped."),
+    ] = None,
 ) -> int:
     """List the probes of a file or a process.
 

@@ -70,7 +70,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             child.end()
             if (failure := child.failure()) is not None:
                 _say(f"tracer: {failure}")
-        for line in closing_lines(compiled.plan, target, outcome, running.backend):
+        for line in closing_lines(compiled.plan, target, outcome, running.backend, request.quiet):
             _say(f"tracer: {line}")
         return outcome.code
 

@@ -111,8 +111,10 @@ class StatementParser(ExpressionParser):
         statement = self._simple(token)
         if not self.at("}") and not self.accept(";"):
             found = self.lexer.peek()
+            if found.kind == "end":
+                return statement  # the block says that its brace is missing, which is the one mistake
             after = Span(statement.span.end, statement.span.end + 1)
-            if (found.kind == "op" and found.text in (")", "]", ",", ":")) or found.kind == "end":
+            if found.kind == "op" and found.text in (")", "]", ",", ":"):
                 after = found.span
             self.fail(f"expected ';' after the statement, found {found.describe()}", after)
         return statement

@@ -224,3 +224,9 @@ def test_parameters_are_taken_from_the_command_line() -> None:
 def test_golden_files_are_found() -> None:
     assert len(PROGRAMS) > 80
     assert Path(files("dumps")[0]).name == "dumps_core.txt"
+
+
+def test_a_missing_brace_is_one_mistake() -> None:
+    with pytest.raises(ProgramError) as raised:
+        parse(Source("BEGIN { @x = 1"))
+    assert [each.message for each in raised.value.diagnostics] == ["the block is not closed"]
