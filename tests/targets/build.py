@@ -86,6 +86,8 @@ def _home(compiler: str, recipe: str, sources: list[Path]) -> Path:
         raise RuntimeError(f"{compiler} is needed to build {', '.join(source.name for source in sources)}")
     digest = hashlib.sha256(repr((recipe, tool, os.stat(os.path.realpath(tool)).st_size)).encode())
     for source in sources:
+        # Its path too: debug information names it, and another clone's is another.
+        digest.update(os.fsencode(source))
         digest.update(source.read_bytes())
     home = cache_dir() / f"{sources[0].stem}-{digest.hexdigest()[:12]}"
     home.mkdir(mode=0o755, exist_ok=True)
