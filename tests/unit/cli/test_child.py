@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -53,11 +54,11 @@ def test_a_child_that_was_never_started_leaves_without_running(tmp_path: Path) -
 
 def test_holds_none_of_our_descriptors_and_no_changed_signal(tmp_path: Path) -> None:
     out = tmp_path / "state"
-    leak = os.open("/dev/null", os.O_RDONLY)
-    os.set_inheritable(leak, True)
+    leak = fcntl.fcntl(0, fcntl.F_DUPFD, 50)  # inheritable, and no number that the shell takes for itself
     previous = signal.signal(signal.SIGUSR2, lambda number, frame: None)
     try:
-        script = f"ls /proc/$$/fd > {out}; grep -E 'Sig(Ign|Cgt|Blk)' /proc/$$/status >> {out}"
+        # Its signals are read by grep of itself: a shell blocks all of its own for a moment while it forks.
+        script = f"ls /proc/$$/fd > {out}; grep -E 'Sig(Ign|Cgt|Blk)' /proc/self/status >> {out}"
         with Child(["/bin/sh", "-c", script]) as child:
             child.start()
             run_to_end(child)
