@@ -55,8 +55,3 @@ def clean() -> Iterator[None]:
     """Fails if anything is left in the kernel."""
     with nothing_left():
         yield
-
-
-def wrapper(name: str) -> Path:
-    """The path of a file of the harness."""
-    return Path(__file__).resolve().parents[1] / "harness" / name

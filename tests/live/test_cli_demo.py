@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import tracer
+from tests.live.conftest import need
 from tracer.demo import program as demo
 from tracer.demo.program import build, demonstration, system_python
 
@@ -26,8 +27,7 @@ def test_both_backends_answer_and_are_compared(tmp_path: Path) -> None:
 
 def test_without_a_compiler_the_systems_python_is_traced(tmp_path: Path) -> None:
     python = shutil.which("python3", path="/usr/bin")
-    if python is None or system_python() is None:
-        pytest.skip("the system's Python has no USDT probes")
+    need(python is not None and system_python() is not None, "a system's Python with USDT probes")
     tools = tmp_path / "bin"
     tools.mkdir()
     done = tracer("demo", env={"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tools)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,14 +10,13 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.harness.kernel import left_since, traces
-from tests.live.conftest import wrapper
 
 pytestmark = pytest.mark.live
 
 NO_BPF_HERE = "the kernel has no bpf(), or something like a container's seccomp filter hides it"
 REMEDY = "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL"
 
-NO_BPF = (sys.executable, str(wrapper("without_bpf.py")))
+NO_BPF = (str(Path(__file__).parents[2] / "scripts" / "without-bpf"),)
 
 
 def test_the_same_line_falls_back_to_ftrace_and_says_so(place: Callable[[str], Path]) -> None:
