@@ -191,7 +191,7 @@ def test_a_ring_that_cannot_be_had_is_said(churn: Path, monkeypatch: pytest.Monk
     def refuse(*args: object, **kwargs: object) -> None:
         raise OSError(errno.EMFILE, "")
 
-    monkeypatch.setattr("tracer.backends.ftrace.perf.Ring", refuse)
+    monkeypatch.setattr("tracer.backends.perf.Ring", refuse)
     with pytest.raises(TracerError) as raised, session(f"uprobe:{churn}:hit {{ @[arg0] = count(); }}"):
         pass
     assert raised.value.message == "the kernel refused to read a probe (perf_event_open): Too many open files"

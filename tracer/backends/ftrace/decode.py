@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracer.backends.ftrace import perf
+from tracer.backends import perf
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     ChildPid,

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tracer.backends.ftrace import perf
+from tracer.backends import perf
 from tracer.errors import TracerError
 
 _ATTEMPTS = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tracer.backends import perf
 from tracer.backends.capabilities import Capabilities, Feature, Unsupported
-from tracer.backends.ftrace import perf
 from tracer.backends.ftrace.tracefs import ROOT_HINT, Tracefs, find
 from tracer.errors import TracerError
 

@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 
-from tracer.backends.ftrace import perf
+from tracer.backends import perf
 from tracer.backends.ftrace.descriptors import CannotOpen, Ended
 
 

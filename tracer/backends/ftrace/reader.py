@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from tracer.backends.ftrace import perf
+from tracer.backends import perf
 from tracer.backends.ftrace.decode import PID, TIME, Decoder, Sample, Shape
 
 BACKLOG = 1 << 29

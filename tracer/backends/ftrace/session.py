@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from tracer.backends.ftrace import perf
+from tracer.backends import perf
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Shape, build
 from tracer.backends.ftrace.definitions import Definitions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tracer.backends.ftrace import perf
+from tracer.backends import perf
 from tracer.backends.ftrace.decode import Shape
 from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.backends.ftrace.layout import EventFormat, parse_format

@@ -22,8 +22,8 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
     UserStack,
 )
-from tracer.backends.ftrace.perf import CALLCHAIN_MARKS
 from tracer.backends.ftrace.reader import Reader
+from tracer.backends.perf import CALLCHAIN_MARKS
 from tracer.interp.runtime import Hit, Runtime
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
