@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from tracer.backends.bcc import host  # noqa: E402 - run as a script, the path comes first
+from tracer.backends import without  # noqa: E402 - run as a script, the path comes first
+from tracer.backends.bcc import host  # noqa: E402
 from tracer.backends.capabilities import Feature, Unsupported  # noqa: E402
 from tracer.backends.ftrace import detect  # noqa: E402
 from tracer.lang import attach, builtins, config, expressions, statements, typed, unsupported  # noqa: E402
@@ -117,7 +118,10 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "no-statements": lambda: left_out(unsupported.STATEMENTS),
         "no-settings": lambda: left_out(unsupported.SETTINGS),
     },
-    "backends.md": {"features": features},
+    "backends.md": {
+        "features": features,
+        "without": lambda: table(("name", "is"), *((f"`{name}`", text) for name, text in without.KNOWN.items())),
+    },
 }
 """The tables of each page, by the name in their mark."""
 

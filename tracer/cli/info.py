@@ -45,10 +45,13 @@ def command(as_json: Json = False) -> int:
 def examine() -> Host:
     """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs."""
     from tracer.backends import BACKENDS
+    from tracer.backends.without import VARIABLE, switched_off
     from tracer.cli.host import host_facts, kernel_release
     from tracer.errors import TracerError
 
     features = host_facts()
+    if off := switched_off():
+        features[VARIABLE] = ", ".join(off)
     states: dict[str, BackendState] = {}
     for name, make in BACKENDS.items():
         try:

@@ -45,10 +45,10 @@ def capabilities() -> Capabilities:
         if unusable is None and not kernel.has_ring():
             unusable = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
     facts["uprobe pmu"] = _yes(syscall.uprobe_event_type() is not None, "needs Linux 4.17")
-    facts["ref_ctr"] = _yes(os.path.exists("/sys/bus/event_source/devices/uprobe/format/ref_ctr_offset"), "needs 4.20")
+    facts["ref_ctr"] = _yes(kernel.counts_semaphores(), "needs Linux 4.20")
     facts["lockdown"] = kernel.lockdown()
     missing = dict(_MISSING)
-    if facts["ref_ctr"] != "yes" and facts["uprobe_multi"] != "yes":
+    if not kernel.counts_semaphores():
         missing[Feature.SEMAPHORE] = Unsupported("the kernel does not count semaphores", "use Linux 4.20 or newer")
     return Capabilities("bcc", unusable, missing, facts)
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.syscall import MapType
+from tracer.backends.without import without
 
 _EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
 """r0 = 0; exit."""
@@ -32,6 +33,8 @@ _WAIT = bytes.fromhex(
 
 def bpf_error() -> int:
     """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
+    if without("bpf"):
+        return errno.ENOSYS
     try:
         os.close(syscall.program_load(_EXIT, "tracer_try"))
     except OSError as error:
@@ -42,6 +45,8 @@ def bpf_error() -> int:
 @lru_cache(maxsize=1)
 def has_ring() -> bool:
     """BPF ring buffers (Linux 5.8)."""
+    if without("ring"):
+        return False
     try:
         os.close(syscall.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
     except OSError:
@@ -52,6 +57,8 @@ def has_ring() -> bool:
 @lru_cache(maxsize=1)
 def can_sleep() -> bool:
     """Uprobe programs that wait for pages (Linux 6.0)."""
+    if without("sleepable"):
+        return False
     try:
         os.close(syscall.program_load(_WAIT, "tracer_try", sleepable=True))
     except OSError:
@@ -66,6 +73,8 @@ def has_multi(one_process: bool) -> bool:
     A trial takes some 35 ms, for the kernel waits when a link is closed; one that sees a single process's threads says
     that links work for all processes too.
     """
+    if without("uprobe_multi"):
+        return False
     return _try_multi(True) or (not one_process and _try_multi(False))
 
 
@@ -115,6 +124,13 @@ def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
     except (OSError, AttributeError, ValueError):
         return None
     return None
+
+
+def counts_semaphores() -> bool:
+    """Whether attaching to a site raises its semaphore (ref_ctr_offset, Linux 4.20); links always could."""
+    if without("ref_ctr"):
+        return False
+    return os.path.exists("/sys/bus/event_source/devices/uprobe/format/ref_ctr_offset") or has_multi(False)
 
 
 def raise_limits() -> None:

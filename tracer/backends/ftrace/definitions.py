@@ -55,7 +55,7 @@ class Definitions:
         # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
         _check_panic(events, source)
-        several = r"\imm-value" in self._tracefs.readme()
+        several = self._tracefs.knows("many")
         split = [part for event in events for part in ([event] if several else event.split())]
         for event in split:
             self._watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tracer.backends import perf
+from tracer.backends.without import without
 from tracer.errors import TracerError
 
 _ATTEMPTS = 6
@@ -106,8 +107,10 @@ class Abilities:
     def detect(cls) -> Abilities:
         """Tries both on this very thread."""
         return cls(
-            _accepted(perf.Attributes(perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, perf.FORMAT_LOST, perf.DISABLED)),
-            _accepted(
+            not without("format_lost")
+            and _accepted(perf.Attributes(perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, perf.FORMAT_LOST, perf.DISABLED)),
+            not without("inherit_thread")
+            and _accepted(
                 perf.Attributes(
                     perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, 0, perf.DISABLED | perf.INHERIT | perf.INHERIT_THREAD
                 )

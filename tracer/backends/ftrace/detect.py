@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tracer.backends import perf
 from tracer.backends.capabilities import Capabilities, Feature, Unsupported
-from tracer.backends.ftrace.tracefs import ROOT_HINT, Tracefs, find
+from tracer.backends.ftrace.tracefs import IN_README, ROOT_HINT, Tracefs, find
 from tracer.errors import TracerError
 
 _BCC = "--backend bcc can"
@@ -32,30 +32,30 @@ def detect() -> Capabilities:
         return Capabilities("ftrace", Unsupported("tracing needs root", ROOT_HINT), dict(_NEVER), facts)
     try:
         tracefs = find()
-        readme = tracefs.readme()
+        known = {name: tracefs.knows(name) for name in IN_README}
     except TracerError as error:
         facts["tracefs"] = f"no: {error.message}"
         return Capabilities("ftrace", Unsupported(error.message, error.hint), dict(_NEVER), facts)
-    facts |= _of_readme(tracefs, readme)
+    facts |= _of_readme(tracefs, known)
     missing = dict(_NEVER)
-    if "ref_ctr_offset" not in readme:
+    if not known["ref_ctr"]:
         missing[Feature.SEMAPHORE] = Unsupported("the kernel cannot raise semaphores (ref_ctr, Linux 4.20)", _BCC)
     refused = _try_perf(tracefs)
     facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
     return Capabilities("ftrace", refused, missing, facts)
 
 
-def _of_readme(tracefs: Tracefs, readme: str) -> dict[str, str]:
-    def has(text: str) -> str:
-        return "yes" if text in readme else "no"
+def _of_readme(tracefs: Tracefs, known: dict[str, bool]) -> dict[str, str]:
+    def has(name: str) -> str:
+        return "yes" if known[name] else "no"
 
     return {
         "tracefs": tracefs.root,
         "uprobe_events": "yes",
-        "ref_ctr": has("ref_ctr_offset"),
+        "ref_ctr": has("ref_ctr"),
         "ustring": has("ustring"),
-        "hist triggers": has("hist:keys"),
-        "probes per event": "many" if r"\imm-value" in readme else "one",
+        "hist triggers": has("hist"),
+        "probes per event": "many" if known["many"] else "one",
     }
 
 

@@ -14,6 +14,7 @@ import re
 import time
 from pathlib import Path
 
+from tracer.backends.without import without
 from tracer.errors import TracerError
 
 MOUNT_POINT = "/sys/kernel/tracing"
@@ -27,6 +28,8 @@ _UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
 LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
 ROOT_HINT = "run it with sudo"
+IN_README = {"ref_ctr": "ref_ctr_offset", "ustring": "ustring", "hist": "hist:keys", "many": r"\imm-value"}
+"""Words of the README that tell of a feature; `many` are several probes in one event (Linux 5.4)."""
 
 
 class Tracefs:
@@ -43,6 +46,10 @@ class Tracefs:
     def readme(self) -> str:
         """What this kernel knows of ftrace, in its own words."""
         return _read(f"{self.root}/README")
+
+    def knows(self, feature: str) -> bool:
+        """Whether the README names a feature, a key of IN_README."""
+        return not without(feature) and IN_README[feature] in self.readme()
 
     def define(self, line: str, what: str) -> None:
         """Writes one definition. Raises `TracerError` with the kernel's own words; `what` names the probe in it."""
