@@ -124,6 +124,10 @@ def test_clauses_with_different_predicates_at_one_place_each_see_their_own(app: 
         "arg0 && !arg1",
         "arg0 > 100 && arg0 % 3 == 0 && arg1 == 2",
         'arg0 == 1 && comm == "app"',
+        'comm == "app" && arg1 == -5',
+        'comm != "app" || arg0 == 7',
+        'comm == "ap*" || comm == "[a]pp" || comm == "appp" || comm == "a" || arg0 == 7',
+        'arg0 > arg1 && strcontains(comm, "p") && arg0 == 7',
     ],
 )
 def test_combinations(app: Path, predicate: str) -> None:
@@ -131,3 +135,21 @@ def test_combinations(app: Path, predicate: str) -> None:
     program = compiled(text)
     assert program.events[0].filter is not None, "nothing was left to the kernel"
     assert traced(text, app) == interpreted(program)
+
+
+@pytest.mark.parametrize(("name", "hits"), [("app", len(VALUES) ** 2), ("ap", 0), ("appl", 0), ("ap*", 0), ("", 0)])
+def test_a_name_is_compared_whole_where_the_kernel_counts(app: Path, name: str, hits: int) -> None:
+    text = f'usdt:{app}:app:hit /comm == "{name}"/ {{ @ = count(); }}'
+    (event,) = compiled(text).events
+    assert (event.counts, event.filter and event.filter.text) == (("@",), f'COMM == "{name}"')
+    assert traced(text, app) == ({(): hits} if hits else {})
+
+
+def test_a_string_that_cannot_be_read_is_counted_though_the_predicate_is_about_it(app: Path) -> None:
+    # The kernel's own comparison of strings would drop the hit, and nobody would know.
+    text = f'usdt:{app}:app:hit /str(arg0) == "x" && arg0 == 7/ {{ @ = count(); }}'
+    with session(text) as opened:
+        subprocess.run([app], check=True)
+        finish(opened)
+        # Address 0 is "", everything else is unreadable.
+        assert (items(opened), opened.loss().unreadable) == ({}, (len(VALUES) - 1) * len(VALUES))

@@ -1,10 +1,16 @@
 """The part of a predicate that the kernel's event filter expresses exactly.
 
 A hit that the kernel drops must be one for which the interpreter would have found the predicate false, without counting
-anything as unreadable on the way. So only a prefix of the `&&` chain is taken, and in it only comparisons of numbers
-from registers with constants: those cannot fail. The filter compares in the field's own size and sign
-(`trace/events.rst`), so the constant must fit it, and the order of the values must be the same there as in the type of
-the comparison.
+anything as unreadable on the way. So the parts of the `&&` chain are taken up to the first one that could fail, and of
+these the comparisons with constants: of numbers from registers, and of `comm`. The filter compares numbers in the
+field's own size and sign (`trace/events.rst`), so the constant must fit it, and the order of the values must be the
+same there as in the type of the comparison.
+
+What the kernel could test too, but not as we do:
+
+* A string in memory. Where it cannot be read the filter compares what happens to stand in the event's buffer, and a hit
+  that it drops can no longer be counted as unreadable.
+* `pid`, `tid`. `common_pid` is the thread, and numbered in the first pid namespace, which may not be ours.
 """
 
 from __future__ import annotations
@@ -12,14 +18,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracer.backends.ftrace.fetchargs import Fetch, Number, Source
-from tracer.lang.typed import Binary, BoolLit, Cast, Expr, IntLit, Unary
-from tracer.lang.types import BoolType, IntType
+from tracer.backends.ftrace.fetchargs import (
+    ChildPid,
+    Constant,
+    Fetch,
+    FromSample,
+    Number,
+    Source,
+    ThreadName,
+)
+from tracer.lang.typed import (
+    Arg,
+    Binary,
+    BoolLit,
+    Builtin,
+    Cast,
+    Expr,
+    IntLit,
+    MapGet,
+    Retval,
+    Strcontains,
+    Strlen,
+    StrLit,
+    Strncmp,
+    Ternary,
+    TupleExpr,
+    TupleItem,
+    Unary,
+)
+from tracer.lang.types import BoolType, IntType, StringType
+from tracer.plan.walk import walk
 
 SourceOf = Callable[[Expr], Source | None]
 """The source of a leaf, None for anything else."""
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+
+
+_LONGEST_NAME = 15  # TASK_COMM_LEN less the NUL
+_WITHOUT_EFFECT = (
+    Arg, Binary, BoolLit, Builtin, Cast, IntLit, MapGet, Retval, Strcontains, Strlen, StrLit, Strncmp, Ternary,
+    TupleExpr, TupleItem, Unary,
+)  # fmt: skip
+"""Expressions that change nothing, and that fail only where a leaf in them does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +71,41 @@ class Filter:
     whole: bool
 
 
-def push_down(predicate: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> Filter | None:
-    """The filter for as much of the predicate as goes, None where nothing does."""
+def push_down(
+    predicate: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]
+) -> tuple[Filter | None, tuple[Expr, ...]]:
+    """The filter for as much of the predicate as goes (None where nothing does), and the parts that it leaves."""
     parts = _conjuncts(predicate)
     texts: list[str] = []
-    for part in parts:
+    left: list[Expr] = []
+    for number, part in enumerate(parts):
         text = _text(part, source_of, fetches)
-        if text is None:
+        if text is not None:
+            texts.append(text)
+        elif _cannot_fail(part, source_of):
+            left.append(part)
+        else:
+            left += parts[number:]
             break
-        texts.append(text)
-    if not texts:
-        return None
-    return Filter(" && ".join(texts), len(texts) == len(parts))
+    return Filter(" && ".join(texts), not left) if texts else None, tuple(left)
+
+
+def _cannot_fail(part: Expr, source_of: SourceOf) -> bool:
+    """Whether a part is true or false at every hit, and does nothing else: then later ones may be tested before it."""
+    for node in walk(part):
+        if not isinstance(node, _WITHOUT_EFFECT):
+            return False
+        if isinstance(node, (Arg, Retval, Builtin)):
+            match source_of(node):
+                case Number(guard=None) | ThreadName() | FromSample() | ChildPid():
+                    pass
+                case Constant(value) if value is not None:
+                    pass
+                case None if isinstance(node, Builtin):
+                    pass  # probe and func, which are known beforehand
+                case _:
+                    return False
+    return True
 
 
 def _conjuncts(expr: Expr) -> list[Expr]:
@@ -67,6 +131,8 @@ def _text(expr: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | 
         case Unary(op="!", operand=operand):
             inner = _text(operand, source_of, fetches)
             return None if inner is None else f"!({inner})"
+        case Binary(op="==" | "!=" as op, left=left, right=right) if isinstance(left.type, StringType):
+            return _named(op, left, right, source_of) or _named(op, right, left, source_of)
         case Binary(op=op, left=left, right=right) if op in _MIRRORED and isinstance(left.type, IntType):
             if (text := _comparison(op, left, right, source_of, fetches)) is not None:
                 return text
@@ -78,6 +144,20 @@ def _text(expr: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | 
             zero = IntLit(expr.type, expr.span, 0)
             return _comparison("!=", expr, zero, source_of, fetches)
     return None
+
+
+def _named(op: str, left: Expr, right: Expr, source_of: SourceOf) -> str | None:
+    """`comm == "app"`. The filter compares the whole name, wildcards are none there; it has no way to escape quotes."""
+    while isinstance(left, Cast):
+        left = left.operand
+    while isinstance(right, Cast):
+        right = right.operand
+    if not isinstance(right, StrLit) or not isinstance(source_of(left), ThreadName):
+        return None
+    name = right.value.decode("ascii", "replace")
+    if len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable() or set(name) & set("\"'\\"):
+        return None
+    return f'COMM {op} "{name}"'
 
 
 def _comparison(op: str, left: Expr, right: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:

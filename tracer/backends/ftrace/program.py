@@ -9,7 +9,7 @@ one probe for an event, `split` gives each place its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tracer.backends.ftrace.fetchargs import (
@@ -23,6 +23,7 @@ from tracer.backends.ftrace.fetchargs import (
 )
 from tracer.backends.ftrace.filters import Filter, push_down
 from tracer.errors import Diagnostic, ProgramError
+from tracer.errors import Source as Text
 from tracer.interp.fetch import fetches, leaf_of
 from tracer.lang.typed import Aggregate, Builtin, Clause, Exit, Expr
 from tracer.plan.model import Plan, Variant
@@ -46,11 +47,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One clause at an event, with the sources of its hit tuple."""
+    """One clause at an event, with the sources of its hit tuple. `left` is what of its predicate the kernel does not
+    test, in the user's words, for people.
+    """
 
     clause: Clause
     variant: Variant
     sources: tuple[Source, ...]
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,7 @@ class FtraceProgram:
             where = f", kernel filter: {event.filter.text}" if event.filter else ""
             yield f"{GROUP}/{event.name}: {how}{where}"
             if not event.counts:
-                clauses = {run.clause.id: run.clause for runs in event.branches for run in runs}
-                yield from (f"    clause {clause.id} ({', '.join(clause.names)})" for clause in clauses.values())
+                yield from dict.fromkeys(_clause_line(run) for runs in event.branches for run in runs)
         yield ""
         yield "# undo"
         for event in reversed(self.events):
@@ -140,6 +143,11 @@ class FtraceProgram:
                     yield from run.sources
 
 
+def _clause_line(run: Run) -> str:
+    tested = f", in user space: {run.left}" if run.left else ""
+    return f"    clause {run.clause.id} ({', '.join(run.clause.names)}){tested}"
+
+
 def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
     """The program. `return_place` is the register that holds a return value, as `%ax`.
 
@@ -157,7 +165,8 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
     countable = _countable(plan)
-    events = [_finished(Event("", tuple(places), (runs,)), countable) for places, runs in grouped.values()]
+    source = plan.program.source
+    events = [_finished(Event("", tuple(places), (runs,)), countable, source) for places, runs in grouped.values()]
     return FtraceProgram(plan, _merged(events))
 
 
@@ -228,9 +237,10 @@ def _merged(events: list[Event]) -> tuple[Event, ...]:
     )
 
 
-def _finished(event: Event, countable: frozenset[int]) -> Event:
+def _finished(event: Event, countable: frozenset[int], text: Text) -> Event:
     """The event with its filter, and with its maps where counting is all there is to do."""
     (runs,) = event.branches
+    left: list[tuple[Expr, ...]] = [tuple(filter(None, (run.clause.predicate,))) for run in runs]
     if len(runs) == 1 and (predicate := runs[0].clause.predicate) is not None:
         run = runs[0]
         by_leaf = dict(zip((leaf_of(leaf) for leaf in fetches(run.clause)), run.sources, strict=True))
@@ -239,11 +249,19 @@ def _finished(event: Event, countable: frozenset[int]) -> Event:
             leaf = leaf_of(expr)
             return None if leaf is None else by_leaf.get(leaf)
 
-        event = replace(event, filter=push_down(predicate, source_of, event.places[0].fetches))
+        pushed, left[0] = push_down(predicate, source_of, event.places[0].fetches)
+        event = replace(event, filter=pushed)
+    runs = tuple(replace(run, left=_words(parts, text)) for run, parts in zip(runs, left, strict=True))
+    event = replace(event, branches=(runs,))
     if all(_only_counts(run.clause, event.filter, countable) for run in runs):
         maps = tuple(statement.map for run in runs for statement in run.clause.body if isinstance(statement, Aggregate))
         event = replace(event, counts=maps)
     return event
+
+
+def _words(parts: Sequence[Expr], text: Text) -> str:
+    """The parts of a predicate as the user wrote them, on one line."""
+    return " && ".join(" ".join(text.text[part.span.start : part.span.end].split()) for part in parts)
 
 
 def _only_counts(clause: Clause, filter: Filter | None, countable: frozenset[int]) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import compiled, count, load, probe, site, spec
 from tracer.lang import typed
-from tracer.lang.types import BOOL, INT64, UINT64, IntType, Type
+from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType, Type
 from tracer.resolve.model import Mem, Reg
 
 ARGS = (spec(Reg("di")), spec(Reg("si"), 4, True), spec(Reg("dx"), 4), spec(Mem("ax", 8)), spec(Reg("cx"), 8, True))
@@ -19,9 +19,14 @@ def test(op: str, index: int, value: int, type: Type = UINT64) -> typed.Expr:
     return ir.op(op, leaf, ir.num(value, type), BOOL)
 
 
+def named(op: str, name: bytes) -> typed.Expr:
+    return ir.op(op, ir.builtin("comm", StringType(16)), typed.Cast(StringType(16), ir.N, ir.text(name)), BOOL)
+
+
 def pushed(predicate: typed.Expr) -> str | None:
     """The filter, with a mark where something is left to the interpreter."""
-    event = compiled(probe([count(ir.arg(0))], site(args=ARGS), predicate=predicate)).events[0]
+    maps: dict[str, Type | None] = {"@": UINT64, "@n": None}
+    event = compiled(probe([count(ir.arg(0))], site(args=ARGS), predicate=predicate), maps=maps).events[0]
     if event.filter is None:
         return None
     names = {f"f{number}": fetch.place for number, fetch in enumerate(event.places[0].fetches)}
@@ -54,6 +59,10 @@ HUGE = (1 << 64) - 5
         (typed.Unary(BOOL, ir.N, "!", ir.arg(0)), "!(%di != 0)"),
         (ir.op("||", test("==", 0, 1), test("==", 2, 2), BOOL), "(%di == 1 || %dx == 2)"),
         (ir.op("&&", test("==", 0, 1), test("==", 2, 2), BOOL), "%di == 1 && %dx == 2"),
+        (named("==", b"app"), 'COMM == "app"'),
+        (named("!=", b"a b*:[1]"), 'COMM != "a b*:[1]"'),
+        (ir.op("==", ir.text(b"app"), ir.builtin("comm", StringType(16)), BOOL), 'COMM == "app"'),
+        (ir.op("&&", typed.Unary(BOOL, ir.N, "!", named("==", b"")), ir.arg(0), BOOL), '!(COMM == "") && %di != 0'),
     ],
 )
 def test_comparisons_of_registers_with_constants_are_the_kernels(predicate: typed.Expr, expected: str) -> None:
@@ -72,7 +81,14 @@ def test_comparisons_of_registers_with_constants_are_the_kernels(predicate: type
         ir.op("==", ir.arg(0), ir.arg(2), BOOL),
         ir.op("==", load(ir.arg(0), 64), ir.num(1, UINT64), BOOL),
         ir.op("==", ir.builtin("pid"), ir.num(1, UINT64), BOOL),
+        ir.op("==", ir.builtin("tid"), ir.num(1, UINT64), BOOL),
         ir.op("==", ir.str_of(ir.arg(0)), ir.text(b"x"), BOOL),
+        named("==", b'"'),
+        named("==", b"it's"),
+        named("==", b"back\\slash"),
+        named("==", b"\xc3\xbc"),
+        named("==", b"a\nb"),
+        named("==", b"longer than 15 b"),
         ir.op("||", test("==", 0, 1), test("==", 3, 2), BOOL),
     ],
 )
@@ -85,3 +101,18 @@ def test_only_what_comes_before_anything_that_can_fail_is_the_kernels() -> None:
     both = ir.op("&&", ir.op("&&", first, memory, BOOL), last, BOOL)
     assert pushed(both) == "%di == 1 …"
     assert pushed(ir.op("&&", memory, first, BOOL)) is None
+
+
+def test_what_cannot_fail_and_changes_nothing_may_be_tested_after_the_kernel() -> None:
+    register = test("==", 0, 1)
+    of_numbers = ir.op("<", ir.arg(0), ir.op("/", ir.arg(2), ir.builtin("pid")), BOOL)
+    of_name = typed.Strcontains(BOOL, ir.N, ir.builtin("comm", StringType(16)), ir.text(b"a"))
+    of_map = ir.op("==", typed.MapGet(UINT64, ir.N, "@n", ()), ir.arg(1), BOOL)
+    for first in (of_numbers, of_name, of_map):
+        assert pushed(ir.op("&&", first, register, BOOL)) == "%di == 1 …"
+    counts = ir.op("==", typed.MapIncr(UINT64, ir.N, "@n", (), 1, True), ir.num(3, UINT64), BOOL)
+    stack = ir.op("==", ir.arg(3), ir.num(1, UINT64), BOOL)
+    through = ir.op("==", load(ir.arg(0)), ir.num(1, UINT64), BOOL)
+    text = ir.op("==", ir.str_of(ir.arg(0)), ir.text(b"x"), BOOL)
+    for first in (counts, stack, through, text):
+        assert pushed(ir.op("&&", first, register, BOOL)) is None

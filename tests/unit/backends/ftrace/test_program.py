@@ -3,7 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests import typed_ir as ir
-from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, probe, site, spec
+from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, plan, probe, site, spec
+from tracer.backends.ftrace.program import compile_plan
+from tracer.errors import Source, Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType
 from tracer.resolve.model import Mem, Reg
@@ -154,6 +156,33 @@ def test_a_filter_is_set_only_where_one_clause_alone_looks_at_the_event() -> Non
     predicate = ir.op("<", ir.arg(0), ir.num(9, UINT64))
     program = compiled(probe([count(ir.arg(0))], predicate=predicate), probe([count(ir.arg(0))]))
     assert program.events[0].filter is None
+
+
+def test_text_says_what_of_a_predicate_the_kernel_tests_and_what_is_left() -> None:
+    text = "usdt:/bin/app:p:n / arg0 < arg1  && arg0 == 7 / { } usdt:/bin/app:p:n /arg1/ { }"
+
+    def written(predicate: typed.Binary, words: str) -> typed.Binary:
+        return replace(predicate, span=Span(text.index(words), text.index(words) + len(words)))
+
+    of_both = written(ir.op("<", ir.arg(0), ir.arg(1)), "arg0 < arg1")
+    predicate = ir.op("&&", of_both, written(ir.op("==", ir.arg(0), ir.num(7, UINT64)), "arg0 == 7"))
+    predicate = written(predicate, "arg0 < arg1  && arg0 == 7")
+    other = replace(ir.arg(1), span=Span(text.index("/arg1/") + 1, text.index("/arg1/") + 5))
+
+    def lines(*clauses: typed.Clause) -> list[str]:
+        made = plan(*clauses)
+        made = replace(made, program=replace(made.program, source=Source(text)))
+        return compile_plan(made, "%ax").text().splitlines()[4:-3]
+
+    first, second = probe([count(ir.arg(0))], predicate=predicate), probe([count(ir.arg(0))], predicate=other)
+    assert lines(first)[-2:] == [
+        "GROUP/e0: sampled, kernel filter: f0 == 7", "    clause 0 (probe), in user space: arg0 < arg1",
+    ]  # fmt: skip
+    assert lines(first, second)[-3:] == [
+        "GROUP/e0: sampled",
+        "    clause 0 (probe), in user space: arg0 < arg1 && arg0 == 7",
+        "    clause 1 (probe), in user space: arg1",
+    ]
 
 
 def test_numbers_in_memory_and_in_registers_do_not_share_a_filter() -> None:
