@@ -146,4 +146,4 @@ def test_the_commands_are_found() -> None:
     assert readme[2].output.splitlines()[-1] == "@[parse]: 508"
     assert len(found["docs/language.md"]) == 3
     assert all(one.is_exact for one in found["docs/language.md"])
-    assert len(found["docs/backends.md"]) == 2
+    assert len(found["docs/backends.md"]) == 3

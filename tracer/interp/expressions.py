@@ -4,8 +4,8 @@ The order of evaluation is that of the text. Where an operand changes something 
 is kept in a variable first. Right operands of `&&`, `||` and the arms of `?:` that need statements of their own turn
 into `if`.
 
-A leaf is tested for None, and a string cut, when its value is first needed on a path; `_ready` holds the leaves for
-which that has been done wherever the present line is reached.
+A leaf is tested for None and `NO_ROOM`, and a string cut, when its value is first needed on a path; `_ready` holds the
+leaves for which that has been done wherever the present line is reached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracer.interp.arithmetic import binary, bounds, of_any_size, unary, wrapped
 from tracer.interp.fetch import PID, fetches, leaf_of
 from tracer.interp.mapcode import MapCode
 from tracer.interp.memory import integer_reader, string_reader
-from tracer.interp.runtime import Runtime
+from tracer.interp.runtime import NO_ROOM, Runtime
 from tracer.interp.source import Code, Writer, integer
 from tracer.lang import typed
 from tracer.lang.types import UINT64, BoolType, IntType, StringType, Symbol, Type
@@ -181,15 +181,19 @@ class Expressions:
         if name not in self._ready:
             self._ready.add(name)
             if not self._always_known(leaf):
-                lost = "stacks" if isinstance(leaf, typed.UStack) else "unreadable"
-                with self.writer.block(f"if {name} is None:"):
-                    self.writer.line(f"{self.loss}.{lost} += 1")
-                    self.writer.line("return")
+                self._ends_where(name, "None", "stacks" if isinstance(leaf, typed.UStack) else "unreadable")
+                if not isinstance(leaf, (typed.UStack, typed.Builtin)) and self.clause.kind == "probe":
+                    self._ends_where(name, self.writer.bind(NO_ROOM, "no_room"), "crowded")
             if isinstance(leaf, typed.Str):
                 self._cut(name, leaf)
         if isinstance(expr, typed.Builtin) and expr.name == "elapsed":
             return of_any_size(f"({name} - {self.runtime_name}.start_ns)", UINT64)
         return self._typed(name, expr.type, stable=True)
+
+    def _ends_where(self, name: str, absent: str, lost: str) -> None:
+        with self.writer.block(f"if {name} is {absent}:"):
+            self.writer.line(f"{self.loss}.{lost} += 1")
+            self.writer.line("return")
 
     def _always_known(self, leaf: typed.Expr) -> bool:
         if isinstance(leaf, typed.Builtin):
@@ -216,9 +220,7 @@ class Expressions:
             read = self.writer.bind(integer_reader(self.runtime, width), "load")
         name = self.writer.temporary()
         self.writer.line(f"{name} = {read}({address.text})")
-        with self.writer.block(f"if {name} is None:"):
-            self.writer.line(f"{self.loss}.unreadable += 1")
-            self.writer.line("return")
+        self._ends_where(name, "None", "unreadable")
         if isinstance(expr, typed.Str):
             self._cut(name, expr)
         return self._typed(name, expr.type, stable=True)

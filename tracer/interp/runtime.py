@@ -10,7 +10,14 @@ from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
 Hit = tuple[object, ...]
-"""One value for each of `fetches(clause)`, None where it could not be read."""
+"""One value for each of `fetches(clause)`; None where it could not be read, `NO_ROOM` where it was not kept."""
+
+
+class NoRoom:
+    """What stands for a value that may have been there, but for which the kernel had no room."""
+
+
+NO_ROOM = NoRoom()
 
 Compiled = Callable[[Hit], None]
 """A clause as a function: predicate, then body."""

@@ -26,6 +26,12 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             "hit",
         ),
         (
+            loss.crowded,
+            "{} left out: the kernel gives the strings of a hit one page, and a long one was cut there"
+            " or left no room for another; --backend bcc reads them",
+            "hit",
+        ),
+        (
             loss.truncated,
             f"{{}} cut to {config.max_strlen - 1} bytes; raise max_strlen, now {config.max_strlen}",
             "string",

@@ -53,7 +53,8 @@ class Loss:
 
     `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
     string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
-    limit; `stacks` could not be walked.
+    limit; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or took
+    the room of what was wanted.
     """
 
     events: int = 0
@@ -62,6 +63,7 @@ class Loss:
     keys: int = 0
     loops: int = 0
     stacks: int = 0
+    crowded: int = 0
 
     def __add__(self, other: Loss) -> Loss:
         return Loss(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

@@ -114,11 +114,13 @@ def test_a_hundred_thousand_printf_events_take_a_fraction_of_a_second() -> None:
 def test_each_cause_of_loss_is_said_with_its_count_and_remedy() -> None:
     one = program([clause([])], config=typed.Config(max_strlen=64, max_map_keys=10))
     assert loss_messages(Loss(), one) == []
-    assert loss_messages(Loss(1, 2, 3, 4, 5, 6), one) == [
+    assert loss_messages(Loss(1, 2, 3, 4, 5, 6, 7), one) == [
         "1 event lost: the buffer between kernel and tracer was full, so output and maps that follow from it are "
         "incomplete; print less in the probe, or count there",
         "2 hits left out: an argument or string could not be read there; "
         "its memory was not mapped, or holds no such value",
+        "7 hits left out: the kernel gives the strings of a hit one page, and a long one was cut there "
+        "or left no room for another; --backend bcc reads them",
         "3 strings cut to 63 bytes; raise max_strlen, now 64",
         "4 map updates dropped: a map was full, and new keys did not fit; raise max_map_keys, now 10",
         "5 loops stopped at the limit of 1024 rounds; split the work over several probes or intervals",

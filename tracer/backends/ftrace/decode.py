@@ -33,7 +33,7 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.backends.ftrace.layout import EventFormat, FieldAt
-from tracer.interp.runtime import Compiled, Runtime
+from tracer.interp.runtime import NO_ROOM, Compiled, Runtime
 from tracer.lang.types import Stack
 
 Sample = tuple[Any, ...]
@@ -189,6 +189,7 @@ class _Writer:
             "raw": struct.Struct(codes).unpack_from,
             "stack": _user_stack,
             "last": _last_true,
+            "no_room": NO_ROOM,
         }
         if self.has_sentinel:
             names["starved"] = _define(self._function("starved"), "starved", dict(names))
@@ -248,7 +249,7 @@ class _Writer:
     def _resolved(self, source: Source, starved: bool) -> str:
         match source:
             case Number(guard=guard):
-                return f"{self._number(source)} if v{guard} else None"
+                return f"{self._number(source)} if v{guard} else {self._absent(guard or 0, starved)}"
             case ThreadName(fetch):
                 return f"b[r + o{fetch} : r + e{fetch} - 1] if n{fetch} else None"
             case UserStack(frames):
@@ -257,9 +258,13 @@ class _Writer:
                 valid = f"v{fetch}"
                 if starved:
                     valid += f" and (k != {fetch} or n{fetch} - 1 > {need})"
-                null = self._is_null(base, offset)
-                return f"b[r + o{fetch} : r + e{fetch} - 1] if {valid} else b'' if {null} else None"
+                null, absent = self._is_null(base, offset), self._absent(fetch, starved)
+                return f"b[r + o{fetch} : r + e{fetch} - 1] if {valid} else b'' if {null} else {absent}"
         raise AssertionError(source)
+
+    def _absent(self, string: int, starved: bool) -> str:
+        """For what is not there: in a starved event there was no room from the string that was cut on."""
+        return f"no_room if k <= {string} else None" if starved else "None"
 
     def _is_null(self, base: Number | Constant, offset: int) -> str:
         null = -offset & _ALL

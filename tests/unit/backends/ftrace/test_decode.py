@@ -24,7 +24,7 @@ from tracer.backends.ftrace.fetchargs import (
 )
 from tracer.backends.ftrace.reader import Reader
 from tracer.backends.perf import CALLCHAIN_MARKS
-from tracer.interp.runtime import Hit, Runtime
+from tracer.interp.runtime import NO_ROOM, Hit, Runtime
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
 
@@ -134,10 +134,10 @@ def test_a_string_that_took_the_room_of_the_others_is_known_to_be_cut() -> None:
         sample(7, fetches, [Unread(), 1, Unread(), 0, Unread()], PLAIN),
     ]
     assert decoded(fetches, sources, PLAIN, *records) == [
-        (None, None),
-        (b"x" * 2000, None),
+        (NO_ROOM, NO_ROOM),
+        (b"x" * 2000, NO_ROOM),
         (b"first", b"y" * 2000),
-        (b"first", None),
+        (b"first", NO_ROOM),
         (b"first", b"y" * 16),
         (None, b""),
     ]
