@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.interp.compile import compile_clause
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tracer.results.values import MapSnapshot, MapStore
 
 _LONGEST_WAIT_S = 1.0
-_CATCH_UP = 10  # periods; an interval that fell further behind than this starts anew
+_CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones
 
 
 class Renderer(Protocol):
@@ -121,7 +122,7 @@ class _Trace:
         for timer in self.timers:
             timer.start(now)
         while not self.controls.stop:
-            self.consume(self.session.events(self.wait_s()))
+            self.consume(self.session.events(self.wait_s(), min((timer.due for timer in self.timers), default=None)))
             if self.code is not None:
                 return
             self.controls.acknowledge()
@@ -140,14 +141,13 @@ class _Trace:
 
     def run_timers(self) -> None:
         now = time.monotonic_ns()
-        due = [timer for timer in self.timers if timer.due <= now]
-        if due:
-            # What happened before the interval is over belongs to it.
-            self.consume(self.session.events(0))
-        for timer in sorted(due, key=lambda timer: timer.due):
-            for _ in range(timer.take(now)):
-                if self.code is None:
-                    self.run_handler([timer.entry])
+        beats = [(moment, timer) for timer in self.timers for moment in timer.take(now)]
+        for moment, timer in sorted(beats, key=itemgetter(0)):
+            # What happened before the interval was over belongs to it, and nothing later, however late we are.
+            self.consume(self.session.events(0, moment))
+            if self.code is not None:
+                return
+            self.run_handler([timer.entry])
 
     def consume(self, events: Iterable[Event]) -> None:
         try:
@@ -216,11 +216,11 @@ class _Timer:
     def start(self, now: int) -> None:
         self.due = now + self.period_ns
 
-    def take(self, now: int) -> int:
-        """How many beats are due; the next one is in the future afterwards."""
-        beats = (now - self.due) // self.period_ns + 1
-        self.due += beats * self.period_ns
-        return min(beats, _CATCH_UP)
+    def take(self, now: int) -> range:
+        """The moments that are due, the last `_CATCH_UP` of them; the next one is in the future afterwards."""
+        moments = range(self.due, now + 1, self.period_ns)
+        self.due += len(moments) * self.period_ns
+        return moments[-_CATCH_UP:]
 
 
 def probe_count(plan: Plan) -> int:

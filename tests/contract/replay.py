@@ -98,7 +98,7 @@ class Replay:
         self._attached = True
         return sum(len(clause.sites) for clause in self._clauses)
 
-    def events(self, timeout_s: float) -> Iterator[Event]:
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterator[Event]:
         """Everything that happens, one hit after the other."""
         for number, hit in enumerate(self._hits):
             for clause in self._clauses:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +52,36 @@ def test_what_a_probe_prints_and_clears_is_counted_once(
     printed = records(done, "map")
     assert sum(record["data"]["@"] for record in printed if "@" in record["data"]) == THREADS * HITS
     assert sum(sum(record["data"]["@k"].values()) for record in printed if "@k" in record["data"]) == THREADS * HITS
+
+
+def test_each_hit_falls_into_the_interval_of_its_own_time_however_late_the_tracer_is(
+    place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    # ftrace alone: BCC aggregates at the hit, so an interval ends there when its handler runs.
+    path, period = place("ticker"), 100_000_000
+    program = (
+        f"usdt:{path}:ticker:tick {{ @n = count(); @first = min(nsecs); @last = max(nsecs); }}"
+        ' interval:ms:100 { printf("%lld %lld %lld\\n", (int64)@n, (int64)@first, (int64)@last);'
+        " clear(@n); clear(@first); clear(@last); }"
+    )
+    with tracing(tmp_path, "--backend", "ftrace", "-e", program, "-c", f"{path} 1.5 1") as running:
+        time.sleep(0.3)
+        running.signal(signal.SIGSTOP)
+        time.sleep(0.55)
+        running.signal(signal.SIGCONT)
+        done = running.wait()
+    assert (done.status, done.err) == (0, "Attached 2 probes\n")
+    lines = [line.split() for line in done.text.splitlines()]
+    rows = [tuple(map(int, line)) for line in lines if len(line) == 3]
+    beats = [(number, *row) for number, row in enumerate(rows) if row[0]]
+    # One beat of 100 ms exists between the last hit of each interval and the first of the next.
+    latest = max(last - number * period for number, _, _, last in beats)
+    earliest = min(first - (number - 1) * period for number, _, first, _ in beats[1:])
+    assert latest <= earliest
+    assert all(hits <= 100 for _, hits, _, _ in beats)
+    assert len(beats) >= 14
+    rest = next(int(line[1]) for line in lines if line[0] == "@n:")
+    assert sum(row[0] for row in rows) + rest == 1500
 
 
 def test_intervals_keep_their_beat(backend: str, place: Callable[[str], Path], clean: None) -> None:

@@ -26,7 +26,7 @@ class LocalSession:
         """No sites."""
         return 0
 
-    def events(self, timeout_s: float) -> Iterable[Event]:
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """Waits; nothing ever happens."""
         select.select(self.wake, [], [], timeout_s)
         return ()

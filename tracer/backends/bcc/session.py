@@ -87,7 +87,7 @@ class BccSession:
         """Attaches all probes or none; returns how many sites."""
         return self._attachments.attach(self.plan, self._loaded.programs, self._texts)
 
-    def events(self, timeout_s: float) -> Iterator[Event]:
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterator[Event]:
         """What happened, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
         self._maps.tidy()

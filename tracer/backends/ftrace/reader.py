@@ -68,8 +68,10 @@ class Reader:
             self._rounds.append((now, blocks))
             self._backlog += sum(map(len, blocks))
 
-    def next_samples(self, final: bool = False) -> list[Sample]:
-        """The samples that the oldest round releases, oldest first; with `final` all that there are."""
+    def next_samples(self, final: bool = False, until: int | None = None) -> list[Sample]:
+        """The samples that the oldest round releases, oldest first, but none later than `until`; with `final` all that
+        there are.
+        """
         samples = self._carry
         if self._rounds:
             began, blocks = self._rounds.popleft()
@@ -83,7 +85,8 @@ class Reader:
         if final and not self._rounds:
             self._carry = []
         else:
-            keep = bisect_right(samples, horizon, key=itemgetter(TIME))
+            limit = horizon if until is None else min(horizon, until)
+            keep = bisect_right(samples, limit, key=itemgetter(TIME))
             self._carry = samples[keep:]
             del samples[keep:]
         self.delivered += len(samples)

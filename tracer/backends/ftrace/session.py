@@ -80,8 +80,10 @@ class FtraceSession:
             self.close()
             raise
 
-    def events(self, timeout_s: float) -> Iterable[Happening]:
-        """See `Session`. With `timeout_s` 0 everything that happened before the call is interpreted."""
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Happening]:
+        """See `Session`. With `timeout_s` 0 everything that happened before the call, or up to `until_ns`, is
+        interpreted.
+        """
         reader = self._reader
         if self._descriptors is None or self._exited:
             return
@@ -97,7 +99,7 @@ class FtraceSession:
             reader.collect()  # what the first round found is released by the second
         while True:
             self._follow_exec()
-            for happening in self._interpret(reader, deadline if timeout_s > 0 else None):
+            for happening in self._interpret(reader, deadline if timeout_s > 0 else None, until=until_ns):
                 told = True
                 yield happening
             if told or self._exited or (remaining := deadline - time.monotonic()) <= 0:
@@ -258,13 +260,15 @@ class FtraceSession:
             ring.close()
         self._rings = {}
 
-    def _interpret(self, reader: Reader, deadline: float | None, final: bool = False) -> Iterator[Happening]:
+    def _interpret(
+        self, reader: Reader, deadline: float | None, final: bool = False, until: int | None = None
+    ) -> Iterator[Happening]:
         """Interprets what has been collected so far, until the deadline."""
         happened, decoders, index = self._happened, self._decoders, self._event_index
         while happened:
             yield self._told(happened.popleft())
         for _ in range(max(reader.waiting, 1)):
-            samples = reader.next_samples(final)
+            samples = reader.next_samples(final, until)
             for start in range(0, len(samples), _STEP):
                 for sample in samples[start : start + _STEP]:
                     decoders[sample[index]].run(sample)

@@ -58,3 +58,14 @@ def test_what_is_put_back_comes_first_the_next_time() -> None:
     assert reader.delivered == 1
     assert times(reader, final=True) == [20, 30]
     assert reader.delivered == 3
+
+
+def test_what_is_later_than_an_interval_waits_for_the_next() -> None:
+    reader = reader_of(FakeRing([10, 30], [50]), FakeRing([20, 31], [45]))
+    reader.collect()
+    reader.collect()
+    assert [[one[TIME] for one in reader.next_samples(until=until)] for until in (30, 30, 45, 46)] == [
+        [], [10, 20, 30], [31, 45], [],
+    ]  # fmt: skip
+    assert reader.unfinished
+    assert times(reader) == [50]
