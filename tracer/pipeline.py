@@ -16,6 +16,7 @@ from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.resolve.model import EVERY_PROCESS, Target
 
 if TYPE_CHECKING:
+    from tracer.backends import Activation, Choice
     from tracer.backends.base import Program, Session
     from tracer.plan.model import Plan
 
@@ -25,7 +26,8 @@ STAGES = ("ast", "typed", "plan", "program")
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A plan with the backend that will run it; `program` is None where nothing is traced (BEGIN, END, interval).
-    `forced`: the user has named the backend.
+    `forced`: the user has named the backend. `by_hand`: the tracer counts the semaphores itself; the program then knows
+    none.
     """
 
     plan: Plan
@@ -33,6 +35,7 @@ class Compiled:
     program: Program | None
     notes: tuple[str, ...]
     forced: bool = False
+    by_hand: bool = False
 
 
 def plan(
@@ -62,14 +65,25 @@ def plan(
     return lowered, found
 
 
-def compile(plan: Plan, forced: str | None = None, need_usable: bool = True) -> Compiled:
-    """Plan → Program on the backend that can run it."""
-    from tracer.backends import choose
+def compile(
+    plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation | None = None
+) -> Compiled:
+    """Plan → Program on the backend that can run it; without `activation` semaphores are the kernel's alone."""
+    from tracer.backends import Activation, choose
 
     if not plan.probes:
         return Compiled(plan, None, None, ())
-    choice = choose(plan, forced, need_usable)
-    return Compiled(plan, choice.backend.name, choice.backend.compile(plan), choice.passed_over, forced is not None)
+    choice = choose(plan, forced, need_usable, activation or Activation.REFUSED)
+    program = _program(choice, plan)
+    return Compiled(plan, choice.backend.name, program, choice.passed_over, forced is not None, choice.by_hand)
+
+
+def _program(choice: Choice, plan: Plan) -> Program:
+    if choice.by_hand:
+        from tracer.backends.activated import without_semaphores
+
+        plan = without_semaphores(plan)
+    return choice.backend.compile(plan)
 
 
 def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Compiled, Session]:
@@ -78,39 +92,52 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
     Only the kernel knows whether it takes a program. One that it finds too much goes to the next backend, unless the
     user has named this one: what is returned first is what runs, its last note saying why.
     """
-    from tracer.backends import BACKENDS
     from tracer.backends.local import LocalSession
 
     if compiled.program is None or compiled.backend is None:
         return compiled, LocalSession(compiled.plan)
     try:
-        return compiled, BACKENDS[compiled.backend]().open(compiled.program, target)
+        return compiled, _opened(compiled.backend, compiled.program, compiled, target)
     except ProgramError as error:
         other = _instead(compiled, error)
         if other is None or other.program is None or other.backend is None:
             raise
-    return other, BACKENDS[other.backend]().open(other.program, target)
+    return other, _opened(other.backend, other.program, other, target)
+
+
+def _opened(backend: str, program: Program, compiled: Compiled, target: Target) -> Session:
+    from tracer.backends import BACKENDS
+
+    session = BACKENDS[backend]().open(program, target)
+    if not compiled.by_hand:
+        return session
+    from tracer.backends.activated import ActivatedSession
+
+    return ActivatedSession(session, compiled.plan, target)
 
 
 def _instead(compiled: Compiled, error: ProgramError) -> Compiled | None:
-    from tracer.backends import BACKENDS, choose
+    from tracer.backends import BACKENDS, Activation, choose
 
     names = list(BACKENDS)
     if compiled.forced or compiled.backend is None:
         return None
     for name in names[names.index(compiled.backend) + 1 :]:
         try:
-            backend = choose(compiled.plan, name).backend
+            choice = choose(
+                compiled.plan, name, activation=Activation.BY_HAND if compiled.by_hand else Activation.REFUSED
+            )
         except TracerError:
             continue
         note = f"using {name}, not {compiled.backend}: {error.diagnostics[0].message}"
-        return Compiled(compiled.plan, name, backend.compile(compiled.plan), (*compiled.notes, note))
+        notes = (*compiled.notes, note)
+        return Compiled(compiled.plan, name, _program(choice, compiled.plan), notes, by_hand=choice.by_hand)
     return None
 
 
 def dump(
     stage: str, source: Source, params: Sequence[str], target: Target, forced: str | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, activation: Activation | None = None,
 ) -> str:
     """What `-d STAGE` shows."""
     from tracer.lang.parser import parse
@@ -125,5 +152,5 @@ def dump(
         from tracer.plan.dump import dump as dump_plan
 
         return dump_plan(lowered)
-    compiled = compile(lowered, forced, need_usable=False)
+    compiled = compile(lowered, forced, need_usable=False, activation=activation)
     return compiled.program.text() if compiled.program is not None else "nothing to attach: runs in user space\n"

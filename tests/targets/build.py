@@ -43,6 +43,8 @@ RECIPES: dict[str, Recipe] = {
     "forks": Recipe(("forks.c",)),
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
+    "gated": Recipe(("gated.c",)),
+    "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "allocs": Recipe(("allocs.c",)),
     "throws": Recipe(("throws.cc",), compiler="g++"),
 }

@@ -39,6 +39,13 @@ class Unsupported:
     hint: str | None = None
 
 
+NO_COUNTER = Unsupported(
+    "the kernel does not count semaphores (ref_ctr, Linux 4.20)",
+    "--usdt-file-activation raises them in the processes that run now",
+)
+"""`Feature.SEMAPHORE`, on either backend."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What one backend allows here.

@@ -19,6 +19,8 @@ def dry_run_text(compiled: Compiled, forced: str | None) -> str:
     reason = "as --backend says" if forced else "the first that can run this program here"
     lines.append(f"backend: {compiled.backend}, {reason}")
     lines += [f"  {note}" for note in compiled.notes]
+    if compiled.by_hand:
+        lines.append("  semaphores: raised by tracer itself, in the processes that run then")
     lines += [f"  {name}: unknown without root" for name in _unknown(compiled.backend)]
     lines.append("program:")
     text = "".join(f"  {line}\n" if line else "\n" for line in compiled.program.text().splitlines())

@@ -53,31 +53,41 @@ def command(
         bool, typer.Option("--dry-run", help="Print sites, backend and kernel program, and attach nothing.")
     ] = False,
     backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = BackendName.AUTO,
+    by_hand: Annotated[
+        bool,
+        typer.Option(
+            "--usdt-file-activation",
+            help="Where the kernel cannot (before 4.20), raise USDT semaphores in the running processes.",
+        ),
+    ] = False,
 ) -> int:
     """Trace with a program."""
     source, params = _source(expression, words or [])
     if pid is not None and child is not None:
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
     from tracer import pipeline
+    from tracer.backends import Activation
     from tracer.resolve.model import Target
 
     forced = None if backend is BackendName.AUTO else backend.value
+    asked = Activation.BY_HAND if by_hand else Activation.REFUSED
+    activation = asked if child is None else Activation.TOO_EARLY
     argv, program = _command(child)
     with _process(pid) as process:
         target = Target(None if process is None else process.pid, program)
         if stage is not None:
-            print(pipeline.dump(stage.value, source, params, target, forced, os.environ), end="")
+            print(pipeline.dump(stage.value, source, params, target, forced, os.environ, activation), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, os.environ)
         if warnings and not quiet:
             sys.stderr.write(diagnostics_text(source, warnings))
-        compiled = pipeline.compile(plan, forced, need_usable=not dry_run)
+        compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=activation)
         if dry_run:
             print(dry_run_text(compiled, forced), end="")
             return 0
         from tracer.cli.trace import Request, trace
 
-        return trace(compiled, Request(process, argv, format.value, output, quiet, verbose))
+        return trace(compiled, Request(process, argv, format.value, output, quiet, verbose, by_hand))
 
 
 def _command(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:

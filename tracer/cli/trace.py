@@ -17,6 +17,8 @@ from tracer.resolve.model import Target
 from tracer.tracing import Controls, Watched, probe_count, run
 
 if TYPE_CHECKING:
+    from tracer.backends.activated import ActivatedSession
+    from tracer.backends.base import Session
     from tracer.child import Child
     from tracer.pipeline import Compiled
     from tracer.render.json import JsonRenderer
@@ -34,6 +36,7 @@ class Request:
     output: str | None
     quiet: bool
     verbose: bool
+    activation: bool = False
 
 
 def trace(compiled: Compiled, request: Request) -> int:
@@ -51,14 +54,17 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer = _renderer(compiled, request.format, names, out)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
+        by_hand = _by_hand(session) if running.by_hand else None
         if not request.quiet:
-            details = session.details if request.verbose else ()
+            details = (*_unused_activation(running, request), *session.details) if request.verbose else ()
             for note in (*running.notes[len(compiled.notes) :], *details):
                 _say(f"tracer: {note}")
         attached = f"Attached {_counted(probe_count(compiled.plan), 'probe')}"
 
         def on_attached(sites: int) -> None:
             if not request.quiet:
+                if by_hand is not None:
+                    _say(f"tracer: {by_hand.activation}")
                 backend = f" through {running.backend}, {_counted(sites, 'site')}" if running.backend else ""
                 _say(attached + (backend if request.verbose else ""))
 
@@ -66,6 +72,8 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer.lost(outcome.loss)
         renderer.flush()
         session.close()
+        if by_hand is not None and by_hand.left is not None:
+            _say(f"tracer: {by_hand.left}")
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:
@@ -73,6 +81,20 @@ def trace(compiled: Compiled, request: Request) -> int:
         for line in closing_lines(compiled.plan, target, outcome, running.backend, request.quiet):
             _say(f"tracer: {line}")
         return outcome.code
+
+
+def _by_hand(session: Session) -> ActivatedSession | None:
+    from tracer.backends.activated import ActivatedSession
+
+    return session if isinstance(session, ActivatedSession) else None
+
+
+def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:
+    if not request.activation or running.by_hand:
+        return ()
+    has_semaphores = any(site.semaphore is not None for site in running.plan.sites)
+    why = "the kernel counts semaphores" if has_semaphores else "no probe has a semaphore"
+    return (f"--usdt-file-activation changes nothing: {why}",)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def _of_sites(probe: ProbePlan) -> Iterator[Need]:
             else:
                 yield Need(Feature.UPROBE, site.probe, clause.span)
             if site.semaphore is not None:
-                yield Need(Feature.SEMAPHORE, site.probe, clause.span)
+                yield Need(Feature.SEMAPHORE, f"the semaphore of {site.probe}", clause.span)
 
 
 def _of_body(program: Program, probe: ProbePlan) -> Iterator[Need]:

@@ -7,7 +7,7 @@ import os
 
 from tracer.backends.bcc import kernel, syscall
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
-from tracer.backends.capabilities import Capabilities, Feature, Unsupported
+from tracer.backends.capabilities import NO_COUNTER, Capabilities, Feature, Unsupported
 
 _MISSING = {
     Feature.MAP_ITERATION: Unsupported(
@@ -49,7 +49,7 @@ def capabilities() -> Capabilities:
     facts["lockdown"] = kernel.lockdown()
     missing = dict(_MISSING)
     if not kernel.counts_semaphores():
-        missing[Feature.SEMAPHORE] = Unsupported("the kernel does not count semaphores", "use Linux 4.20 or newer")
+        missing[Feature.SEMAPHORE] = NO_COUNTER
     return Capabilities("bcc", unusable, missing, facts)
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tracer.backends import perf
-from tracer.backends.capabilities import Capabilities, Feature, Unsupported
+from tracer.backends.capabilities import NO_COUNTER, Capabilities, Feature, Unsupported
 from tracer.backends.ftrace.tracefs import IN_README, ROOT_HINT, Tracefs, find
 from tracer.errors import TracerError
 
@@ -39,7 +39,7 @@ def detect() -> Capabilities:
     facts |= _of_readme(tracefs, known)
     missing = dict(_NEVER)
     if not known["ref_ctr"]:
-        missing[Feature.SEMAPHORE] = Unsupported("the kernel cannot raise semaphores (ref_ctr, Linux 4.20)", _BCC)
+        missing[Feature.SEMAPHORE] = NO_COUNTER
     refused = _try_perf(tracefs)
     facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
     return Capabilities("ftrace", refused, missing, facts)

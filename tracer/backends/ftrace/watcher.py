@@ -1,8 +1,7 @@
 r"""A process that outlives the tracer by a moment and undoes what is left, even after SIGKILL.
 
-It runs this very file with an interpreter that loads nothing else, in a session of its own, with the signals of a
-terminal blocked, and holds nothing of the tracer but the reading end of a pipe. Through it come the undo steps, each
-before the deed it belongs to; the pipe ends when the tracer does, however it does. Then the steps are tried, newest
+It runs this very file (see `backends.outliving`). Through its pipe come the undo steps, each before the deed it
+belongs to; the pipe ends when the tracer does, however it does. Then the steps are tried, newest
 first, until each has succeeded or found nothing to undo: the kernel closes a dead process's descriptors one by one,
 and a probe that is still held by one of them cannot be removed yet. A file is removed only once all steps after it are
 done: it is the lock by which the next start sees that there is something to sweep.
@@ -16,7 +15,6 @@ A step is a line: `write\tFILE\tTEXT` appends TEXT to FILE, `unlink\tFILE` remov
 from __future__ import annotations
 
 import os
-import sys
 
 _PATIENCE_S = 60.0
 _START_S = 10.0
@@ -28,35 +26,10 @@ class Watcher:
 
     def __init__(self) -> None:
         """Starts the process. Raises `OSError` where that fails."""
-        import signal
+        from tracer.backends.outliving import start
 
-        if not sys.executable:
-            raise FileNotFoundError(2, "this Python does not know its own program")
-        read, self._write = os.pipe2(os.O_CLOEXEC)
-        self._up, up = os.pipe2(os.O_CLOEXEC)
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", "-B", os.path.abspath(__file__)],
-                # Nothing of our environment but what an interpreter built with a shared library may need.
-                {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, read, 0),
-                    (os.POSIX_SPAWN_DUP2, up, 1),
-                    (os.POSIX_SPAWN_DUP2, null, 2),
-                ],
-                setsid=True,
-                setsigmask=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1],
-            )
-        except OSError:
-            os.close(self._write)
-            os.close(self._up)
-            raise
-        finally:
-            os.close(read)
-            os.close(up)
-            os.close(null)
+        process = start(__file__)
+        self.pid, self._write, self._up = process.pid, process.to, process.back
 
     def wait_until_up(self) -> None:
         """Returns once the process runs. Raises `OSError` where it ended instead, or does not come up."""

@@ -1,0 +1,203 @@
+"""A session whose semaphores the tracer counts itself, since the kernel does not: `--usdt-file-activation`.
+
+The session knows nothing of it: its program is compiled for sites without semaphores. They are raised right after it
+has attached, and lowered right after it has detached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import astuple, replace
+from types import TracebackType
+from typing import Any
+
+from tracer.backends import counting
+from tracer.backends.base import Session
+from tracer.backends.capabilities import Feature
+from tracer.backends.outliving import start
+from tracer.backends.semaphores import Semaphore
+from tracer.errors import TracerError
+from tracer.plan.model import Plan
+from tracer.resolve.model import Target
+from tracer.results.events import Event, Loss
+from tracer.results.values import MapStore
+
+_PATIENCE_S = 60.0
+
+
+def without_semaphores(plan: Plan) -> Plan:
+    """The plan for a kernel that does not count them."""
+    return replace(
+        plan,
+        probes=tuple(
+            replace(
+                probe,
+                variants=tuple(
+                    replace(variant, sites=tuple(replace(site, semaphore=None) for site in variant.sites))
+                    for variant in probe.variants
+                ),
+            )
+            for probe in plan.probes
+        ),
+        needs=tuple(need for need in plan.needs if need.feature is not Feature.SEMAPHORE),
+    )
+
+
+def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
+    """Each semaphore of the plan once, with the first of its probes."""
+    found: dict[object, Semaphore] = {}
+    for site in plan.sites:
+        if site.semaphore is not None and site.semaphore_address is not None:
+            file = site.identity
+            found.setdefault(
+                (file.device, file.inode, site.semaphore),
+                Semaphore(
+                    file.device, file.inode, site.semaphore, site.semaphore_address, site.offset, site.address
+                ),
+            )
+    return tuple(found.values())
+
+
+class ActivatedSession:
+    """Follows `backends.base.Session`. `activation` is what to say once it is attached, `left` once it is closed."""
+
+    def __init__(self, session: Session, plan: Plan, target: Target) -> None:
+        """`plan` is the one with semaphores; `session` runs the one without."""
+        self._session = session
+        self._semaphores = semaphores(plan)
+        self._target = target
+        self._process: _Process | None = None
+        self.activation = ""
+        self.left: str | None = None
+
+    @property
+    def maps(self) -> MapStore:
+        """See `Session`."""
+        return self._session.maps
+
+    @property
+    def wake(self) -> tuple[int, ...]:
+        """See `Session`."""
+        return self._session.wake
+
+    @wake.setter
+    def wake(self, descriptors: tuple[int, ...]) -> None:
+        self._session.wake = descriptors
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """See `Session`."""
+        return self._session.details
+
+    @details.setter
+    def details(self, lines: tuple[str, ...]) -> None:
+        self._session.details = lines
+
+    def attach(self) -> int:
+        """Attaches, then raises the semaphores: a hit before would find no probe."""
+        sites = self._session.attach()
+        pid = self._target.pid
+        self._process = process = _Process()
+        raised, refused = process.raise_all(pid, self._semaphores)
+        self.activation = _said(pid, raised, refused)
+        return sites
+
+    def detach(self) -> None:
+        """Detaches, and lowers the semaphores."""
+        self._session.detach()
+        self._lower()
+
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
+        """See `Session`."""
+        return self._session.events(timeout_s, until_ns)
+
+    def drain(self) -> Iterable[Event]:
+        """See `Session`."""
+        return self._session.drain()
+
+    def loss(self) -> Loss:
+        """See `Session`."""
+        return self._session.loss()
+
+    def hits(self) -> int:
+        """See `Session`."""
+        return self._session.hits()
+
+    def close(self) -> None:
+        """Undoes everything."""
+        try:
+            self._session.close()
+        finally:
+            self._lower()
+
+    def __enter__(self) -> ActivatedSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _lower(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and not process.lower_all():
+            self.left = "the process that lowers semaphores was killed: they stay raised until their programs end"
+
+
+def _said(pid: int | None, raised: int, refused: list[tuple[int, str]]) -> str:
+    """One line: in how many processes, and what is not seen."""
+    if pid is not None:
+        whom = f"process {pid}" if raised else f"no process: {pid} has not loaded the file"
+    else:
+        whom = "1 process" if raised == 1 else f"{raised} processes"
+    failed = "".join(f"; not in process {each}: {why}" for each, why in refused[:1])
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f"semaphores raised in {whom}{failed}{more}; processes started later are not seen"
+
+
+class _Process:
+    """The process that counts (see `backends.counting`)."""
+
+    def __init__(self) -> None:
+        try:
+            self._outliving = start(counting.__file__)
+        except OSError as error:
+            raise TracerError(f"cannot start the process that counts semaphores: {error.strerror}") from None
+        self._answers = b""
+
+    def raise_all(self, pid: int | None, semaphores: tuple[Semaphore, ...]) -> tuple[int, list[tuple[int, str]]]:
+        """In how many processes they are up, and which could not be written, with the reason."""
+        with suppress(BrokenPipeError), open(self._outliving.to, "w", closefd=False) as requests:
+            requests.write(json.dumps([pid, list(map(astuple, semaphores))]) + "\n")
+        answer = self._answer()
+        if answer is None:
+            raise TracerError("the process that counts semaphores was killed, or does not answer")
+        if "error" in answer:
+            raise TracerError(f"semaphores cannot be raised: {answer['error']}")
+        return answer["raised"], [(each, why) for each, why in answer["refused"]]
+
+    def lower_all(self) -> bool:
+        """Returns once they are down; False where the process did not say so."""
+        os.close(self._outliving.to)
+        lowered = self._answer() is not None
+        os.close(self._outliving.back)
+        with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
+            os.waitpid(self._outliving.pid, 0 if lowered else os.WNOHANG)
+        return lowered
+
+    def _answer(self) -> dict[str, Any] | None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while b"\n" not in self._answers:
+            ready, _, _ = select.select([self._outliving.back], [], [], max(deadline - time.monotonic(), 0))
+            data = os.read(self._outliving.back, 1 << 16) if ready else b""
+            if not data:
+                return None
+            self._answers += data
+        line, _, self._answers = self._answers.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer

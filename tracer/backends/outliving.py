@@ -1,0 +1,54 @@
+"""Processes that outlive the tracer by a moment, to undo what it leaves however it ends.
+
+Each holds nothing of the tracer but the reading end of a pipe, which ends when the tracer does, and the writing end of
+another for its answers. It is in a session of its own, with the signals of a terminal blocked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Outliving:
+    """The process, the pipe to its standard input, and the one from its standard output."""
+
+    pid: int
+    to: int
+    back: int
+
+
+def start(file: str) -> Outliving:
+    """Runs a Python file with an interpreter that loads nothing else. Raises `OSError` where that fails."""
+    import signal
+
+    if not sys.executable:
+        raise FileNotFoundError(2, "this Python does not know its own program")
+    read, to = os.pipe2(os.O_CLOEXEC)
+    back, write = os.pipe2(os.O_CLOEXEC)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-B", os.path.abspath(file)],
+            # Nothing of our environment but what an interpreter built with a shared library may need.
+            {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, read, 0),
+                (os.POSIX_SPAWN_DUP2, write, 1),
+                (os.POSIX_SPAWN_DUP2, null, 2),
+            ],
+            setsid=True,
+            setsigmask=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1],
+        )
+    except OSError:
+        os.close(to)
+        os.close(back)
+        raise
+    finally:
+        os.close(read)
+        os.close(write)
+        os.close(null)
+    return Outliving(pid, to, back)

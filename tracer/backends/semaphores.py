@@ -1,0 +1,302 @@
+"""USDT semaphores counted by hand, where the kernel does not (ref_ctr, Linux 4.20).
+
+A semaphore is a 16-bit number in the writable data of a program or library: how many tracers are attached. The code
+tests it before it passes the probe. Here it is found in a process, raised, and lowered again.
+
+Where it may be written: in a mapping of that very file, private and writable, that holds the semaphore's file offset,
+and belongs to a loaded image. The last is told by the addresses: the image is loaded at one distance from the addresses
+in the file, so the probe's own code must be mapped executable at the same distance. Somebody who has mapped the file to
+read or edit it has no such pair. A program loaded twice (dlmopen) has two, and both count.
+
+/proc/PID/mem is opened once for a process and kept: the descriptor belongs to the memory, not to the number. After an
+exec, or when the number has gone to another process, it reads nothing. Fork copies a raised semaphore; see `_heirs`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from tracer.errors import TracerError
+from tracer.resolve.processes import Mapping, mappings, users
+
+DIRECTORY = "/run/tracer"
+"""Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""
+
+SIZE = 2
+_MOST = 0xFFFF
+_FORKNOEXEC = 0x40  # PF_FORKNOEXEC of linux/sched.h, in the ninth field of /proc/PID/stat
+_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Semaphore:
+    """A semaphore of a file and one of its probes: file offsets, and virtual addresses as the file states them."""
+
+    device: int
+    inode: int
+    offset: int
+    address: int
+    code_offset: int
+    code_address: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+@dataclass(slots=True)
+class _Image:
+    """The memory of a process, where semaphores are up, and the auxiliary vector that its forks share with it."""
+
+    process: Process
+    memory: int
+    auxv: bytes
+    up: dict[int, Semaphore] = field(default_factory=dict)
+
+
+def places(every: Sequence[Mapping], semaphore: Semaphore) -> dict[int, Mapping]:
+    """The addresses of a semaphore in a process with these mappings, each with the mapping that holds it.
+
+    That these map the file with the right inode is all that is known of the file here.
+    """
+    found = {}
+    code = [each for each in every if each.executable]
+    for data in every:
+        if data.file is None or data.file[1] != semaphore.inode or data.permissions[1:4:2] != "wp":
+            continue
+        if not (data.offset <= semaphore.offset and semaphore.offset + SIZE <= data.offset + data.end - data.start):
+            continue
+        address = data.start + semaphore.offset - data.offset
+        distance = address - semaphore.address
+        if any(
+            each.file == data.file
+            and each.start <= semaphore.code_address + distance < each.end
+            and each.start + semaphore.code_offset - each.offset == semaphore.code_address + distance
+            for each in code
+        ):
+            found[address] = data
+    return found
+
+
+class Counting:
+    """What one tracer has raised. Not thread-safe; the calls are `raise_all`, then `lower_all`."""
+
+    def __init__(self, semaphores: Iterable[Semaphore], directory: str = DIRECTORY) -> None:
+        self._semaphores = tuple(semaphores)
+        self._directory = directory
+        self._images: dict[int, _Image] = {}
+        self._before: frozenset[Process] = frozenset()
+        self.refused: dict[int, str] = {}
+        """Processes that could not be written, and why."""
+
+    def raise_all(self, pid: int | None) -> int:
+        """Raises all in one process, or in every one that has such a file loaded; returns in how many processes.
+
+        Raises `OSError` where the lock cannot be had.
+        """
+        self._before = frozenset(filter(None, map(_process, _pids())))
+        with _locked(self._directory):
+            for each in [pid] if pid is not None else users({one.inode for one in self._semaphores}):
+                try:
+                    self._raise(each)
+                except OSError as error:
+                    self.refused[each] = error.strerror or str(error)
+        return sum(1 for image in self._images.values() if image.up)
+
+    def lower_all(self) -> None:
+        """Lowers what was raised, in forks too. Raises `OSError` where the lock cannot be had."""
+        with _locked(self._directory):
+            heirs = self._heirs()
+            values = {(pid, address): _read(heir.memory, address) for pid, heir in heirs.items() for address in heir.up}
+            for image in self._images.values():
+                _lower(image)
+            for pid, heir in heirs.items():
+                # A child between vfork and exec shares its parent's memory: there the number is lowered already.
+                _lower(heir, {at for at in heir.up if _read(heir.memory, at) == values[pid, at]})
+            self._images |= heirs
+            self._lower_late()
+        for image in self._images.values():
+            os.close(image.memory)
+        self._images.clear()
+
+    def _lower_late(self) -> None:
+        """Those that were forked while the others were lowered; a fork has its parent's number, or one more."""
+        for _ in range(_ROUNDS):
+            late = self._heirs()
+            if not late:
+                return
+            for heir in late.values():
+                kin = [image for image in self._images.values() if image.auxv == heir.auxv]
+                now = {at: [value for each in kin if (value := _read(each.memory, at)) is not None] for at in heir.up}
+                _lower(heir, {at for at in heir.up if (_read(heir.memory, at) or 0) > min(now[at], default=0)})
+            self._images |= late
+
+    def _raise(self, pid: int) -> None:
+        image = _open(pid)
+        if image is None:
+            return
+        try:
+            found = _found(pid, self._semaphores)
+            for address, semaphore in found.items():
+                value = _read(image.memory, address)
+                if value is not None and value < _MOST:
+                    os.pwrite(image.memory, (value + 1).to_bytes(SIZE, "little"), address)
+                    image.up[address] = semaphore
+        finally:
+            if image.up:
+                self._images[pid] = image
+            else:
+                os.close(image.memory)
+
+    def _heirs(self) -> dict[int, _Image]:
+        """Processes that were forked from a raised one since, and have its number in their copy of its memory.
+
+        A fork that has not exec'd (PF_FORKNOEXEC) has the auxiliary vector of its parent, in it random addresses. Of
+        those the heirs are the children of raised processes and of heirs; and the orphans, whose parent now is one of
+        another program. An orphan's parent may have been another process of the family, which with -p was not raised:
+        its number is then 0, and stays.
+        """
+        family = {image.auxv: image for image in self._images.values()}
+        parents: dict[int, int] = {}
+        found: dict[int, _Image] = {}
+        for pid in users({one.inode for one in self._semaphores}):
+            facts = _stat(pid)
+            if pid in self._images or facts is None or not facts.flags & _FORKNOEXEC or facts.process in self._before:
+                continue
+            with suppress(OSError):
+                image = _open(pid)
+                if image is None:
+                    continue
+                if image.auxv not in family:
+                    os.close(image.memory)
+                    continue
+                relative = family[image.auxv]
+                image.up = {at: one for at, one in _found(pid, self._semaphores).items() if at in relative.up}
+                found[pid], parents[pid] = image, facts.parent
+        heirs: dict[int, _Image] = {}
+        rest = set(found)
+        while ours := {pid for pid in rest if self._inherits(found[pid], parents[pid], heirs)}:
+            heirs |= {pid: found[pid] for pid in ours}
+            rest -= ours
+        for pid in rest:
+            os.close(found[pid].memory)
+        return heirs
+
+    def _inherits(self, image: _Image, parent: int, heirs: dict[int, _Image]) -> bool:
+        raised = self._images.get(parent)
+        if parent in heirs or (raised is not None and raised.process == _process(parent)):
+            return True
+        return _auxv(parent) != image.auxv
+
+
+def _found(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
+    """The address of each semaphore in a process, in mappings of those very files."""
+    try:
+        every = mappings(pid)
+    except TracerError:
+        return {}
+    return {
+        address: semaphore
+        for semaphore in semaphores
+        for address, mapping in places(every, semaphore).items()
+        if _maps(pid, mapping, semaphore)
+    }
+
+
+def _maps(pid: int, mapping: Mapping, semaphore: Semaphore) -> bool:
+    """Whether a mapping is of the very file, device and inode. /proc/PID/maps has another device than stat(2) on btrfs
+    and overlayfs; the file itself, behind this link, has not.
+    """
+    try:
+        status = os.stat(f"/proc/{pid}/map_files/{mapping.key}")
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == (semaphore.device, semaphore.inode)
+
+
+def _lower(image: _Image, which: Iterable[int] | None = None) -> None:
+    """Lowers the semaphores that are still mapped where they were."""
+    wanted = set(image.up if which is None else which)
+    if not any(_read(image.memory, address) for address in wanted):
+        return  # the memory has gone: the process has ended or runs another program
+    for address in wanted & _found(image.process.pid, set(image.up.values())).keys():
+        value = _read(image.memory, address)
+        if value:
+            with suppress(OSError):
+                os.pwrite(image.memory, (value - 1).to_bytes(SIZE, "little"), address)
+
+
+def _open(pid: int) -> _Image | None:
+    """A process's memory; None where it has gone. Raises `OSError` where it may not be written."""
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    process, auxv = _process(pid), _auxv(pid)
+    if process is None or not auxv:
+        os.close(memory)
+        return None
+    return _Image(process, memory, auxv)
+
+
+def _read(memory: int, address: int) -> int | None:
+    """The number at an address; None where there is no memory any more."""
+    try:
+        data = os.pread(memory, SIZE, address)
+    except OSError:
+        return None
+    return int.from_bytes(data, "little") if len(data) == SIZE else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    process: Process
+    parent: int
+    flags: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    """Fields of /proc/PID/stat (proc(5)); the second, a name in brackets, may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return _Stat(Process(pid, int(fields[19])), int(fields[1]), int(fields[6]))
+
+
+def _process(pid: int) -> Process | None:
+    facts = _stat(pid)
+    return None if facts is None else facts.process
+
+
+def _auxv(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+@contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
