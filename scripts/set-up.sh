@@ -1,6 +1,8 @@
+# shellcheck shell=sh disable=SC2154,SC3013 # who sources it sets root and wanted; every sh has -nt
 # Sourced by the scripts beside it: makes a fresh machine ready, in silence when it is.
 #
-# Before: $root is the project's folder, $wanted names what is needed: "run" for tracer itself, "test" for its tests too.
+# Before: $root is the project's folder, $wanted names what is needed: "run" for tracer itself, "test" for its tests too,
+# "vm" for those that run on other kernels.
 # All talk goes to stderr; stdout belongs to the command that follows. It ends the script with status 1 where something
 # is missing that it cannot install, and says which command would.
 
@@ -14,11 +16,12 @@ stamp=$venv/.tracer-$wanted
 
 # The stamp holds what the environment was made from: it is stale when the tree was moved, the distribution's Python was
 # replaced, or pyproject.toml is newer.
-is_ready() {
-    [ -f "$stamp" ] && [ -x "$venv/bin/python" ] && [ ! "$root/pyproject.toml" -nt "$stamp" ] || return 1
-    { IFS= read -r made_in && IFS= read -r made_of; } < "$stamp" || return 1
+is_good() { # $1: a stamp
+    [ -f "$1" ] && [ -x "$venv/bin/python" ] && [ ! "$root/pyproject.toml" -nt "$1" ] || return 1
+    { IFS= read -r made_in && IFS= read -r made_of; } < "$1" || return 1
     [ "$made_in" = "$root" ] && [ -x "$made_of" ]
 }
+is_ready() { is_good "$stamp"; }
 
 # --- what is missing ----------------------------------------------------------------------------------------------------
 
@@ -54,12 +57,26 @@ has_postgres() {
     return 1
 }
 has_java() { command -v javac >/dev/null 2>&1; }
+has_qemu() { command -v qemu-system-x86_64 >/dev/null 2>&1; }
+# A static one: it starts where nothing else is.
+has_busybox() { command -v busybox >/dev/null 2>&1 && ! readelf -l "$(command -v busybox)" 2>/dev/null | grep -q INTERP; }
+has_keyring() { [ -f /usr/share/keyrings/debian-archive-keyring.gpg ] && command -v dpkg >/dev/null 2>&1; }
+# What compiles a kernel.
+has_kbuild() {
+    for each in make flex bison bc xz; do
+        command -v "$each" >/dev/null 2>&1 || return 1
+    done
+    [ -f /usr/include/libelf.h ]
+}
 
 # Sets $missing to the things that are not there, out of those that $wanted needs.
 find_missing() {
     missing=
     needed="venv bcc"
-    [ "$wanted" = test ] && needed="$needed c cxx sdt readelf postgres java"
+    case $wanted in
+        test) needed="$needed c cxx sdt readelf postgres java" ;;
+        vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
+    esac
     for thing in $needed; do
         "has_$thing" || missing="$missing $thing"
     done
@@ -80,6 +97,10 @@ packages_for() {
             apt:readelf) list="$list binutils" ;;
             apt:postgres) list="$list postgresql" ;;
             apt:java) list="$list default-jdk-headless" ;;
+            apt:qemu) list="$list qemu-system-x86" ;;
+            apt:busybox) list="$list busybox-static" ;;
+            apt:keyring) list="$list debian-archive-keyring" ;;
+            apt:kbuild) list="$list make flex bison bc xz-utils libelf-dev" ;;
             dnf:venv | zypper:venv) list="$list python3 python3-pip" ;;
             dnf:bcc | zypper:bcc) list="$list python3-bcc" ;;
             dnf:c | zypper:c) list="$list gcc" ;;
@@ -91,6 +112,12 @@ packages_for() {
             zypper:postgres) list="$list postgresql-server postgresql-contrib" ;;
             dnf:java) list="$list java-latest-openjdk-devel" ;;
             zypper:java) list="$list java-17-openjdk-devel" ;;
+            dnf:qemu) list="$list qemu-system-x86-core" ;;
+            zypper:qemu) list="$list qemu-x86" ;;
+            dnf:busybox) list="$list busybox" ;;
+            zypper:busybox) list="$list busybox-static" ;;
+            dnf:keyring) list="$list apt dpkg debian-keyring" ;;
+            dnf:kbuild | zypper:kbuild) list="$list make flex bison bc xz elfutils-libelf-devel" ;;
             apk:venv) list="$list python3 py3-pip" ;;
             apk:bcc) list="$list bcc-tools py3-bcc" ;;
             apk:c) list="$list gcc musl-dev" ;;
@@ -147,9 +174,14 @@ make_environment() {
         rm -rf "$venv"
         "$python" -m venv "$venv" >&2 9<&- || give_up "could not make $venv"
     fi
+    # The tests on other kernels need the same environment as those on this one.
+    if [ "$wanted" = vm ] && is_good "$venv/.tracer-test"; then
+        cp -p "$venv/.tracer-test" "$stamp"
+        return
+    fi
     say "installing tracer into $venv"
-    package=.
-    [ "$wanted" = test ] && package='.[test]'
+    package='.[test]'
+    [ "$wanted" = run ] && package=.
     (cd "$root" && exec "$venv/bin/python" -I -m pip install -q --disable-pip-version-check -e "$package") \
         >&2 </dev/null 9<&- || give_up "pip could not install tracer"
     made_of=$(readlink -f "$venv/bin/python")

@@ -1,0 +1,187 @@
+"""One run of a guest: a kernel, a command, and what came of it.
+
+The guest's root is this machine's `/` with a layer of memory over it: it sees all files as they were when it booted,
+and changes none. A directory that both share carries the command in, and its output and exit status out, so that
+neither depends on a terminal, and what was written before a crash is here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from scripts.lab.clock import counter_khz
+from scripts.lab.errors import LabError
+from scripts.lab.initramfs import initramfs
+
+_PROCESSORS = 2
+_MEMORY = "2G"
+_LOOK_EVERY_S = 0.05
+_PR_SET_PDEATHSIG = 1
+
+# An oops ends the guest, and says where it was. Mitigations and a fifth level of page tables only cost time here.
+_COMMAND_LINE = "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off nokaslr no5lvl random.trust_cpu=on"
+
+# The default's family has an erratum for which Linux gives up the time-stamp counter.
+_PROCESSOR = "max,family=25,model=1"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What is booted: a kernel's file, the modules it needs for its files, words for its command line."""
+
+    kernel: Path
+    modules: Sequence[tuple[str, bytes]] = ()
+    append: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: `status` is the command's, None where the guest never said (it crashed, or time was up)."""
+
+    status: int | None
+    console: str
+    booted_after_s: float | None
+    took_s: float
+    time_was_up: bool
+
+
+def run(
+    image: Image,
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    out: BinaryIO,
+    err: BinaryIO,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    share: Path | None = None,
+) -> Ended:
+    """Boots, runs the command as root in `directory`, and passes on what it prints, as it comes.
+
+    One word is a line for the shell, several are a command and its arguments. `share` is the directory that the guest
+    sees as /run/vm, for results; one that is forgotten afterwards unless given.
+    """
+    qemu = shutil.which("qemu-system-x86_64")
+    if qemu is None:
+        raise LabError("qemu-system-x86_64 is not installed; install qemu-system-x86")
+    with tempfile.TemporaryDirectory(prefix="tracer-vm.") as place:
+        home = Path(place)
+        share = share or home / "share"
+        share.mkdir(exist_ok=True)
+        (share / "command").write_text(_script(command, environment or {}, directory or Path.cwd()))
+        for name in ("out", "err"):
+            (share / name).touch()
+        (home / "initramfs").write_bytes(initramfs(image.modules))
+        machine = subprocess.Popen(
+            _machine(qemu, image, home, share),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(home / "qemu").open("wb"),
+            start_new_session=True,  # Ctrl-C is for us, who end it
+            preexec_fn=_end_with_parent,
+        )
+        try:
+            return _follow(machine, home, share, timeout_s, (out, err))
+        finally:
+            machine.kill()
+            machine.wait()
+
+
+def _follow(
+    machine: subprocess.Popen[bytes], home: Path, share: Path, timeout_s: float, ends: tuple[BinaryIO, BinaryIO]
+) -> Ended:
+    start = time.monotonic()
+    booted = None
+    time_was_up = False
+    with (share / "out").open("rb") as out, (share / "err").open("rb") as err:
+
+        def relay() -> None:
+            for source, sink in zip((out, err), ends, strict=True):
+                if data := source.read():
+                    sink.write(data)
+                    sink.flush()
+
+        while True:
+            ended = machine.poll() is not None
+            if booted is None and (share / "up").exists():
+                booted = time.monotonic() - start
+            relay()
+            if ended or (share / "status").exists():
+                break
+            if time.monotonic() - start > timeout_s:
+                time_was_up = True
+                break
+            time.sleep(_LOOK_EVERY_S)
+        relay()  # the status comes after the last word
+    console = (home / "qemu").read_text(errors="replace")
+    if (home / "console").exists():
+        console += (home / "console").read_text(errors="replace")
+    return Ended(_status(share / "status"), console, booted, time.monotonic() - start, time_was_up)
+
+
+def _status(path: Path) -> int | None:
+    """None where the file is not there, or the guest died while it wrote it."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.endswith("\n") else None
+
+
+def _script(command: Sequence[str], environment: Mapping[str, str], directory: Path) -> str:
+    variables = {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        **environment,
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    line = command[0] if len(command) == 1 else shlex.join(command)
+    return "\n".join([*lines, f"cd {shlex.quote(str(directory))} || exit 126", line, ""])
+
+
+def _machine(qemu: str, image: Image, home: Path, share: Path) -> list[str]:
+    # Two processors, so that threads interleave; emulated by one thread, since with one thread each one kernel in six
+    # crashed in the emulator (qemu 7.2, Linux 6.1).
+    return [
+        qemu,
+        *("-accel", "tcg,thread=single"),
+        *("-cpu", _PROCESSOR),
+        *("-M", "q35"),
+        *("-smp", f"{_PROCESSORS},sockets={_PROCESSORS}"),
+        *("-m", _MEMORY),
+        *("-nodefaults", "-display", "none", "-no-reboot"),
+        *("-kernel", str(image.kernel), "-initrd", str(home / "initramfs")),
+        *("-append", " ".join((_COMMAND_LINE, *_clock(), image.append))),
+        *("-serial", f"file:{home / 'console'}"),
+        *("-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"),
+        *("-virtfs", f"local,path={_escaped(share)},mount_tag=share,security_model=none"),
+    ]
+
+
+def _clock() -> tuple[str, ...]:
+    """Linux is told the counter's frequency: it would measure it by waiting, and on a busy machine it gives up, and is
+    left with a clock of 4 ms where there is no other.
+    """
+    khz = counter_khz()
+    return () if khz is None else ("tsc=reliable", f"tsc_early_khz={khz}")
+
+
+def _escaped(path: Path) -> str:
+    """A path in an option of qemu's, whose parts end at commas."""
+    return str(path).replace(",", ",,")
+
+
+def _end_with_parent() -> None:
+    """Whatever ends us ends the machine too."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,134 @@
+"""Debian's packages, by an apt of our own: its sources, lists and archives lie in the cache, the host's are left alone.
+
+Signatures are verified by debian-archive-keyring; proxies and the like come from the host's apt.conf.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.lab.cache import cache_directory, locked, made
+from scripts.lab.errors import NotAvailable
+
+_SOURCES = """\
+Types: deb
+URIs: http://deb.debian.org/debian
+Suites: bookworm bullseye
+Components: main
+Architectures: amd64
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb
+URIs: http://deb.debian.org/debian-security
+Suites: bookworm-security bullseye-security
+Components: main
+Architectures: amd64
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+
+_LISTS_ARE_GOOD_FOR_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class Package:
+    """One version of a package."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}_{self.version}"
+
+
+def newest(pattern: str, names: list[str]) -> str | None:
+    """The name that matches the whole pattern with the largest number in it; a signed image before its twin."""
+    found = [
+        (int(match[1]) if match.re.groups else 0, -len(name), name)
+        for name in names
+        if (match := re.fullmatch(pattern, name))
+    ]
+    return max(found)[2] if found else None
+
+
+def choose(pattern: str) -> Package:
+    """The newest package that apt offers for a pattern. Raises `NotAvailable`."""
+    _update(_LISTS_ARE_GOOD_FOR_S)
+    name = newest(pattern, _ask("apt-cache", "pkgnames", "linux-").split())
+    if name is None:
+        raise NotAvailable(f"apt offers no package like {pattern}")
+    match = re.search(r"^  Candidate: (\S+)$", _ask("apt-cache", "policy", name), re.MULTILINE)
+    if match is None:
+        raise NotAvailable(f"apt knows no version of {name}")
+    return Package(name, match[1])
+
+
+def unpacked(package: Package) -> Path:
+    """The directory with the package's files, fetched if they are not there yet. Raises `NotAvailable`."""
+    return made(str(package), lambda directory: _fetch(package, directory))
+
+
+def _fetch(package: Package, directory: Path) -> None:
+    print(f"vm: fetching {package.name} {package.version}", file=sys.stderr)
+    try:
+        _ask("apt-get", "download", "-q", f"{package.name}={package.version}", cwd=directory)
+    except NotAvailable:
+        _update(0)  # the file may have been replaced by a newer one
+        _ask("apt-get", "download", "-q", f"{package.name}={package.version}", cwd=directory)
+    for archive in directory.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", archive, directory], check=True)
+        archive.unlink()
+
+
+def _update(good_for_s: float) -> None:
+    """Fetches the lists where they are older than that; old ones will do where nobody answers."""
+    stamp = cache_directory() / "apt" / "updated"
+    with locked("apt"):
+        if stamp.exists() and time.time() - stamp.stat().st_mtime < good_for_s:
+            return
+        stamp.parent.mkdir(exist_ok=True)
+        for each in ("lists/partial", "archives/partial"):
+            (stamp.parent / each).mkdir(parents=True, exist_ok=True)
+        (stamp.parent / "debian.sources").write_text(_SOURCES)
+        try:
+            _ask("apt-get", "update", "-q", "--error-on=any")
+        except NotAvailable as error:
+            if not stamp.exists():
+                raise
+            print(f"vm: going on with older package lists: {error}", file=sys.stderr)
+            return
+        stamp.touch()
+
+
+def _ask(*command: str, cwd: Path | None = None) -> str:
+    home = cache_directory() / "apt"
+    options = {
+        "Dir::Etc::SourceList": home / "debian.sources",
+        "Dir::Etc::SourceParts": "-",
+        "Dir::Etc::Preferences": "-",
+        "Dir::Etc::PreferencesParts": "-",
+        "Dir::State::Lists": home / "lists",
+        "Dir::State::Status": "/dev/null",
+        "Dir::Cache": home,
+        # Images of containers switch them off, and each question would parse all lists.
+        "Dir::Cache::pkgcache": "pkgcache.bin",
+        "Dir::Cache::srcpkgcache": "srcpkgcache.bin",
+        "APT::Architecture": "amd64",
+        # Our directories need not be open to apt's own user.
+        "APT::Sandbox::User": "root",
+    }
+    words = [command[0], *(word for key, value in options.items() for word in ("-o", f"{key}={value}")), *command[1:]]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=environment, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise NotAvailable(f"{command[0]}: {error.strerror}; kernels are fetched from Debian by apt") from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines()
+        raise NotAvailable(f"{' '.join(command[:2])}: {lines[0] if lines else f'status {done.returncode}'}")
+    return done.stdout

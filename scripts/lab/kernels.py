@@ -1,0 +1,82 @@
+"""The table of kernels: what each is for, where it comes from, and what it must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts.lab.errors import LabError
+
+BCC, FTRACE = "bcc", "ftrace"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the laboratory.
+
+    `package`: a pattern of Debian's packages, its first group being the number that grows; None for the one we build.
+    `append` is for its command line. `backends` are those that must work on it; `features` what else its tests may
+    count on (see tests/vm): `hist`, hist triggers; `sleepable`, BPF uprobe programs that wait for pages;
+    `multi`, uprobe_multi links. `required` kernels are those that scripts/test runs, and that must be to be had.
+    """
+
+    name: str
+    purpose: str
+    package: str | None
+    backends: tuple[str, ...]
+    features: frozenset[str] = frozenset()
+    append: str = ""
+    required: bool = False
+
+
+SOURCE_PACKAGE = "linux-source-6.1"
+
+_STOCK_6_1 = r"linux-image-6\.1\.0-(\d+)-amd64(?:-unsigned)?"
+
+KERNELS = (
+    Kernel(
+        "nobpf",
+        "Linux 6.1 built without bpf(): the real fallback to ftrace, with hist triggers",
+        None,
+        (FTRACE,),
+        frozenset({"hist"}),
+        required=True,
+    ),
+    Kernel(
+        "6.1",
+        "Debian 12: both backends, hist triggers, sleepable BPF programs",
+        _STOCK_6_1,
+        (BCC, FTRACE),
+        frozenset({"hist", "sleepable"}),
+        required=True,
+    ),
+    Kernel(
+        "6.1-lockdown",
+        "the same with lockdown=confidentiality: tracefs is closed, BPF is open",
+        _STOCK_6_1,
+        (BCC,),
+        frozenset({"sleepable"}),
+        append="lockdown=confidentiality",
+    ),
+    Kernel(
+        "6.12",
+        "Debian 12's newer kernel: uprobe_multi links, newer uprobes",
+        r"linux-image-6\.12\.(\d+)\+deb12-amd64(?:-unsigned)?",
+        (BCC, FTRACE),
+        frozenset({"hist", "sleepable", "multi"}),
+    ),
+    Kernel(
+        "5.10",
+        "Debian 11: BPF programs that cannot wait for pages",
+        r"linux-image-5\.10\.0-(\d+)-amd64(?:-unsigned)?",
+        (BCC, FTRACE),
+        frozenset({"hist"}),
+    ),
+)
+
+
+def kernel(name: str) -> Kernel:
+    """The row of that name. Raises `LabError` where there is none."""
+    for each in KERNELS:
+        if each.name == name:
+            return each
+    raise LabError(f"no kernel {name}; there are {', '.join(each.name for each in KERNELS)}")
