@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import settings
+
+from tests.harness.cli import PATIENCE
 
 # A shell without job control starts what it puts into the background with SIGINT ignored, `nohup` with SIGHUP; both are
 # inherited, and tracer honours them. The tests send these signals and expect them to be heard.
@@ -16,3 +19,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI") == "true":
     settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gives each test as many times its limit as TRACER_TEST_PATIENCE says."""
+    for item in items if PATIENCE != 1 else ():
+        own = item.get_closest_marker("timeout")
+        limit = float(own.args[0] if own else config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(limit * PATIENCE), append=False)

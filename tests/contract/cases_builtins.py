@@ -88,6 +88,7 @@ CASES = [
         "a_string_on_a_page_that_nobody_touched",
         f"usdt:T:depot:label /arg0 == {COLD}/ {{ @[str(arg1)] = count(); }}",
         keyed("@", {"a page nobody touched": 1}),
+        cold=True,
     ),
     Case(
         "a_string_longer_than_the_buffer",

@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 TRACER = (sys.executable, "-m", "tracer")
 
+PATIENCE = float(os.environ.get("TRACER_TEST_PATIENCE", "1"))
+"""How many times longer than usual things may take: each limit here is multiplied by it. 10 is for emulation."""
+
 PATIENCE_S = 60.0
 
 
@@ -59,11 +62,11 @@ def tracer(
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(stdin, timeout=timeout)
+        out, err = process.communicate(stdin, timeout=timeout * PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            out, err = process.communicate(timeout=10)
+            out, err = process.communicate(timeout=10 * PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
@@ -109,7 +112,7 @@ class Running:
     def wait(self, timeout: float = PATIENCE_S) -> Done:
         """Until its end."""
         try:
-            status = self.process.wait(timeout)
+            status = self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout} s: {self.err}") from None
         return Done(status, self.out, self.err)
@@ -152,7 +155,7 @@ def tracing(
         if process.poll() is None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(15)
+                process.wait(15 * PATIENCE)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -184,7 +187,7 @@ def read_line(process: subprocess.Popen[bytes], timeout: float = PATIENCE_S) -> 
     """The next line of a target's output."""
     assert process.stdout is not None
     line = b""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * PATIENCE
     while not line.endswith(b"\n"):
         readable, _, _ = select.select([process.stdout], [], [], max(end - time.monotonic(), 0))
         assert readable, f"no line within {timeout} s: {line!r}"
@@ -204,7 +207,7 @@ def tell(process: subprocess.Popen[bytes], text: str = "go\n") -> None:
 
 def until(condition: Callable[[], object], timeout: float, what: Callable[[], object] = str) -> None:
     """Waits until `condition()` is true; fails after `timeout` seconds with `what()`."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * PATIENCE
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"not within {timeout} s: {what()}")

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from tests.harness.cli import PATIENCE
+
 TRACEFS = Path("/sys/kernel/tracing")
 
 _SYS_BPF = 321  # x86-64
@@ -68,7 +70,7 @@ def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[o
 
     What a living process holds open is not left: another tracer may run beside the tests.
     """
-    end = time.monotonic() + patience_s
+    end = time.monotonic() + patience_s * PATIENCE
     left = traces()
     while (beyond := left.beyond(before)) and time.monotonic() < end:
         time.sleep(0.05)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import ROOT, environment, target, tracer, tracing
+from tests.harness.cli import PATIENCE, ROOT, environment, target, tracer, tracing
 from tests.live.nobody import nobody, public_copy
 from tests.targets.build import build
 
@@ -134,7 +134,7 @@ def test_ends_with_the_process_it_watches(tmp_path: Path) -> None:
 def test_a_reader_that_leaves_ends_the_trace_with_status_0() -> None:
     command = f"{sys.executable} -m tracer -e 'interval:ms:1 {{ printf(\"%d\\n\", 1); }}'; echo status $? >&2"
     words = ["bash", "-c", f"({command}) | head -n 3"]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=20, env=environment(), cwd=ROOT)
+    result = subprocess.run(words, capture_output=True, text=True, timeout=20 * PATIENCE, env=environment(), cwd=ROOT)
     assert result.stdout == "1\n1\n1\n"
     assert result.stderr == "Attached 1 probe\nstatus 0\n"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import ROOT
+from tests.harness.cli import PATIENCE, ROOT
 from tracer import __version__
 
 LEAVE_OUT = shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache", "tests", ".hypothesis")
@@ -26,7 +26,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pipe = subprocess.PIPE
     both = [subprocess.Popen(command, cwd="/", stdout=pipe, stderr=pipe) for _ in range(2)]
     for process in both:
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=300 * PATIENCE)
         assert (process.returncode, out) == (0, f"tracer {__version__}\n".encode()), err.decode()
     return root
 

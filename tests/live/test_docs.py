@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE_S, ROOT
+from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT
 from tests.live.conftest import need
 
 pytestmark = pytest.mark.live
@@ -116,7 +116,7 @@ def run(command: str, home: Path) -> str:
         stderr=subprocess.STDOUT,
         cwd=home,
         env=environment,
-        timeout=PATIENCE_S,
+        timeout=PATIENCE_S * PATIENCE,
         text=True,
     )
     return "".join(line for line in done.stdout.splitlines(True) if not re.fullmatch(r"Attached \d+ probes?\n", line))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import TRACER, environment, read_line, target, tell, tracer
+from tests.harness.cli import PATIENCE, TRACER, environment, read_line, target, tell, tracer
 from tests.live.answers import maps
 from tests.live.ftrace import compiled_c, finish, items, session
 
@@ -100,6 +100,6 @@ def test_the_program_of_c_keeps_its_limit_of_descriptors(plain: Path) -> None:
 
 def run(command: list[str], before: Callable[[], None]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*TRACER, *command], input="xx", capture_output=True, text=True, env=environment(), timeout=30,
+        [*TRACER, *command], input="xx", capture_output=True, text=True, env=environment(), timeout=30 * PATIENCE,
         preexec_fn=before,
     )  # fmt: skip

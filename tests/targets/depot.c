@@ -5,6 +5,7 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/sdt.h>
 
 #define SEMAPHORE(probe) volatile unsigned short depot_##probe##_semaphore __attribute__((section(".probes"), used))
@@ -33,7 +34,8 @@ struct crate {
 
 static const char *const items[] = {"bolts", "copper wire", "glue", "\303\251tau", "3\" \"brass\" nails"};
 
-/* 128 KiB on either side keep the kernel from mapping this page along with a neighbour. */
+/* 128 KiB on either side keep the kernel from mapping this page along with a neighbour. A file that was just written can
+ * have large folios, which are mapped as a whole: so the page is thrown out before it is used. */
 static const struct {
   char before[131072];
   char text[4096];
@@ -106,6 +108,7 @@ static NOINLINE void texts(void) {
   static char hundred[101], huge[2001];
   for (int i = 0; i < 100; i++) hundred[i] = (char)('a' + i % 26);
   for (int i = 0; i < 2000; i++) huge[i] = (char)('0' + i % 10);
+  madvise((void *)cold.text, sizeof(cold.text), MADV_DONTNEED);
   label(0, "touched");
   label(1, cold.text);
   label(2, NULL);

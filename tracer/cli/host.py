@@ -16,6 +16,7 @@ def kernel_release() -> str:
 def host_facts() -> dict[str, str]:
     """Facts that belong to no backend, in the order in which they are shown."""
     from tracer import __version__
+    from tracer.lockdown import lockdown
 
     facts = {
         "tracer": __version__,
@@ -23,10 +24,8 @@ def host_facts() -> dict[str, str]:
         "machine": os.uname().machine,
         "processors": str(os.cpu_count() or 1),
         "privileges": privileges(),
+        "lockdown": lockdown(),
     }
-    lockdown = _read("/sys/kernel/security/lockdown")
-    if lockdown is not None:
-        facts["lockdown"] = lockdown[lockdown.find("[") + 1 : lockdown.find("]")]
     paranoid = _read("/proc/sys/kernel/perf_event_paranoid")
     if paranoid is not None:
         facts["perf_event_paranoid"] = paranoid

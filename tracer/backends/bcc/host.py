@@ -46,7 +46,6 @@ def capabilities() -> Capabilities:
             unusable = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
     facts["uprobe pmu"] = _yes(syscall.uprobe_event_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(kernel.counts_semaphores(), "needs Linux 4.20")
-    facts["lockdown"] = kernel.lockdown()
     missing = dict(_MISSING)
     if not kernel.counts_semaphores():
         missing[Feature.SEMAPHORE] = NO_COUNTER

@@ -147,13 +147,3 @@ def raise_limits() -> None:
             except (ValueError, OSError):
                 continue
         del soft
-
-
-def lockdown() -> str:
-    """The kernel's lockdown mode: "none", "integrity", "confidentiality", or "none" where it has no such thing."""
-    try:
-        with open("/sys/kernel/security/lockdown", encoding="ascii") as file:
-            text = file.read()
-    except OSError:
-        return "none"
-    return text.partition("[")[2].partition("]")[0] or "none"

@@ -26,7 +26,7 @@ _ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers",
 
 def detect() -> Capabilities:
     """The table; quick, and without root what only root can see is "unknown"."""
-    facts = {"lockdown": _lockdown(), "perf_event_paranoid": _first_line("/proc/sys/kernel/perf_event_paranoid")}
+    facts = {"perf_event_paranoid": _first_line("/proc/sys/kernel/perf_event_paranoid")}
     if os.geteuid() != 0:
         facts |= {name: "unknown" for name in _ROOT_ONLY}
         return Capabilities("ftrace", Unsupported("tracing needs root", ROOT_HINT), dict(_NEVER), facts)
@@ -76,12 +76,6 @@ def _try_perf(tracefs: Tracefs) -> Unsupported | None:
 
 _EVENTS = (("sched", "sched_switch"), ("raw_syscalls", "sys_enter"), ("task", "task_newtask"))
 """Events that most kernels have."""
-
-
-def _lockdown() -> str:
-    """The mode in brackets, "none" where the kernel has no lockdown."""
-    text = _first_line("/sys/kernel/security/lockdown")
-    return text.partition("[")[2].partition("]")[0] or "none"
 
 
 def _first_line(path: str) -> str:

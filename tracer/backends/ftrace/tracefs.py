@@ -28,6 +28,8 @@ _UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
 LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
 ROOT_HINT = "run it with sudo"
+_LOCKED = "kernel lockdown in confidentiality mode closes it"
+_LOCKED_HINT = "--backend bcc may work there, else boot without lockdown=confidentiality"
 IN_README = {"ref_ctr": "ref_ctr_offset", "ustring": "ustring", "hist": "hist:keys", "many": r"\imm-value"}
 """Words of the README that tell of a feature; `many` are several probes in one event (Linux 5.4)."""
 
@@ -150,11 +152,11 @@ def find(mount: bool = True) -> Tracefs:
         if os.path.exists(f"{MOUNT_POINT}/uprobe_events"):
             return Tracefs(MOUNT_POINT)
         mounted = _is_mounted()
+    if mounted and not os.path.exists(f"{MOUNT_POINT}/README"):
+        # Linux 6.1 with lockdown=confidentiality makes no files in it (tracefs_create_file).
+        raise TracerError("tracefs is empty: " + _LOCKED, _LOCKED_HINT)
     if mounted:
-        raise TracerError(
-            "this kernel's tracefs has no uprobe_events",
-            "it needs CONFIG_UPROBE_EVENTS; kernel lockdown in confidentiality mode hides it too",
-        )
+        raise TracerError("this kernel's tracefs has no uprobe_events", "it needs CONFIG_UPROBE_EVENTS")
     raise TracerError("tracefs is not mounted", MOUNT_HINT)
 
 
@@ -181,9 +183,13 @@ def _read(path: str) -> str:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except OSError as error:
-        raise TracerError(
-            f"cannot read {path}: {error.strerror}", ROOT_HINT if error.errno in (errno.EACCES, errno.EPERM) else None
-        ) from None
+        message, hint = f"cannot read {path}: {error.strerror}", None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            hint = ROOT_HINT
+            if os.geteuid() == 0:
+                # As Linux answers where lockdown came after the mount (tracefs' default_open_file).
+                message, hint = f"{message}: {_LOCKED}", _LOCKED_HINT
+        raise TracerError(message, hint) from None
 
 
 _HINTS = {
