@@ -211,11 +211,14 @@ static __always_inline void scratch_give(void *slot)
 
 /* --- records --------------------------------------------------------------------------------------------------- */
 
-/* Behind what a helper has written to a record: `length` as it said, `size` at most. */
+/* Behind what a helper has written to a record: `length` as it said, `size` at most (65536). The mask changes nothing, but
+ * the verifier of Linux 6.1 does not see that a length which it knows to be negative was turned away before: it compares a
+ * register with a constant, not a constant with a register (`if 0 > length`), and follows both ways. */
 #define ADVANCE(at, length, size)                                                                                          \
 	do {                                                                                                               \
 		u64 length_ = length;                                                                                      \
 		OPAQUE(length_);                                                                                           \
+		length_ &= 0x1ffff;                                                                                        \
 		if (length_ > (size))                                                                                      \
 			length_ = (size);                                                                                  \
 		OPAQUE(at); /* or adding to what is known of it may become an `or`, which the verifier bounds too widely */   \
