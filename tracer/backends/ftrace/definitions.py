@@ -10,9 +10,9 @@ from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.cleanup import sweep
 from tracer.backends.ftrace.fetchargs import THREAD_NAME
 from tracer.backends.ftrace.layout import EventFormat, parse_format
-from tracer.backends.ftrace.program import Event, Place
-from tracer.backends.ftrace.refusals import at_clause
-from tracer.backends.ftrace.tracefs import LONGEST_LINE, Tracefs, find
+from tracer.backends.ftrace.program import MOST_FETCHES, Event, Place
+from tracer.backends.ftrace.refusals import at_clause, at_fetch
+from tracer.backends.ftrace.tracefs import LONGEST_LINE, Refused, Tracefs, find
 from tracer.backends.ftrace.watcher import Watcher
 from tracer.errors import Source, TracerError
 from tracer.resolve.model import FileIdentity
@@ -63,6 +63,8 @@ class Definitions:
             for place in event.places:
                 try:
                     self._define(event, place)
+                except Refused as error:
+                    raise at_fetch(error, source, event, place.branch, error.fetch) from None
                 except TracerError as error:
                     raise at_clause(error, source, event, place.branch) from None
         return split
@@ -112,6 +114,10 @@ class Definitions:
     def _define(self, event: Event, place: Place) -> None:
         site = place.site
         what = f"{site.path}:0x{site.offset:x}"
+        if (wanted := len(event.fetches(place))) > MOST_FETCHES:
+            # 6.1 leaves out those beyond without a word; 6.12 and 6.18 refuse them.
+            message = f"the kernel takes {MOST_FETCHES} values of a probe, and at {what} {wanted} are to be read"
+            raise Refused(message, "read fewer there, or --backend bcc", "", MOST_FETCHES)
         try:
             fd = os.open(site.path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
@@ -136,12 +142,14 @@ def _check_panic(events: Sequence[Event], source: Source) -> None:
         return
     for event in events:
         for place in event.places:
-            if any(fetch.is_string and fetch != THREAD_NAME for fetch in place.fetches):
+            for number, fetch in enumerate(place.fetches):
+                if not fetch.is_string or fetch == THREAD_NAME:
+                    continue
                 error = TracerError(
                     "this machine panics at a kernel warning, and the kernel warns of strings longer than a page",
                     "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0",
                 )
-                raise at_clause(error, source, event, place.branch)
+                raise at_fetch(error, source, event, place.branch, number)
 
 
 def _first_line(path: str) -> str:

@@ -213,7 +213,8 @@ def _filter_key(place: Place) -> object:
     return tuple("(" in fetch.place or "@" in fetch.place for fetch in place.fetches)
 
 
-_MOST_FETCHES = 128
+MOST_FETCHES = 128
+"""Of one probe (MAX_TRACE_ARGS)."""
 
 
 def _merged(events: list[Event]) -> tuple[Event, ...]:
@@ -224,7 +225,7 @@ def _merged(events: list[Event]) -> tuple[Event, ...]:
         shape = tuple(fetch.type for fetch in first.fetches)
         key = (first.site.kind == "uretprobe", shape, event.filter, event.counts)
         # One more fetch argument is needed for the number of the branch.
-        merged.setdefault(key if len(shape) < _MOST_FETCHES else number, []).append(event)
+        merged.setdefault(key if len(shape) < MOST_FETCHES else number, []).append(event)
     return tuple(
         Event(
             f"e{number}",

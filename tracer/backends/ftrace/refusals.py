@@ -1,17 +1,29 @@
-"""What the kernel refused, said under the attach points of the user's text."""
+"""What the kernel refused, said under the user's text: where it was about a value, under that, else under the attach
+points.
+"""
 
 from __future__ import annotations
 
+from tracer.backends.ftrace.fetchargs import Constant, Number, Text, ThreadName
+from tracer.backends.ftrace.fetchargs import Source as ValueSource
 from tracer.backends.ftrace.program import Event
-from tracer.errors import Diagnostic, ProgramError, Source, Span, TracerError
+from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
+from tracer.interp.fetch import fetches
 from tracer.lang.typed import Clause
 
 
 def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0) -> ProgramError:
     """The same failure, with the first clause of an event's branch as its place. The exit status stays."""
-    clause = event.branches[branch][0].clause
-    diagnostic = Diagnostic(error.message, attach_points(clause, source), error.hint)
-    return ProgramError(source, [diagnostic], error.detail, error.exit_code)
+    return _at(error, source, attach_points(event.branches[branch][0].clause, source))
+
+
+def at_fetch(error: TracerError, source: Source, event: Event, branch: int, fetch: int | None) -> ProgramError:
+    """The same failure, with what a fetch argument of the event is read for as its place."""
+    for run in event.branches[branch]:
+        for leaf, value in zip(fetches(run.clause), run.sources, strict=True):
+            if fetch in _fetched(value) and leaf.span != NOWHERE:
+                return _at(error, source, leaf.span)
+    return at_clause(error, source, event, branch)
 
 
 def attach_points(clause: Clause, source: Source) -> Span:
@@ -20,3 +32,18 @@ def attach_points(clause: Clause, source: Source) -> Span:
     end = first.span.start if first is not None else clause.span.end
     text = source.text[clause.span.start : end].rstrip("/{(! \t\n")
     return Span(clause.span.start, clause.span.start + len(text)) if text else clause.span
+
+
+def _at(error: TracerError, source: Source, span: Span) -> ProgramError:
+    return ProgramError(source, [Diagnostic(error.message, span, error.hint)], error.detail, error.exit_code)
+
+
+def _fetched(value: ValueSource | Constant) -> tuple[int | None, ...]:
+    match value:
+        case Number(fetch, guard):
+            return fetch, guard
+        case Text(fetch, base):
+            return fetch, *_fetched(base)
+        case ThreadName(fetch):
+            return (fetch,)
+    return ()

@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracer.backends.without import without
@@ -24,6 +25,10 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _DEFINITION = re.compile(
     rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+)*"
 )
+_ENTRY = re.compile(
+    r"\[[^\]]*\] \w+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"
+)
+_FETCH = re.compile(r"f(\d+)=")
 _UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
 LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
@@ -122,21 +127,52 @@ class Tracefs:
             else:
                 return fd
 
-    def last_error(self, line: str) -> tuple[str, str]:
-        """What the kernel's error_log (5.2) says about a line it refused, and its excerpt with the caret.
-
-        ("", "") where it says nothing.
-        """
+    def last_error(self, line: str) -> Said | None:
+        """What the kernel's error_log (Linux 5.2) says about a line that it refused; None where it says nothing."""
         try:
             log = _read(f"{self.root}/error_log")
         except TracerError:
-            return "", ""
-        entries = re.split(r"^(?=\[)", log, flags=re.MULTILINE)
-        for entry in reversed(entries):
-            match = re.match(r"\[[^\]]*\] \w+: error: (.*)\n  Command: (.*)\n", entry)
-            if match and match[2].split() == line.split():
-                return match[1].strip(), entry.rstrip("\n")
-        return "", ""
+            return None
+        return said_about(line, log)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An entry of the kernel's error_log: the reason, the fetch argument that the caret stands under (None where it
+    stands under something else), and the entry itself.
+    """
+
+    reason: str
+    fetch: int | None
+    entry: str
+
+
+def said_about(line: str, log: str) -> Said | None:
+    """The last entry about a line. Each is the reason, the line as the kernel understood it, and a caret below:
+
+    [   12.345678] trace_uprobe: error: Invalid register name
+      Command: p:g/e0 /bin/app:0x10 f0=%nonsense:u64
+                                       ^
+    """
+    for entry in reversed(re.split(r"^(?=\[)", log, flags=re.MULTILINE)):
+        match = _ENTRY.match(entry)
+        if match and match["line"].split() == line.split():
+            fetch = None
+            if match["blanks"] is not None:
+                column = len(match["blanks"]) - len("  Command: ")
+                word = next((word for word in re.finditer(r"\S+", match["line"]) if word.end() > column >= 0), None)
+                named = _FETCH.match(word[0]) if word is not None else None
+                fetch = int(named[1]) if named is not None else None
+            return Said(match["reason"].strip(), fetch, entry.rstrip("\n"))
+    return None
+
+
+class Refused(TracerError):
+    """The kernel did not take a definition; `fetch` is the number of the fetch argument that it was about, or None."""
+
+    def __init__(self, message: str, hint: str | None, detail: str, fetch: int | None = None) -> None:
+        super().__init__(message, hint, detail)
+        self.fetch = fetch
 
 
 def find(mount: bool = True) -> Tracefs:
@@ -199,16 +235,18 @@ _HINTS = {
 }
 
 
-def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> TracerError:
+def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> Refused:
     code = error.errno or 0
     if code == errno.E2BIG and len(os.fsencode(line)) > LONGEST_LINE:
         message = f"the probe at {what} reads more than a definition can say in {LONGEST_LINE} characters"
-        return TracerError(message, "read fewer values there, or --backend bcc", line)
-    said, excerpt = tracefs.last_error(line)
-    reason = said or os.strerror(code)
+        return Refused(message, "read fewer values there, or --backend bcc", line)
+    said = tracefs.last_error(line)
+    reason = said.reason if said is not None else os.strerror(code)
     hint = _HINTS.get(code)
-    if code == errno.EINVAL and not said:
+    if code == errno.EINVAL and said is None:
         # The kernel keeps one reference counter for each place, and says this in its own log alone.
         hint = "another tracer may hold this place without its semaphore: see dmesg"
-    detail = excerpt or f"{line}: {os.strerror(code)}"
-    return TracerError(f"the kernel refused a probe at {what}: {reason}", hint, detail)
+    message = f"the kernel refused a probe at {what}: {reason}"
+    if said is None:
+        return Refused(message, hint, f"{line}: {os.strerror(code)}")
+    return Refused(message, hint, said.entry, said.fetch)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.backends.ftrace.tracefs import LONGEST_LINE, Tracefs
+from tracer.backends.ftrace.tracefs import LONGEST_LINE, Said, Tracefs, said_about
 from tracer.errors import TracerError
 
 
@@ -77,3 +77,48 @@ def test_many_may_be_between_definition_and_use_but_only_one_may_be_alone(tracef
     assert alone is not None
     assert tracefs.lock(alone=False, patience_s=0) is None
     os.close(alone)
+
+
+LINE = "p:g/e0 /bin/app:0x10 f0=%di:u64 f1=%si:u65"
+# As Linux 6.1, 6.12 and 6.18 write it: an entry for each refused line of anybody, the oldest first.
+LOG = """\
+[   12.345678] trace_uprobe: error: Failed to find the given file
+  Command: p:g/e0 /gone:0x10
+                  ^
+[   13.000001] trace_uprobe: error: Invalid register name
+  Command: p:g/e0 /bin/app:0x10 f0=%di:u64 f1=%si:u65
+                                       ^
+[   14.000002] hist:syscalls:sys_enter: error: Couldn't find field
+  Command: keys=nonsense
+                ^
+[12949.830462] trace_uprobe: error: Unknown type is specified
+  Command: p:g/e0 /bin/app:0x10 f0=%di:u64 f1=%si:u65
+                                                  ^
+[12950.000003] trace_uprobe: error: Invalid register name
+  Command: p:other/e0 /bin/app:0x10 f0=%nonsense:u64
+                                        ^
+"""
+
+
+def test_the_last_entry_of_the_error_log_about_a_line_is_its_own() -> None:
+    entry = "\n".join(LOG.splitlines()[9:12])
+    assert said_about(LINE, LOG) == Said("Unknown type is specified", 1, entry)
+    entry = "\n".join(LOG.splitlines()[:3])
+    assert said_about("p:g/e0  /gone:0x10", LOG) == Said("Failed to find the given file", None, entry)
+    assert said_about("p:g/e1 /gone:0x10", LOG) is None
+    assert said_about(LINE, "") is None
+
+
+@pytest.mark.parametrize(
+    ("below", "fetch"),
+    [
+        ("  Command: p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64\n                                  ^\n", 0),
+        ("  Command: p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64\n" + " " * 50 + "^\n", 12),
+        ("  Command: p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64\n" + " " * 20 + "^\n", None),
+        ("  Command: p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64\n" + " " * 200 + "^\n", None),
+        ("  Command: p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64\n", None),
+    ],
+)
+def test_the_caret_says_which_fetch_argument_it_is_about(below: str, fetch: int | None) -> None:
+    said = said_about("p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64", f"[ 1.0] trace_uprobe: error: No\n{below}")
+    assert said is not None and (said.reason, said.fetch) == ("No", fetch)
