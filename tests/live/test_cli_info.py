@@ -21,12 +21,15 @@ def info(*prefix: str) -> dict[str, Any]:
     done = tracer("info", "--json", prefix=prefix)
     assert (done.status, done.err) == (0, "")
     shown: dict[str, Any] = json.loads(done.out)
-    assert list(shown) == ["kernel", "chosen", "backends", "features"]
+    assert list(shown) == ["kernel", "chosen", "backends", "features", "constructs"]
     assert shown["kernel"] == os.uname().release
     assert list(shown["backends"]) == ["bcc", "ftrace"]
     for state in shown["backends"].values():
         assert list(state) == ["usable", "reason", "remedy"]
         assert (state["reason"] is None) == state["usable"]
+    for row in shown["constructs"].values():
+        assert list(row) == ["bcc", "ftrace"]
+        assert all(list(each) == ["state", "note", "remedy"] for each in row.values())
     return shown
 
 
@@ -65,6 +68,59 @@ def test_without_bpf_ftrace_is_chosen_and_the_reason_given() -> None:
     assert "bpf()" in bcc["reason"]
 
 
+def test_constructs_say_what_the_refusals_say() -> None:
+    shown = info()["constructs"]
+    assert shown["uprobe"]["bcc"] == {"state": "yes", "note": None, "remedy": None}
+    assert shown["uid, gid, username"]["ftrace"] == {
+        "state": "no",
+        "note": "the kernel's events carry no user and group",
+        "remedy": "--backend bcc can",
+    }
+    assert shown["predicate"]["bcc"] == {"state": "yes", "note": "in the kernel", "remedy": None}
+
+
+def test_constructs_follow_from_what_the_kernel_has() -> None:
+    done = tracer("info", "--json", env={"TRACER_WITHOUT": "sleepable,ref_ctr"})
+    shown = json.loads(done.out)["constructs"]
+    assert shown["str"] == {
+        "bcc": {
+            "state": "partly",
+            "note": "what lies on a page not in memory is counted as unreadable",
+            "remedy": None,
+        },
+        "ftrace": {"state": "yes", "note": None, "remedy": None},
+    }
+    no = {
+        "state": "no",
+        "note": "the kernel does not count semaphores (ref_ctr, Linux 4.20)",
+        "remedy": "--usdt-file-activation raises them in the processes that run now",
+    }
+    assert shown["usdt semaphore"] == {"bcc": no, "ftrace": no}
+
+
+def test_a_backend_that_cannot_be_used_can_do_nothing() -> None:
+    shown = info(*WITHOUT_BPF)["constructs"]
+    assert {row["bcc"]["state"] for row in shown.values()} == {"no"}
+    assert shown["uprobe"]["ftrace"]["state"] == "yes"
+
+
+def test_as_nobody_what_only_root_can_see_is_unknown() -> None:
+    shown = info(*NOBODY)["constructs"]
+    assert shown["uprobe"]["bcc"]["state"] == "yes"
+    assert shown["uid, gid, username"]["ftrace"]["state"] == "no"
+    assert shown["str"]["bcc"]["state"] == "unknown"
+    assert shown["usdt semaphore"]["ftrace"]["state"] == "unknown"
+    done = tracer("info", prefix=NOBODY)
+    assert "  bpf sleepable        unknown without root\n" in done.text
+    assert done.text.endswith("  (unknown: only root can see it)\n")
+
+
+def test_unknown_names_of_features_are_a_usage_error() -> None:
+    done = tracer("info", env={"TRACER_WITHOUT": "ref-ctr"})
+    assert (done.status, done.out) == (2, b"")
+    assert done.err.startswith("tracer: error: TRACER_WITHOUT: unknown ref-ctr; known are bpf, ")
+
+
 def test_as_nobody_nothing_is_usable_and_the_remedy_is_root() -> None:
     shown = info(*NOBODY)
     assert shown["chosen"] is None
@@ -84,6 +140,10 @@ def test_text_shows_the_same_and_leaves_nothing(prefix: tuple[str, ...], clean: 
     lines = done.text.splitlines()
     assert lines[0] == f"kernel    {os.uname().release}"
     assert lines[3] == "Backends"
+    assert not [line for line in lines if len(line) > 80 and " /" not in line], "wider than a terminal"
+    columns = [line.index("ftrace") for line in lines if line.startswith("Constructs")]
+    states = [line for line in lines if line[columns[0] :] in ("yes", "partly", "no", "unknown")]
+    assert len(states) == len(info(*prefix)["constructs"])
     assert "Features" in lines
 
 

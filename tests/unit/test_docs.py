@@ -18,9 +18,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from tracer.backends import without  # noqa: E402 - run as a script, the path comes first
-from tracer.backends.bcc import host  # noqa: E402
-from tracer.backends.capabilities import Feature, Unsupported  # noqa: E402
-from tracer.backends.ftrace import detect  # noqa: E402
+from tracer.backends.bcc import features as bcc  # noqa: E402
+from tracer.backends.capabilities import Feature, Has, State, Unsupported  # noqa: E402
+from tracer.backends.ftrace import features as ftrace  # noqa: E402
 from tracer.lang import attach, builtins, config, expressions, statements, typed, unsupported  # noqa: E402
 from tracer.lang.check.statements import UNROLLED_MOST  # noqa: E402
 from tracer.resolve import arch, expand  # noqa: E402
@@ -87,14 +87,49 @@ def limits() -> str:
     )
 
 
-def features() -> str:
-    def says(entry: Unsupported | None) -> str:
-        return "yes" if entry is None else f"no: {entry.reason}"
+BACKENDS = {"bcc": bcc, "ftrace": ftrace}
 
-    return table(
-        ("what a program may need", "bcc", "ftrace"),
-        *((feature.value, says(host._MISSING.get(feature)), says(detect._NEVER.get(feature))) for feature in Feature),
-    )
+
+def everything(name: str) -> bool:
+    """A kernel that has every feature."""
+    return name in without.KNOWN
+
+
+def all_but(missing: str) -> Has:
+    return lambda name: everything(name) and name != missing
+
+
+def says(state: State) -> str:
+    if isinstance(state, Unsupported):
+        return f"no: {state.reason}"
+    return f"partly: {state.but}" if state.but else f"yes: {state.how}" if state.how else "yes"
+
+
+def features() -> str:
+    rows = [[says(module.states(everything)[feature]) for module in BACKENDS.values()] for feature in Feature]
+    names = [feature.value for feature in Feature]
+    return table(("what a program may need", *BACKENDS), *((name, *row) for name, row in zip(names, rows, strict=True)))
+
+
+def taken_away(name: str) -> str:
+    """What programs lose, or get otherwise, on a kernel without this feature."""
+    if bcc.needed(all_but(name)) is not None:
+        return "bcc is not usable"
+    changed: dict[tuple[State, str], list[str]] = {}
+    for feature in Feature:
+        found: dict[State, list[str]] = {}
+        for backend, module in BACKENDS.items():
+            if (state := module.states(all_but(name))[feature]) != module.states(everything)[feature]:
+                found.setdefault(state, []).append(backend)
+        for state, backends in found.items():
+            changed.setdefault((state, " and ".join(backends)), []).append(feature.value)
+    lines = [f"{backends}: {', '.join(names)}: {says(state)}" for (state, backends), names in changed.items()]
+    return "; ".join(lines) or "programs run as before"
+
+
+def switches() -> str:
+    rows = [(f"`{name}`", text, taken_away(name)) for name, text in without.KNOWN.items()]
+    return table(("name", "is", "without it"), *rows)
 
 
 def values() -> str:
@@ -120,7 +155,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "backends.md": {
         "features": features,
-        "without": lambda: table(("name", "is"), *((f"`{name}`", text) for name, text in without.KNOWN.items())),
+        "without": switches,
     },
 }
 """The tables of each page, by the name in their mark."""

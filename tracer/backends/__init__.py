@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tracer.backends.capabilities import Feature, Unsupported
+from tracer.backends.capabilities import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
 from tracer.errors import Diagnostic, ProgramError, TracerError
 
 if TYPE_CHECKING:
@@ -52,6 +52,15 @@ class Choice:
     by_hand: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """Why not this backend."""
+
+    backend: str
+    text: str
+    hint: str | None
+
+
 def choose(
     plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation = Activation.REFUSED
 ) -> Choice:
@@ -65,27 +74,28 @@ def choose(
 
     names = [forced] if forced else list(BACKENDS)
     refusals: list[Diagnostic] = []
-    reasons: list[tuple[str, str, str | None]] = []
+    reasons: list[_Reason] = []
     for name in names:
         backend = BACKENDS[name]()
         capabilities, by_hand = _activated(backend.capabilities(), activation)
         unusable = capabilities.unusable
         if unusable is not None and need_usable:
-            reasons.append((name, unusable.reason, unusable.hint))
+            reasons.append(_Reason(name, unusable.reason, unusable.hint))
             continue
         found = check(plan, capabilities)
         if not found:
             by_hand = by_hand and any(need.feature is Feature.SEMAPHORE for need in plan.needs)
-            return Choice(backend, tuple(_passed_over(name, *reason) for reason in reasons), by_hand)
+            return Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
+        found = [_with_remedy(each, plan, capabilities, activation) for each in found]
         refusals = refusals or found
-        reasons.append((name, found[0].message, found[0].hint))
+        reasons.append(_Reason(name, found[0].message, found[0].hint))
     if refusals:
         # The first backend that works here is the one to explain; the others are named after it.
         raise ProgramError(plan.program.source, [*refusals, *_also(refusals, reasons)], exit_code=1)
-    name, reason, hint = reasons[0]
-    if all((other, remedy) == (reason, hint) for _, other, remedy in reasons):
-        raise TracerError(reason, hint)
-    raise TracerError("; ".join(f"{name}: {why}" for name, why, _ in reasons), hint)
+    first = reasons[0]
+    if all((each.text, each.hint) == (first.text, first.hint) for each in reasons):
+        raise TracerError(first.text, first.hint)
+    raise TracerError("; ".join(f"{each.backend}: {each.text}" for each in reasons), first.hint)
 
 
 def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capabilities, bool]:
@@ -93,23 +103,47 @@ def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capa
     lacks = capabilities.missing.get(Feature.SEMAPHORE)
     if lacks is None or activation is Activation.REFUSED:
         return capabilities, False
-    missing = dict(capabilities.missing)
-    if activation is Activation.BY_HAND:
-        del missing[Feature.SEMAPHORE]
-    else:
-        hint = "start the program first, then trace it with -p PID --usdt-file-activation"
-        missing[Feature.SEMAPHORE] = Unsupported(lacks.reason, hint)
-    return replace(capabilities, missing=missing), activation is Activation.BY_HAND
+    state: State = Supported("raised by tracer itself")
+    if activation is Activation.TOO_EARLY:
+        state = Unsupported(lacks.reason, "start the program first, then trace it with -p PID --usdt-file-activation")
+    features = {**capabilities.features, Feature.SEMAPHORE: state}
+    return replace(capabilities, features=features), activation is Activation.BY_HAND
 
 
-def _passed_over(chosen: str, name: str, reason: str, hint: str | None) -> str:
-    return f"using {chosen}, not {name}: {reason}" + (f" ({hint})" if hint else "")
+def _with_remedy(refusal: Diagnostic, plan: Plan, here: Capabilities, activation: Activation) -> Diagnostic:
+    """The refusal; where its remedy is another backend, with what stands in that one's way alone."""
+    other = next((name for name in BACKENDS if refusal.hint == elsewhere(name)), None)
+    if other is None:
+        return refusal
+    capabilities, _ = _activated(BACKENDS[other]().capabilities(), activation)
+    unusable = capabilities.unusable
+    if unusable is not None and unusable != NEEDS_ROOT:
+        return replace(refusal, hint=f"{other} could, but {unusable.reason} ({unusable.hint})")
+    lacks = capabilities.missing.keys() - here.missing.keys()
+    construct = next((need.construct for need in plan.needs if need.feature in lacks), None)
+    return refusal if construct is None else replace(
+        refusal, hint=f"{other} could, but not {construct}: leave one of the two out"
+    )
 
 
-def _also(refusals: list[Diagnostic], reasons: list[tuple[str, str, str | None]]) -> list[Diagnostic]:
-    told = {diagnostic.message for diagnostic in refusals}
+def _passed_over(chosen: str, reason: _Reason) -> str:
+    hint = f" ({reason.hint})" if reason.hint else ""
+    return f"using {chosen}, not {reason.backend}: {reason.text}{hint}"
+
+
+def _also(refusals: list[Diagnostic], reasons: list[_Reason]) -> list[Diagnostic]:
+    """What stands in the way of the other backends, where it has not been said."""
+
+    def is_said(reason: _Reason) -> bool:
+        same = reason.text.replace(f" with {reason.backend}: ", " with ")
+        return any(
+            f"{reason.backend} could, but" in (each.hint or "")
+            or same in [each.message.replace(f" with {name}: ", " with ") for name in BACKENDS]
+            for each in refusals
+        )
+
     return [
-        Diagnostic(f"nor with {name}: {reason}", refusals[0].span, hint)
-        for name, reason, hint in reasons
-        if reason not in told
+        Diagnostic(f"nor with {each.backend}: {each.text}", refusals[0].span, each.hint)
+        for each in reasons
+        if not is_said(each)
     ]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tracer.cli.options import Json
+
+if TYPE_CHECKING:
+    from tracer.backends.capabilities import Capabilities, Feature
 
 EXAMPLE = "tracer info --json"
 
@@ -20,13 +24,28 @@ class BackendState:
 
 
 @dataclass(frozen=True, slots=True)
+class Construct:
+    """Whether a backend can do something of the language here.
+
+    `state` is "yes", "partly", "no" or "unknown" (only root can see it); `note` says how, what is missing, or why not.
+    """
+
+    state: str
+    note: str | None
+    remedy: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
-    """Everything `info` shows. `features`: name to "yes", "no: reason", "unknown" (only root can see it) or a value."""
+    """Everything `info` shows. `features`: name to "yes", "no: reason", "unknown" (only root can see it) or a value.
+    `constructs`: name to backend to what that can do.
+    """
 
     kernel: str
     chosen: str | None
     backends: dict[str, BackendState]
     features: dict[str, str]
+    constructs: dict[str, dict[str, Construct]]
 
 
 def command(as_json: Json = False) -> int:
@@ -45,6 +64,7 @@ def command(as_json: Json = False) -> int:
 def examine() -> Host:
     """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs."""
     from tracer.backends import BACKENDS
+    from tracer.backends.capabilities import Feature
     from tracer.backends.without import VARIABLE, switched_off
     from tracer.cli.host import host_facts, kernel_release
     from tracer.errors import TracerError
@@ -53,6 +73,7 @@ def examine() -> Host:
     if off := switched_off():
         features[VARIABLE] = ", ".join(off)
     states: dict[str, BackendState] = {}
+    constructs: dict[str, dict[str, Construct]] = {feature.value: {} for feature in Feature}
     for name, make in BACKENDS.items():
         try:
             capabilities = make().capabilities()
@@ -70,8 +91,23 @@ def examine() -> Host:
             else BackendState(False, unusable.reason, unusable.hint)
         )
         features = merged(features, name, capabilities.facts)
+        for feature in Feature:
+            constructs[feature.value][name] = _construct(feature, capabilities)
     chosen = next((name for name, state in states.items() if state.usable), None)
-    return Host(kernel_release(), chosen, states, features)
+    return Host(kernel_release(), chosen, states, features, constructs)
+
+
+def _construct(feature: Feature, capabilities: Capabilities) -> Construct:
+    from tracer.backends.capabilities import NEEDS_ROOT, Supported
+
+    if capabilities.unusable not in (None, NEEDS_ROOT):
+        return Construct("no", None, None)  # the backend's own reason is enough
+    state = capabilities.features.get(feature, Supported())
+    if state is None:
+        return Construct("unknown", None, None)
+    if isinstance(state, Supported):
+        return Construct("partly" if state.but else "yes", state.but or state.how or None, None)
+    return Construct("no", state.reason, state.hint)
 
 
 def merged(known: dict[str, str], backend: str, facts: Mapping[str, str]) -> dict[str, str]:
@@ -84,14 +120,46 @@ def merged(known: dict[str, str], backend: str, facts: Mapping[str, str]) -> dic
 
 
 def host_text(host: Host) -> str:
-    """The same for people."""
+    """The same for people, in 80 columns."""
     chosen = host.chosen or "none: nothing can be traced here"
     lines = [f"kernel    {host.kernel}", f"chosen    {chosen}", "", "Backends"]
     for name, state in host.backends.items():
-        lines.append(f"  {name:<8}{'usable' if state.usable else f'not usable: {state.reason}'}")
+        lines += _wrapped(f"  {name}", "usable" if state.usable else f"not usable: {state.reason}", 10)
         if state.remedy:
-            lines.append(f"{'':<10}remedy: {state.remedy}")
+            lines += _wrapped("", f"remedy: {state.remedy}", 10)
     lines += ["", "Features"]
-    width = max(map(len, host.features), default=0) + 2
-    lines += [f"  {name:<{width}}{state}" for name, state in host.features.items()]
+    width = max(map(len, host.features), default=0) + 4
+    for name, fact in host.features.items():
+        lines += _wrapped(f"  {name}", "unknown without root" if fact == "unknown" else fact, width)
+    lines += ["", "Constructs".ljust(_STATES_AT) + "".join(name.ljust(_STATE_WIDTH) for name in host.backends).rstrip()]
+    for name, by_backend in host.constructs.items():
+        lines += _construct_lines(name, by_backend)
+    if any(each.state == "unknown" for row in host.constructs.values() for each in row.values()):
+        lines.append("  (unknown: only root can see it)")
     return "\n".join(lines) + "\n"
+
+
+_COLUMNS, _STATES_AT, _STATE_WIDTH = 80, 58, 9
+
+
+def _construct_lines(name: str, by_backend: Mapping[str, Construct]) -> Iterator[str]:
+    """What each backend can do in a line, then their notes, equal ones once."""
+    *head, last = _wrapped("", name, 2, _STATES_AT - 2)
+    yield from head
+    yield last.ljust(_STATES_AT) + "".join(each.state.ljust(_STATE_WIDTH) for each in by_backend.values()).rstrip()
+    notes: dict[str, list[str]] = {}
+    for backend, each in by_backend.items():
+        # That the other backend can stands beside it.
+        remedy = each.remedy if each.remedy and not each.remedy.startswith("--backend") else None
+        if each.note:
+            notes.setdefault(each.note + (f"; {remedy}" if remedy else ""), []).append(backend)
+    for note, backends in notes.items():
+        yield from _wrapped("", f"{', '.join(backends)}: {note}", 6)
+
+
+def _wrapped(head: str, text: str, indent: int, columns: int = _COLUMNS) -> list[str]:
+    """The text behind its head, from column `indent` on; a word that is too long stays whole."""
+    from textwrap import wrap
+
+    lines = wrap(text, max(columns - indent, 20), break_long_words=False, break_on_hyphens=False) or [""]
+    return [(head if not number else "").ljust(indent) + line for number, line in enumerate(lines)]

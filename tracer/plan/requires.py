@@ -14,7 +14,6 @@ from tracer.lang.typed import (
     Clause,
     Clear,
     Delete,
-    ForMap,
     ForRange,
     HasKey,
     Load,
@@ -119,8 +118,6 @@ def _of_node(program: Program, clause: Clause, node: Node) -> Need | None:
             return Need(Feature.LOOP, "while", node.span)
         case ForRange():
             return Need(Feature.LOOP, "for", node.span)
-        case ForMap():
-            return Need(Feature.MAP_ITERATION, f"for over {node.map}", node.span)
         case MapLen():
             return Need(Feature.MAP_LENGTH, f"len({node.map})", node.span)
         case MapGet() if program.maps[node.map].kind != "scalar":

@@ -7,19 +7,8 @@ import os
 
 from tracer.backends.bcc import kernel, syscall
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
-from tracer.backends.capabilities import NO_COUNTER, Capabilities, Feature, Unsupported
-
-_MISSING = {
-    Feature.MAP_ITERATION: Unsupported(
-        "BPF programs cannot walk a map", "do it in an interval or in END, which run in user space"
-    ),
-    Feature.KEYS_OF_CLEARED: Unsupported(
-        "BPF programs cannot walk a map, and leave what they clear to user space", "--backend ftrace can"
-    ),
-    Feature.SHARED_AGGREGATION: Unsupported(
-        "BPF programs do not see what is aggregated in user space", "--backend ftrace can"
-    ),
-}
+from tracer.backends.bcc.features import NO_BPF, NO_RING, states
+from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Unsupported, settled
 
 
 def capabilities() -> Capabilities:
@@ -43,31 +32,35 @@ def capabilities() -> Capabilities:
         facts["bpf sleepable"] = _yes(kernel.can_sleep(), "needs Linux 6.0; strings on pages not in memory are counted")
         facts["uprobe_multi"] = _multi_fact()
         if unusable is None and not kernel.has_ring():
-            unusable = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
+            unusable = NO_RING
     facts["uprobe pmu"] = _yes(syscall.uprobe_event_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(kernel.counts_semaphores(), "needs Linux 4.20")
-    missing = dict(_MISSING)
-    if not kernel.counts_semaphores():
-        missing[Feature.SEMAPHORE] = NO_COUNTER
-    return Capabilities("bcc", unusable, missing, facts)
+    return Capabilities("bcc", unusable, settled(states, _found(failed)), facts)
+
+
+def _found(failed: int) -> dict[str, bool | None]:
+    """What the kernel has, by name; None where only root can try it."""
+    hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
+    return {
+        "sleepable": hidden if failed else kernel.can_sleep(),
+        "uprobe_multi": hidden if failed else kernel.has_multi(False),
+        "ref_ctr": kernel.counts_semaphores(),
+    }
 
 
 def _unusable(failed: int) -> Unsupported | None:
     if not failed:
         return None
     if failed == errno.ENOSYS:
-        return Unsupported(
-            "the kernel has no bpf(), or something like a container's seccomp filter hides it",
-            "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL",
-        )
+        return NO_BPF
     if os.geteuid() != 0:
-        return Unsupported("tracing needs root", "run it with sudo")
+        return NEEDS_ROOT
     if failed == errno.EPERM:
         return Unsupported(
             "bpf() is not permitted, though we are root",
             "a container needs --privileged, or --cap-add BPF,PERFMON,SYS_ADMIN; kernel lockdown may forbid it too",
         )
-    return Unsupported(f"bpf() refuses: {os.strerror(failed)}")
+    return Unsupported(f"bpf() refuses: {os.strerror(failed)}", "see `man 2 bpf` for this error; ftrace needs no bpf()")
 
 
 def _bpf_fact(failed: int) -> str:

@@ -6,20 +6,11 @@ import os
 from pathlib import Path
 
 from tracer.backends import perf
-from tracer.backends.capabilities import NO_COUNTER, Capabilities, Feature, Unsupported
-from tracer.backends.ftrace.tracefs import IN_README, ROOT_HINT, Tracefs, find
+from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Unsupported, settled
+from tracer.backends.ftrace.descriptors import Abilities
+from tracer.backends.ftrace.features import states
+from tracer.backends.ftrace.tracefs import IN_README, Tracefs, find
 from tracer.errors import TracerError
-
-_BCC = "--backend bcc can"
-_COMPUTED = "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address"
-
-_NEVER = {
-    Feature.UID: Unsupported("the kernel's events carry no user and group", _BCC),
-    Feature.MEMORY_INDEXED: Unsupported("a fetch argument cannot add an index register to an address", _BCC),
-    Feature.GLOBAL_INDEXED: Unsupported("a fetch argument cannot add an index register to an address", _BCC),
-    Feature.STRING_COMPUTED: Unsupported(_COMPUTED, _BCC),
-    Feature.LOAD_COMPUTED: Unsupported(_COMPUTED, _BCC),
-}
 
 _ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers", "probes per event", "perf tracepoints")
 
@@ -27,32 +18,32 @@ _ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers",
 def detect() -> Capabilities:
     """The table; quick, and without root what only root can see is "unknown"."""
     facts = {"perf_event_paranoid": _first_line("/proc/sys/kernel/perf_event_paranoid")}
+    unknown: dict[str, bool | None] = dict.fromkeys((*IN_README, "inherit_thread", "format_lost"))
     if os.geteuid() != 0:
         facts |= {name: "unknown" for name in _ROOT_ONLY}
-        return Capabilities("ftrace", Unsupported("tracing needs root", ROOT_HINT), dict(_NEVER), facts)
+        return Capabilities("ftrace", NEEDS_ROOT, settled(states, unknown), facts)
     try:
         tracefs = find()
         known = {name: tracefs.knows(name) for name in IN_README}
     except TracerError as error:
         facts["tracefs"] = f"no: {error.message}"
-        return Capabilities("ftrace", Unsupported(error.message, error.hint), dict(_NEVER), facts)
+        return Capabilities("ftrace", Unsupported(error.message, error.hint), settled(states, unknown), facts)
     facts |= _of_readme(tracefs, known)
-    missing = dict(_NEVER)
-    if not known["ref_ctr"]:
-        missing[Feature.SEMAPHORE] = NO_COUNTER
     refused = _try_perf(tracefs)
     facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
-    return Capabilities("ftrace", refused, missing, facts)
+    abilities = Abilities.detect()
+    found = known | {"inherit_thread": abilities.inherit_thread, "format_lost": abilities.format_lost}
+    return Capabilities("ftrace", refused, settled(states, found), facts)
 
 
 def _of_readme(tracefs: Tracefs, known: dict[str, bool]) -> dict[str, str]:
-    def has(name: str) -> str:
-        return "yes" if known[name] else "no"
+    def has(name: str, since: str = "") -> str:
+        return "yes" if known[name] else f"no{since}"
 
     return {
         "tracefs": tracefs.root,
         "uprobe_events": "yes",
-        "ref_ctr": has("ref_ctr"),
+        "ref_ctr": has("ref_ctr", ": needs Linux 4.20"),
         "ustring": has("ustring"),
         "hist triggers": has("hist"),
         "probes per event": "many" if known["many"] else "one",

@@ -1,0 +1,117 @@
+"""What follows from what a kernel has: the table of each backend, and the remedies of its refusals."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain, combinations
+
+import pytest
+
+from tracer.backends import BACKENDS, choose
+from tracer.backends.bcc import features as bcc
+from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, Supported, Unsupported, settled
+from tracer.backends.ftrace import features as ftrace
+from tracer.backends.without import KNOWN
+from tracer.errors import ProgramError, Source, Span
+from tracer.lang.typed import Program
+from tracer.plan.model import Need, Plan
+
+MODULES = {"bcc": bcc, "ftrace": ftrace}
+LACKING = [(), *chain.from_iterable(combinations(KNOWN, number) for number in (1, 2)), tuple(KNOWN)]
+"""What kernels may lack: nothing, each one or two, all."""
+
+
+@pytest.mark.parametrize("backend", MODULES)
+def test_every_feature_has_a_state_and_every_no_a_reason_and_a_remedy(backend: str) -> None:
+    for lacking in LACKING:
+        states = MODULES[backend].states(lambda name, lacking=lacking: name not in lacking)
+        assert states.keys() == set(Feature)
+        for feature, state in states.items():
+            if isinstance(state, Unsupported):
+                assert state.reason, feature
+                assert state.hint, feature
+
+
+@pytest.mark.parametrize("missing", ["bpf", "ring"])
+def test_without_bpf_or_its_ring_bcc_is_not_usable_and_says_what_to_do(missing: str) -> None:
+    needed = bcc.needed(lambda name: name != missing)
+    assert needed is not None
+    assert needed.reason
+    assert needed.hint
+    assert bcc.needed(lambda name: True) is None
+
+
+def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
+    states = settled(bcc.states, {"sleepable": None, "uprobe_multi": None, "ref_ctr": False})
+    assert {feature for feature, state in states.items() if state is None} == {
+        Feature.STRING, Feature.STRING_COMPUTED, Feature.LOAD, Feature.LOAD_COMPUTED,
+    }  # fmt: skip
+    assert isinstance(states[Feature.SEMAPHORE], Unsupported)
+    assert states[Feature.MANY_SITES] == Supported(), "it works in either way"
+
+
+class Host:
+    """A backend on a host of ours."""
+
+    def __init__(self, name: str, *missing: Feature, unusable: Unsupported | None = None) -> None:
+        self.name = name
+        other = "ftrace" if name == "bcc" else "bcc"
+        lacks = {feature: Unsupported("it is not there", f"--backend {other} can") for feature in missing}
+        self.found = Capabilities(name, unusable, lacks, {})
+
+    def capabilities(self) -> Capabilities:
+        return self.found
+
+
+def _same(host: Host) -> Host:
+    return host
+
+
+def plan(*features: Feature) -> Plan:
+    source = Source("abcdefghij")
+    needs = tuple(Need(each, each.value, Span(at, at + 1)) for at, each in enumerate(features))
+    return Plan(Program(source, (), {}, (), ()), (), (), needs)
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, *hosts: Host, forced: str | None = None) -> list[tuple[str, str | None]]:
+    for host in hosts:
+        monkeypatch.setitem(BACKENDS, host.name, partial(_same, host))
+    with pytest.raises(ProgramError) as caught:
+        choose(plan(Feature.UID, Feature.MAP_LENGTH), forced)
+    return [(each.message, each.hint) for each in caught.value.diagnostics]
+
+
+NO_UID = "uid, gid, username is not available with ftrace: it is not there"
+
+
+def test_the_other_backend_is_a_remedy_where_it_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = refusal(monkeypatch, Host("bcc"), Host("ftrace", Feature.UID), forced="ftrace")
+    assert found == [(NO_UID, "--backend bcc can")]
+    found = refusal(monkeypatch, Host("bcc", unusable=NEEDS_ROOT), Host("ftrace", Feature.UID), forced="ftrace")
+    assert found == [(NO_UID, "--backend bcc can")]
+
+
+@pytest.mark.parametrize("forced", [None, "ftrace"])
+def test_where_the_other_backend_cannot_be_used_the_remedy_is_to_make_it_usable(
+    forced: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_bpf = Unsupported("there is no bpf()", "boot another kernel")
+    found = refusal(monkeypatch, Host("bcc", unusable=no_bpf), Host("ftrace", Feature.UID), forced=forced)
+    assert found == [(NO_UID, "bcc could, but there is no bpf() (boot another kernel)")]
+
+
+def test_where_each_backend_lacks_another_thing_one_of_them_has_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = refusal(monkeypatch, Host("bcc", Feature.MAP_LENGTH), Host("ftrace", Feature.UID), forced="ftrace")
+    assert found == [(NO_UID, "bcc could, but not len: leave one of the two out")]
+    found = refusal(monkeypatch, Host("bcc", Feature.MAP_LENGTH), Host("ftrace", Feature.UID))
+    hint = "ftrace could, but not uid, gid, username: leave one of the two out"
+    assert found == [("len is not available with bcc: it is not there", hint)]
+
+
+def test_what_both_lack_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacks = {Feature.UID: Unsupported("it is not there", "another way")}
+    hosts = [Host("bcc"), Host("ftrace")]
+    for host in hosts:
+        host.found = Capabilities(host.name, None, lacks, {})
+    found = refusal(monkeypatch, *hosts)
+    assert found == [("uid, gid, username is not available with bcc: it is not there", "another way")]

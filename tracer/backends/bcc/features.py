@@ -1,0 +1,55 @@
+"""What follows for programs from what the kernel's BPF can do."""
+
+from __future__ import annotations
+
+from tracer.backends.capabilities import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+
+NO_BPF = Unsupported(
+    "the kernel has no bpf(), or something like a container's seccomp filter hides it",
+    "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL",
+)
+NO_RING = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
+
+_IN_KERNEL = Supported("in the kernel")
+_KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
+_SHARED = "BPF programs do not see what is aggregated in user space"
+
+
+def needed(has: Has) -> Unsupported | None:
+    """What stands in the way of any program; None where nothing does."""
+    if not has("bpf"):
+        return NO_BPF
+    return None if has("ring") else NO_RING
+
+
+def states(has: Has) -> dict[Feature, State]:
+    """A state for every feature."""
+    read = Supported(but="" if has("sleepable") else "what lies on a page not in memory is counted as unreadable")
+    return {
+        Feature.UPROBE: Supported(),
+        Feature.URETPROBE: Supported(),
+        Feature.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
+        Feature.MANY_SITES: Supported("one link for all" if has("uprobe_multi") else "each attached alone: slower"),
+        Feature.PROCESS: Supported("other processes are not trapped"),
+        Feature.PREDICATE: _IN_KERNEL,
+        Feature.COUNT: _IN_KERNEL,
+        Feature.AGGREGATION: _IN_KERNEL,
+        Feature.MAP: _IN_KERNEL,
+        Feature.EVENT: Supported("through a BPF ring buffer"),
+        Feature.USER_SPACE: Supported("in user space"),
+        Feature.MEMORY_INDEXED: Supported(),
+        Feature.GLOBAL_INDEXED: Supported(),
+        Feature.UID: Supported(),
+        Feature.STRING: read,
+        Feature.STRING_COMPUTED: read,
+        Feature.LOAD: read,
+        Feature.LOAD_COMPUTED: read,
+        Feature.USER_STACK: Supported(),
+        Feature.SYMBOL: Supported(),
+        Feature.LOOP: Supported(),
+        Feature.MAP_LENGTH: Supported(),
+        Feature.AGGREGATION_READ: Supported(),
+        Feature.STRING_FUNCTIONS: Supported(),
+        Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
+        Feature.SHARED_AGGREGATION: Unsupported(_SHARED, elsewhere("ftrace")),
+    }

@@ -1,0 +1,49 @@
+"""What follows for programs from what the kernel's ftrace can do."""
+
+from __future__ import annotations
+
+from tracer.backends.capabilities import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+
+_USER_SPACE = Supported("in user space")
+_NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
+_INDEXED = Unsupported("a fetch argument cannot add an index register to an address", elsewhere("bcc"))
+_COMPUTED = Unsupported(
+    "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address",
+    elsewhere("bcc"),
+)
+
+
+def states(has: Has) -> dict[Feature, State]:
+    """A state for every feature."""
+    return {
+        Feature.UPROBE: Supported(),
+        Feature.URETPROBE: Supported(),
+        Feature.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
+        Feature.MANY_SITES: Supported("several in one event" if has("many") else "an event for each: slower"),
+        Feature.PROCESS: Supported(
+            "other processes are not trapped"
+            if has("inherit_thread")
+            else "its forks are trapped too, and their samples dropped"
+        ),
+        Feature.PREDICATE: Supported("in the kernel what its filter states exactly, the rest in user space"),
+        Feature.COUNT: Supported("in user space; without samples where a clause does nothing else"),
+        Feature.AGGREGATION: _USER_SPACE,
+        Feature.MAP: _USER_SPACE,
+        Feature.EVENT: Supported("from samples in perf rings"),
+        Feature.USER_SPACE: _USER_SPACE,
+        Feature.MEMORY_INDEXED: _INDEXED,
+        Feature.GLOBAL_INDEXED: _INDEXED,
+        Feature.UID: _NO_OWNER,
+        Feature.STRING: Supported(),
+        Feature.STRING_COMPUTED: _COMPUTED,
+        Feature.LOAD: Supported(),
+        Feature.LOAD_COMPUTED: _COMPUTED,
+        Feature.USER_STACK: Supported(),
+        Feature.SYMBOL: Supported(),
+        Feature.LOOP: Supported(),
+        Feature.MAP_LENGTH: Supported(),
+        Feature.AGGREGATION_READ: Supported(),
+        Feature.STRING_FUNCTIONS: Supported(),
+        Feature.KEYS_OF_CLEARED: Supported(),
+        Feature.SHARED_AGGREGATION: Supported(),
+    }
