@@ -1,0 +1,109 @@
+"""Files whose names are hard to write, in a definition or anywhere: traced on both backends, or refused clearly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import Done, target, tracer
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+NAMES = (
+    "two words\tand a tab", "with#hash (x)", "quo'te dou\"ble back\\slash", "ü€", "not utf-8 \udcff",
+    "co:lon;com,ma br{ace}", "-$dollar `%s`", "a" * 255,
+)  # fmt: skip
+
+
+def quoted(path: Path) -> str:
+    """A path in the attach point's quotes."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def counted(path: Path, backend: str) -> Done:
+    """One line of three ticks, of a program at a path, which is told to make them."""
+    return tracer(
+        "--backend", backend, "-e", f"usdt:{quoted(path)}:ticker:tick {{ @ = count(); }}", "-c", starter(path)
+    )
+
+
+def starter(path: Path) -> str:
+    words = str(path).replace("'", "'\\''")
+    return f"'{words}' 0.03 10"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_any_name_is_traced(name: str, backend: str, place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / name[:100] / name
+    path.parent.mkdir()
+    shutil.copy(place("ticker"), path)
+    done = counted(path, backend)
+    assert (done.status, done.out, done.err) == (0, b"3\n@: 3\n", "Attached 1 probe\n")
+
+
+def test_a_path_of_nearly_the_greatest_length_is_traced(
+    backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    # 4,095 bytes is the most that a path can have, and that a definition can.
+    folder = tmp_path
+    while len(str(folder)) < 3800:
+        folder /= "d" * 200
+    folder.mkdir(parents=True)
+    path = folder / ("e" * (4095 - len(str(folder)) - 1))
+    if len(path.name) > 255:
+        path = folder / "f" / path.name[2:]
+        path.parent.mkdir()
+    assert len(str(path)) == 4095
+    shutil.copy(place("ticker"), path)
+    done = counted(path, backend)
+    assert (done.status, done.out, done.err) == (0, b"3\n@: 3\n", "Attached 1 probe\n")
+
+
+def test_a_name_with_the_end_of_a_line_is_refused(backend: str, place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / "new\nline"
+    shutil.copy(place("ticker"), path)
+    done = counted(path, backend)
+    first = f'usdt:"{tmp_path}/new'
+    assert (done.status, done.out) == (2, b"")
+    assert done.err == f"{first}\n     {'^' * (len(first) - 5)} error: the quotes in the attach point are not closed\n"
+
+
+def test_a_deleted_file_is_traced_in_the_processes_that_run_it(backend: str, place: Callable[[str], Path]) -> None:
+    path = place("ticker")
+    with target(path, 20, 5) as process:
+        until_mapped(process.pid, path)
+        path.unlink()
+        end = " interval:ms:200 { exit(); }"
+        who = ("--backend", backend, "-p", str(process.pid), "-e")
+        named = tracer(*who, f"usdt:{path}:ticker:tick {{ @ = count(); }}{end}")
+        assert (named.status, named.out) == (2, b"")
+        assert f"error: {path}: no such file" in named.err
+        for file in ("*", f"/proc/{process.pid}/exe"):
+            found = tracer(*who, f"usdt:{file}:ticker:tick {{ @ = count(); }}{end}")
+            assert (found.status, found.err) == (0, "Attached 2 probes\n"), file
+            assert 20 <= int(found.text.removeprefix("@: ")) <= 60
+
+
+def test_a_file_that_replaced_the_one_that_runs_is_said_not_to_be_loaded(
+    backend: str, place: Callable[[str], Path]
+) -> None:
+    path = place("ticker")
+    with target(path, 20, 5) as process:
+        until_mapped(process.pid, path)
+        shutil.copy(path, path.with_name("new"))
+        os.replace(path.with_name("new"), path)
+        program = f"usdt:{path}:ticker:tick {{ @ = count(); }} interval:ms:200 {{ exit(); }}"
+        done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
+    assert (done.status, done.out) == (0, b"")
+    said = f"tracer: no probe was hit: process {process.pid} has not loaded {path}\n"
+    assert done.err == f"Attached 2 probes\n{said}"
+
+
+def until_mapped(pid: int, path: Path) -> None:
+    """Until the process has gone through exec."""
+    while os.readlink(f"/proc/{pid}/exe") != str(path):
+        pass
