@@ -46,6 +46,8 @@ RECIPES: dict[str, Recipe] = {
     "gated": Recipe(("gated.c",)),
     "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "allocs": Recipe(("allocs.c",)),
+    "digs": Recipe(("digs.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")),
+    "calls": Recipe(("calls.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-shared", "-fPIC")),
     "throws": Recipe(("throws.cc",), compiler="g++"),
 }
 
