@@ -41,7 +41,7 @@ class Session(Protocol):
     until the run loop sets them. The session only polls them; it does not read them."""
 
     details: tuple[str, ...]
-    """What is worth saying to those who want to know more: one line each."""
+    """What is worth saying to those who want to know more: one line each. `attach` can add some."""
 
     def attach(self) -> int:
         """Attaches all probes or none; returns how many sites. Raises `TracerError`, `ProgramError` with spans."""

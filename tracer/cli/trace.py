@@ -55,8 +55,9 @@ def trace(compiled: Compiled, request: Request) -> int:
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         by_hand = _by_hand(session) if running.by_hand else None
+        known = session.details
         if not request.quiet:
-            details = (*_unused_activation(running, request), *session.details) if request.verbose else ()
+            details = (*_unused_activation(running, request), *known) if request.verbose else ()
             for note in (*running.notes[len(compiled.notes) :], *details):
                 _say(f"tracer: {note}")
         attached = f"Attached {_counted(probe_count(compiled.plan), 'probe')}"
@@ -67,6 +68,8 @@ def trace(compiled: Compiled, request: Request) -> int:
                     _say(f"tracer: {by_hand.activation}")
                 backend = f" through {running.backend}, {_counted(sites, 'site')}" if running.backend else ""
                 _say(attached + (backend if request.verbose else ""))
+                for note in session.details[len(known) :] if request.verbose else ():
+                    _say(f"tracer: {note}")
 
         outcome = run(session, compiled.plan, renderer, controls, watched, on_attached)
         renderer.lost(outcome.loss)

@@ -41,6 +41,9 @@ def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
         alive = owner.is_alive(group, directory)
         if alive or (alive is None and not without_lock):
             continue
+        # Nobody else can be using them: of an owner without a lock file (see `lock`) they are left from a dead session,
+        # for a living one with triggers would hold the lock that is held here alone.
+        tracefs.remove_triggers(group, event)
         try:
             undone = tracefs.undefine(group, event)
         except TracerError:

@@ -1,8 +1,9 @@
-"""Maps that hits in the kernel feed without samples: `@n = count()` and nothing else."""
+"""Maps that hits in the kernel feed without samples: by counters of perf, or by hist triggers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tracer.lang.typed import Program
 from tracer.lang.types import Value
@@ -10,16 +11,22 @@ from tracer.results.events import Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapSnapshot, MapValue
 
+if TYPE_CHECKING:
+    from tracer.backends.ftrace.histmaps import HistTriggers
+
 Total = Callable[[], int]
 """How many hits a counter has seen since it was opened; it never goes down."""
 
 
 class CountedMaps(LocalMaps):
-    """`LocalMaps`, some of which also take what counters count.
+    """`LocalMaps`, some of which also take what the kernel counts.
 
-    The counters are read when a handler begins, or for one reading outside of handlers; what they have counted since
-    the last time is added then. So a handler sees one moment, and what it clears is what it saw: later hits come with
-    the next one. `stop` ends that: what was counted since then is left out, unless `finish` takes it.
+    It is read when a handler begins, or for one reading outside of handlers; what was counted since the last time is
+    added then. So a handler sees one moment, and what it clears is what it saw: later hits come with the next one.
+    `stop` ends that: what was counted since then is left out, unless `finish` takes it.
+
+    To read hist triggers takes longer. But where an interval may need them (`eager`), since its code looks into the
+    tables themselves, a handler reads them when it first asks for a map of theirs.
     """
 
     def __init__(self, program: Program, loss: Loss) -> None:
@@ -28,6 +35,13 @@ class CountedMaps(LocalMaps):
         self._seen: list[int] = []
         self._in_handler = False
         self._stopped = False
+        self._hist: HistTriggers | None = None
+        self._eager = True
+        self._hist_taken = False
+
+    def follow_triggers(self, triggers: HistTriggers, eager: bool) -> None:
+        """From now on the maps take what hist triggers count."""
+        self._hist, self._eager = triggers, eager
 
     def follow(self, name: str, total: Total) -> None:
         """From now on the count `name` takes what `total` counts."""
@@ -54,47 +68,58 @@ class CountedMaps(LocalMaps):
         """Takes what the counters had counted when they were stopped."""
         self._stopped = False
         self.take()
+        self._take_triggers()
         self._stopped = True
 
     def begin_handler(self) -> None:
         """See `MapStore`."""
         self.take()
         self._in_handler = True
+        if self._eager:
+            self._take_triggers()
 
     def end_handler(self) -> None:
         """See `MapStore`."""
-        self._in_handler = False
+        self._in_handler = self._hist_taken = False
 
     def get(self, name: str, key: Key) -> MapValue | None:
         """The value of a key, or None where there is none."""
-        self._refresh()
+        self._refresh(name)
         return super().get(name, key)
 
     def snapshot(self, name: str) -> MapSnapshot:
         """The whole map, copied."""
-        self._refresh()
+        self._refresh(name)
         return super().snapshot(name)
 
     def clear(self, name: str) -> None:
         """Removes all keys."""
-        self._refresh()
+        self._refresh(name)
         super().clear(name)
 
     def zero(self, name: str) -> None:
         """Sets all values to 0, and keeps the keys."""
-        self._refresh()
+        self._refresh(name)
         super().zero(name)
 
     def delete(self, name: str, key: Key) -> None:
         """Removes a key; no error where it is absent."""
-        self._refresh()
+        self._refresh(name)
         super().delete(name, key)
 
     def set(self, name: str, key: Key, value: Value) -> None:
         """Assigns a scalar."""
-        self._refresh()
+        self._refresh(name)
         super().set(name, key, value)
 
-    def _refresh(self) -> None:
-        if self._counters and not self._in_handler:
+    def _refresh(self, name: str) -> None:
+        if not self._in_handler:
             self.take()
+        if self._hist is not None and name in self._hist.maps and not self._hist_taken:
+            self._take_triggers()
+
+    def _take_triggers(self) -> None:
+        """Once in a handler."""
+        self._hist_taken = self._in_handler
+        if self._hist is not None and not self._stopped:
+            self._hist.take(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.cleanup import sweep
@@ -29,6 +30,7 @@ class Definitions:
         self._tracefs: Tracefs = find()
         sweep(self._tracefs, without_lock=False)
         self._defined: list[str] = []
+        self._triggers: list[tuple[str, str]] = []
         self._formats: dict[str, EventFormat] = {}
         try:
             self._watcher = Watcher()
@@ -77,7 +79,41 @@ class Definitions:
             raise TracerError(f"cannot start the process that cleans up: {error.strerror}") from None
 
     def in_use(self) -> None:
-        """From now on the kernel itself refuses to remove them."""
+        """From now on the kernel itself refuses to remove them; but for those that have triggers alone, which outlive
+        their tracer. Their lock stays: who can take it `alone` knows that no session with triggers lives.
+        """
+        if not self._triggers:
+            self._unlock()
+
+    def why_no_triggers(self) -> str | None:
+        """Why hist triggers cannot be used here, None where they can."""
+        return None if self._tracefs.knows("hist") else "this kernel has no hist triggers"
+
+    def set_trigger(self, event: Event, line: str, action: str) -> None:
+        """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""
+        if self._unused is None:
+            raise TracerError("the lock on uprobe_events cannot be had")
+        self._watcher.undo_write(self._tracefs.trigger_file(self.group, event.name), f"!{line}")
+        self._triggers.append((event.name, f"!{line}"))
+        self.alter_trigger(event, action)
+
+    def alter_trigger(self, event: Event, action: str) -> None:
+        """Pauses or continues a trigger. Raises `TracerError`."""
+        self._tracefs.trigger(self.group, event.name, action)
+
+    def hist(self, event: Event) -> str:
+        """The tables of an event's triggers. Raises `TracerError`."""
+        return self._tracefs.hist(self.group, event.name)
+
+    def remove_triggers(self, event: Event | None = None) -> None:
+        """Removes all triggers, or those of one event, newest first. Whether it could shows when the event goes."""
+        for name, line in self._triggers[::-1]:
+            if event is None or name == event.name:
+                self._triggers.remove((name, line))
+                with suppress(TracerError):
+                    self._tracefs.trigger(self.group, name, line)
+
+    def _unlock(self) -> None:
         if self._unused is not None:
             os.close(self._unused)
             self._unused = None
@@ -92,7 +128,8 @@ class Definitions:
 
     def close(self) -> None:
         """Removes all definitions, newest first."""
-        self.in_use()
+        self.remove_triggers()
+        self._unlock()
         deadline = time.monotonic() + _PATIENCE_S
         left = self._defined[::-1]
         while left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracer.backends.capabilities import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
 
 _USER_SPACE = Supported("in user space")
+_TRIGGER = "in the kernel where that is the same, else in user space"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
 _INDEXED = Unsupported("a fetch argument cannot add an index register to an address", elsewhere("bcc"))
 _COMPUTED = Unsupported(
@@ -26,8 +27,8 @@ def states(has: Has) -> dict[Feature, State]:
             else "its forks are trapped too, and their samples dropped"
         ),
         Feature.PREDICATE: Supported("in the kernel what its filter states exactly, the rest in user space"),
-        Feature.COUNT: Supported("in user space; without samples where a clause does nothing else"),
-        Feature.AGGREGATION: _USER_SPACE,
+        Feature.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
+        Feature.AGGREGATION: Supported(f"{_TRIGGER}, as min, max and hist always") if has("hist") else _USER_SPACE,
         Feature.MAP: _USER_SPACE,
         Feature.EVENT: Supported("from samples in perf rings"),
         Feature.USER_SPACE: _USER_SPACE,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tracer.backends.ftrace import hist
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     Fetch,
@@ -21,13 +22,15 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
     finish,
 )
-from tracer.backends.ftrace.filters import Filter, push_down
+from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
+from tracer.backends.ftrace.hist import Trigger
+from tracer.backends.ftrace.histchoice import choose
+from tracer.backends.ftrace.uses import Uses, counted
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text
 from tracer.interp.fetch import fetches, leaf_of
-from tracer.lang.typed import Aggregate, Builtin, Clause, Exit, Expr
+from tracer.lang.typed import Builtin, Clause, Expr
 from tracer.plan.model import Plan, Variant
-from tracer.plan.walk import walk_clause
 from tracer.resolve.model import Site
 
 GROUP = "GROUP"
@@ -60,7 +63,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Event:
     """One trace event. `filter` is set in the kernel; `counts` names the maps that count its hits where nothing else is
-    to be done at them, so that no samples are needed, else it is empty.
+    to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do all of it where
+    the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in the kernel.
     """
 
     name: str
@@ -68,6 +72,8 @@ class Event:
     branches: tuple[tuple[Run, ...], ...]
     filter: Filter | None = None
     counts: tuple[str, ...] = ()
+    hist: tuple[Trigger, ...] = ()
+    reasons: tuple[tuple[str, str], ...] = ()
 
     def fetches(self, place: Place) -> tuple[Fetch, ...]:
         """The fetch arguments of a place; the last one is the number of the branch where there are several."""
@@ -82,6 +88,21 @@ class Event:
         args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches(place)))
         return f"{letter}:{group}/{self.name} {path}:0x{place.site.offset:x}{counter}{args}"
 
+    def sampled(self, reason: str) -> Event:
+        """Without hist triggers."""
+        reasons = tuple((name, reason) for name in sorted(self.hist_maps))
+        return replace(self, hist=(), reasons=self.reasons + reasons)
+
+    def uncounted(self) -> Event:
+        """With samples, where counters cannot see one process alone."""
+        reason = "this kernel's counters cannot follow the threads of one process"
+        return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
+
+    @property
+    def hist_maps(self) -> frozenset[str]:
+        """The maps that its triggers feed."""
+        return frozenset(feed.map for trigger in self.hist for feeds in trigger.feeds for feed in feeds)
+
     def split(self) -> list[Event]:
         """An event for each place."""
         if len(self.places) == 1:
@@ -92,6 +113,7 @@ class Event:
                 name=f"{self.name}_{number}",
                 places=(replace(place, branch=0),),
                 branches=(self.branches[place.branch],),
+                hist=tuple(trigger.part(place.branch) for trigger in self.hist),
             )
             for number, place in enumerate(self.places)
         ]
@@ -103,6 +125,14 @@ class FtraceProgram:
 
     plan: Plan
     events: tuple[Event, ...]
+    parts: tuple[Event, ...] = ()
+
+    def sampled(self, reason: str) -> FtraceProgram:
+        """The program without hist triggers; `reason` is said of the maps that they would have fed."""
+        if not any(event.hist for event in self.events):
+            return self
+        parts = tuple(part.sampled(reason) for part in self.parts)
+        return replace(self, events=_merged(parts), parts=parts)
 
     def text(self) -> str:
         """The writes to uprobe_events with their undo, then how each event is read."""
@@ -121,8 +151,14 @@ class FtraceProgram:
             yield f"{GROUP}/{event.name}: {how}{where}"
             if not event.counts:
                 yield from dict.fromkeys(_clause_line(run) for runs in event.branches for run in runs)
+        triggers = [(f"events/{GROUP}/{event.name}/trigger", one) for event in self.events for one in event.hist]
+        if triggers:
+            yield ""
+            yield "# instead of samples, where the kernel has hist triggers and all processes are traced"
+            yield from (f"{file}: {trigger.line}" for file, trigger in triggers)
         yield ""
         yield "# undo"
+        yield from (f"{file}: !{trigger.line}" for file, trigger in reversed(triggers))
         for event in reversed(self.events):
             yield f"-:{GROUP}/{event.name}"
 
@@ -164,10 +200,9 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
             _filter_key(place),
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
-    countable = _countable(plan)
-    source = plan.program.source
-    events = [_finished(Event("", tuple(places), (runs,)), countable, source) for places, runs in grouped.values()]
-    return FtraceProgram(plan, _merged(events))
+    uses = Uses.of(plan)
+    parts = tuple(_finished(Event("", tuple(places), (runs,)), plan, uses) for places, runs in grouped.values())
+    return FtraceProgram(plan, _merged(parts), parts)
 
 
 _Clauses = list[tuple[Clause, Variant]]
@@ -217,15 +252,19 @@ MOST_FETCHES = 128
 """Of one probe (MAX_TRACE_ARGS)."""
 
 
-def _merged(events: list[Event]) -> tuple[Event, ...]:
+def _merged(events: Sequence[Event]) -> tuple[Event, ...]:
     """Events whose places the kernel can keep as one, each with what was an event as a branch."""
     merged: dict[object, list[Event]] = {}
     for number, event in enumerate(events):
         first = event.places[0]
-        shape = tuple(fetch.type for fetch in first.fetches)
-        key = (first.site.kind == "uretprobe", shape, event.filter, event.counts)
+        types = tuple(fetch.type for fetch in first.fetches)
+        key: object = (first.site.kind == "uretprobe", types, event.filter, event.counts, hist.shape(event.hist))
         # One more fetch argument is needed for the number of the branch.
-        merged.setdefault(key if len(shape) < MOST_FETCHES else number, []).append(event)
+        if len(types) >= MOST_FETCHES:
+            key = number
+        while len(merged.get(key, ())) >= hist.most_branches(event.hist):
+            key = (key, "next")
+        merged.setdefault(key, []).append(event)
     return tuple(
         Event(
             f"e{number}",
@@ -233,59 +272,42 @@ def _merged(events: list[Event]) -> tuple[Event, ...]:
             tuple(runs for event in parts for runs in event.branches),
             parts[0].filter,
             parts[0].counts,
+            hist.joined([part.hist for part in parts], f"f{len(parts[0].places[0].fetches)}"),
+            tuple(dict.fromkeys(reason for part in parts for reason in part.reasons)),
         )
         for number, parts in enumerate(merged.values())
     )
 
 
-def _finished(event: Event, countable: frozenset[int], text: Text) -> Event:
-    """The event with its filter, and with its maps where counting is all there is to do."""
+def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
+    """The event with its filter, and with its maps where the kernel can do all there is to do."""
     (runs,) = event.branches
+    fetched = event.places[0].fetches
     left: list[tuple[Expr, ...]] = [tuple(filter(None, (run.clause.predicate,))) for run in runs]
+    sources = [_sources_of(run) for run in runs]
     if len(runs) == 1 and (predicate := runs[0].clause.predicate) is not None:
-        run = runs[0]
-        by_leaf = dict(zip((leaf_of(leaf) for leaf in fetches(run.clause)), run.sources, strict=True))
-
-        def source_of(expr: Expr) -> Source | None:
-            leaf = leaf_of(expr)
-            return None if leaf is None else by_leaf.get(leaf)
-
-        pushed, left[0] = push_down(predicate, source_of, event.places[0].fetches)
+        pushed, left[0] = push_down(predicate, sources[0], fetched)
         event = replace(event, filter=pushed)
-    runs = tuple(replace(run, left=_words(parts, text)) for run, parts in zip(runs, left, strict=True))
-    event = replace(event, branches=(runs,))
-    if all(_only_counts(run.clause, event.filter, countable) for run in runs):
-        maps = tuple(statement.map for run in runs for statement in run.clause.body if isinstance(statement, Aggregate))
-        event = replace(event, counts=maps)
-    return event
+    counts = [counted(run.clause, event.filter, uses) for run in runs]
+    if all(counts):
+        return replace(event, counts=tuple(name for names in counts for name in names))
+    runs = tuple(
+        replace(run, left=_words(parts, plan.program.source)) for run, parts in zip(runs, left, strict=True)
+    )
+    triggers, reasons = choose(plan, uses, runs, sources, fetched)
+    return replace(event, branches=(runs,), hist=triggers, reasons=reasons)
+
+
+def _sources_of(run: Run) -> SourceOf:
+    by_leaf = dict(zip((leaf_of(leaf) for leaf in fetches(run.clause)), run.sources, strict=True))
+
+    def source_of(expr: Expr) -> Source | None:
+        leaf = leaf_of(expr)
+        return None if leaf is None else by_leaf.get(leaf)
+
+    return source_of
 
 
 def _words(parts: Sequence[Expr], text: Text) -> str:
     """The parts of a predicate as the user wrote them, on one line."""
     return " && ".join(" ".join(text.text[part.span.start : part.span.end].split()) for part in parts)
-
-
-def _only_counts(clause: Clause, filter: Filter | None, countable: frozenset[int]) -> bool:
-    return clause.id in countable and (clause.predicate is None or (filter is not None and filter.whole))
-
-
-def _countable(plan: Plan) -> frozenset[int]:
-    """The clauses that do nothing but `@map = count()` on a map that no other probe clause touches otherwise.
-
-    None where a probe clause says exit(): hits after it must not count, and a counter does not know when they came.
-    """
-    nodes = {probe.clause.id: list(walk_clause(probe.clause)) for probe in plan.probes}
-    if any(isinstance(node, Exit) for some in nodes.values() for node in some):
-        return frozenset()
-    pure = {
-        probe.clause.id: statement.map
-        for probe in plan.probes
-        if len(probe.clause.body) == 1
-        and isinstance(statement := probe.clause.body[0], Aggregate)
-        and statement.function == "count"
-        and not statement.key
-    }
-    spoiled = {
-        getattr(node, "map", None) for number, some in nodes.items() if number not in pure for node in some
-    }
-    return frozenset(number for number, name in pure.items() if name not in spoiled)

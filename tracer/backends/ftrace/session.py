@@ -6,7 +6,6 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -24,10 +23,13 @@ from tracer.backends.ftrace.descriptors import (
     Opening,
     raise_limit,
 )
+from tracer.backends.ftrace.histmaps import HistTriggers, why_not
 from tracer.backends.ftrace.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
+from tracer.backends.ftrace.uses import needed_by_intervals
+from tracer.backends.ftrace.where import where_lines
 from tracer.errors import TracerError
 from tracer.interp.compile import compile_clause
 from tracer.interp.runtime import Runtime
@@ -61,6 +63,7 @@ class FtraceSession:
         self._happened: deque[Happening] = deque()
         self._runtime = Runtime(maps=self.maps, emit=self._happened.append, loss=self._loss)
         self._definitions: Definitions | None = None
+        self._triggers: HistTriggers | None = None
         self._descriptors: Descriptors | None = None
         self._reopen: Callable[[], Descriptors] | None = None
         self._leader: Leader | None = None
@@ -112,6 +115,8 @@ class FtraceSession:
         """Stops all descriptors."""
         if self._descriptors is not None:
             self._descriptors.disable()
+            if self._triggers is not None:
+                self._triggers.stop()
             self._maps.stop()
 
     def drain(self) -> Iterable[Happening]:
@@ -140,6 +145,7 @@ class FtraceSession:
             hits = self._reader.delivered
         else:
             hits = self._totals()[0]
+        hits += self._triggers.hits if self._triggers is not None else 0
         return -1 if hits == 0 and any(event.filter for event in self._program.events) else hits
 
     def close(self) -> None:
@@ -165,17 +171,26 @@ class FtraceSession:
     def _attach(self) -> int:
         raise_limit()
         self._definitions = Definitions()
+        if (reason := why_not(self._definitions, self._target)) is not None:
+            self._program = self._program.sampled(reason)
         events = self._definitions.define(self._program.events, self._typed.source)
+        self._triggers = HistTriggers(self._definitions, self._typed)
+        events = self._triggers.prepare(events)
+        self._maps.follow_triggers(self._triggers, needed_by_intervals(self._program.plan, self._triggers.maps))
+        opened = [event for event in events if not event.hist]
         try:
-            self._open(events)
+            self._open(opened)
         except NeedsSamples:
             self._close_rings()
             self._drop_leader()
-            self._open([replace(event, counts=()) for event in events])
+            opened = [event.uncounted() for event in opened]
+            self._open(opened)
         assert self._descriptors is not None
         self._definitions.wait_for_watcher()
         self._descriptors.enable()
+        self._triggers.start()
         self._definitions.in_use()
+        self.details = where_lines([*opened, *(event for event in events if event.hist)])
         return sum(len(event.places) for event in self._program.events)
 
     def _open(self, events: list[Event]) -> None:

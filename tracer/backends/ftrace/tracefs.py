@@ -26,10 +26,13 @@ _DEFINITION = re.compile(
     rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+)*"
 )
 _ENTRY = re.compile(
-    r"\[[^\]]*\] \w+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"
+    r"\[[^\]]*\] [\w:]+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"
 )
 _FETCH = re.compile(r"f(\d+)=")
 _UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
+_TRIGGER = re.compile(
+    r"!?hist:keys=[a-z0-9_,.=]+:vals=[a-z0-9_,]+:sort=hitcount:size=[0-9]+(:pause|:continue)?( if [ -~]+)?"
+)
 LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
 ROOT_HINT = "run it with sudo"
@@ -85,6 +88,32 @@ class Tracefs:
         """The layout of an event."""
         return _read(f"{self.root}/events/{group}/{event}/format")
 
+    def trigger_file(self, group: str, event: str) -> str:
+        """Where an event's triggers are set and removed."""
+        return f"{self.root}/events/{group}/{event}/trigger"
+
+    def trigger(self, group: str, event: str, line: str) -> None:
+        """Writes one line about a hist trigger. Raises `TracerError` with the kernel's own words where it has some."""
+        try:
+            _append(self.trigger_file(group, event), line, _TRIGGER.fullmatch(line) is not None)
+        except OSError as error:
+            said = self.last_error(line)
+            reason = said.reason if said is not None else os.strerror(error.errno or 0)
+            raise TracerError(f"the kernel refuses the trigger: {reason}", detail=line) from None
+
+    def hist(self, group: str, event: str) -> str:
+        """The tables of an event's hist triggers."""
+        return _read(f"{self.root}/events/{group}/{event}/hist")
+
+    def remove_triggers(self, group: str, event: str) -> None:
+        """Removes the hist triggers of an event as they are listed; whether it could shows when the event goes."""
+        try:
+            for line in _read(self.trigger_file(group, event)).splitlines():
+                if line.startswith("hist:"):
+                    self.trigger(group, event, "!" + line.rpartition(" [")[0])
+        except TracerError:
+            return
+
     def number(self, group: str, event: str) -> int | None:
         """The number of an event, None where there is no such event."""
         try:
@@ -93,15 +122,8 @@ class Tracefs:
             return None
 
     def _write(self, line: str) -> None:
-        # Nothing reaches the kernel that is not one whole line of the two forms that are ever written.
-        data = line.encode("utf-8", "surrogateescape")
-        if len(data) > LONGEST_LINE or not (_DEFINITION.fullmatch(line) or _UNDOING.fullmatch(line)):
-            raise OSError(errno.E2BIG if len(data) > LONGEST_LINE else errno.EBADMSG, "not written")
-        fd = os.open(self.definitions_file, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(fd, data + b"\n")
-        finally:
-            os.close(fd)
+        known = _DEFINITION.fullmatch(line) or _UNDOING.fullmatch(line)
+        _append(self.definitions_file, line, known is not None)
 
     def lock(self, alone: bool, patience_s: float) -> int | None:
         """Locks the list of definitions (flock(2)) and returns the descriptor that holds the lock; None where it
@@ -212,6 +234,18 @@ def _mount() -> None:
             f"cannot mount tracefs on {MOUNT_POINT}: {os.strerror(code)}",
             MOUNT_HINT if code != errno.ENODEV else "this kernel is built without tracing (CONFIG_TRACING)",
         )
+
+
+def _append(path: str, line: str, known: bool) -> None:
+    """Nothing reaches the kernel that is not one whole line of a form that is ever written, a `known` one."""
+    data = line.encode("utf-8", "surrogateescape")
+    if len(data) > LONGEST_LINE or not known:
+        raise OSError(errno.E2BIG if len(data) > LONGEST_LINE else errno.EBADMSG, "not written")
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(fd, data + b"\n")
+    finally:
+        os.close(fd)
 
 
 def _read(path: str) -> str:

@@ -1,0 +1,264 @@
+"""Which clauses a hist trigger does exactly as the interpreter would, and for the others why not.
+
+A clause becomes one trigger, so that each hit is in all of its maps or in none: its maps share one set of keys. lhist()
+takes three triggers, of which each hit meets one. Several clauses may feed one map, in the kernel or not: all that is
+taken into the kernel adds up in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracer.backends.ftrace.fetchargs import Constant, Fetch, FromSample, Number
+from tracer.backends.ftrace.filters import SourceOf, push_down
+from tracer.backends.ftrace.hist import CPU, LEAST_ROWS, MOST_KEYS, MOST_ROWS, MOST_SUMS, THREAD, Column, Feed, Trigger
+from tracer.backends.ftrace.uses import Uses
+from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
+from tracer.lang.types import IntType, StringType, Value
+from tracer.plan.model import Plan
+from tracer.plan.walk import walk_clause
+from tracer.results.buckets import linear_count
+from tracer.results.integers import wrap_int
+
+if TYPE_CHECKING:
+    from tracer.backends.ftrace.program import Run
+
+NOT_ALONE = "another clause at the same place is interpreted"
+_SUMS = ("count", "sum", "avg", "stats", "lhist", "scalar")
+
+
+class _No(Exception):
+    """Why a clause stays in user space."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of the event, and whether it is read as signed."""
+
+    name: str
+    signed: bool
+
+
+def choose(
+    plan: Plan, uses: Uses, runs: Sequence[Run], source_of: Sequence[SourceOf], fetches: tuple[Fetch, ...]
+) -> tuple[tuple[Trigger, ...], tuple[tuple[str, str], ...]]:
+    """The triggers that do all clauses of a place; or none, and for each map that a clause aggregates the reason."""
+    triggers: dict[object, Trigger] = {}
+    reasons: dict[int, str] = {}
+    for number, (run, source) in enumerate(zip(runs, source_of, strict=True)):
+        try:
+            for trigger in _Clause(plan, uses, run, source, fetches).triggers():
+                same = (trigger.keys, trigger.sums, trigger.condition)
+                held = triggers.setdefault(same, trigger)
+                if held is not trigger:
+                    rows, feeds = max(held.rows, trigger.rows), (held.feeds[0] + trigger.feeds[0],)
+                    triggers[same] = Trigger(*same, rows, feeds)
+        except _No as error:
+            reasons[number] = str(error)
+    if not reasons:
+        return tuple(triggers.values()), ()
+    return (), tuple(
+        (name, reasons.get(number, NOT_ALONE)) for number, run in enumerate(runs) for name in aggregated(run)
+    )
+
+
+def aggregated(run: Run) -> Iterator[str]:
+    """The maps that a clause aggregates or adds to."""
+    return (node.map for node in walk_clause(run.clause) if isinstance(node, (Aggregate, MapAdd)))
+
+
+@dataclass(slots=True)
+class _Clause:
+    """One clause at places that fetch the same."""
+
+    plan: Plan
+    uses: Uses
+    run: Run
+    source_of: SourceOf
+    fetches: tuple[Fetch, ...]
+    keys: list[str] = field(default_factory=list)
+    sums: list[str] = field(default_factory=list)
+    columns: set[int] | None = None
+
+    def triggers(self) -> list[Trigger]:
+        """The triggers of the clause alone. Raises `_No`."""
+        if self.uses.exits:
+            raise _No("a probe says exit(), and hits after it must not count")
+        statements = []
+        for statement in self.run.clause.body:
+            if not isinstance(statement, (Aggregate, MapAdd)):
+                raise _No("its clause does more than aggregate")
+            statements.append(statement)
+        condition = self._condition()
+        if len(statements) == 1 and self._decl(statements[0]).kind == "lhist":
+            return list(self._linear(statements[0], condition))
+        feeds = tuple(self._feed(statement) for statement in statements)
+        rows = max((self._rows(statement) for statement in statements), default=1)
+        return [Trigger(tuple(self.keys), tuple(self.sums), condition, rows, (feeds,))] if feeds else []
+
+    def _condition(self) -> str:
+        predicate = self.run.clause.predicate
+        if predicate is None:
+            return ""
+        pushed, _ = push_down(predicate, self.source_of, self.fetches)
+        if pushed is None or not pushed.whole:
+            raise _No("the kernel does not take the whole predicate")
+        return pushed.text
+
+    def _decl(self, statement: Aggregate | MapAdd) -> MapDecl:
+        return self.plan.program.maps[statement.map]
+
+    def _feed(self, statement: Aggregate | MapAdd) -> Feed:
+        decl = self._decl(statement)
+        self._check(statement, decl)
+        if decl.kind == "lhist":
+            raise _No("its clause has other maps beside an lhist()")
+        key = self._key(statement)
+        columns = {part.index for part in key if isinstance(part, Column)}
+        if self.columns not in (None, columns):
+            raise _No("the maps of its clause have different keys")
+        self.columns = columns
+        if statement.value is None or decl.kind == "count":
+            return Feed(statement.map, key)
+        value = self._part(statement.value, "a sum")
+        if isinstance(value, int):
+            return Feed(statement.map, key, each=value)
+        if not isinstance(value, _Field) or value.name in (THREAD, CPU):
+            raise _No("a sum of no field of the probe")
+        if value.name not in self.sums:
+            self.sums.append(value.name)
+        if len(self.sums) > MOST_SUMS:
+            raise _No(f"its clause sums more than {MOST_SUMS} values")
+        return Feed(statement.map, key, total=self.sums.index(value.name))
+
+    def _key(self, statement: Aggregate | MapAdd) -> tuple[Column | Value, ...]:
+        parts: list[Column | Value] = []
+        for expr in statement.key:
+            part = self._part(expr, "a key")
+            if not isinstance(part, _Field):
+                parts.append(part)
+                continue
+            if part.name not in self.keys:
+                self.keys.append(part.name)
+            parts.append(Column(self.keys.index(part.name), part.signed))
+        if len(self.keys) > MOST_KEYS:
+            raise _No(f"more than {MOST_KEYS} keys")
+        return tuple(parts)
+
+    def _part(self, expr: Expr, role: str) -> _Field | int | bytes:
+        """A field or a constant. Raises `_No`."""
+        type = expr.type
+        while isinstance(expr, Cast) and ((_wide(expr.type) and _wide(expr.operand.type)) or _text(expr)):
+            expr = expr.operand
+        match expr:
+            case IntLit(value=value) if isinstance(type, IntType):
+                return wrap_int(value, type.bits, type.signed)
+            case StrLit(value=text):
+                return text
+            case Builtin(name="probe"):
+                return (self.run.variant.probe or "").encode("utf-8", "surrogateescape")
+            case Builtin(name="func"):
+                return (self.run.variant.function or "").encode("utf-8", "surrogateescape")
+        if isinstance(type, StringType):
+            raise _No(f"{role} of a string: the kernel pads and cuts it")
+        source = self.source_of(expr)
+        match source:
+            case Number(fetch=number, guard=None) if _wide(type):
+                return _Field(f"f{number}", isinstance(type, IntType) and type.signed)
+            case Constant(value=int(value)) if isinstance(type, IntType):
+                return wrap_int(value, type.bits, type.signed)
+            case FromSample(name="tid"):
+                return _Field(THREAD, False)
+            case FromSample(name="cpu"):
+                return _Field(CPU, False)
+            case FromSample(name=name):
+                raise _No(f"{role} of {name}, which is no field of the event")
+            case Number() if _wide(type):
+                raise _No(f"{role} of memory: where it cannot be read the kernel would count it all the same")
+            case Constant(value=None):
+                raise _No(f"{role} of an argument that cannot be read here")
+        raise _No(f"{role} of a computed value")
+
+    def _check(self, statement: Aggregate | MapAdd, decl: MapDecl) -> None:
+        """Whether a map can be in the kernel at all."""
+        name = statement.map
+        if decl.kind not in _SUMS:
+            raise _No(f"the kernel has no {decl.kind}() of ours")
+        if name in self.uses.by_probes:
+            raise _No("a probe does more with the map than add to it")
+        if decl.kind == "scalar" and not isinstance(decl.value, IntType):
+            raise _No("it is not a number")
+        if all(isinstance(part, (IntLit, StrLit, Builtin)) and _known(part) for part in statement.key):
+            return
+        limit = self.plan.program.config.max_map_keys
+        if limit & (limit - 1) or not LEAST_ROWS <= limit <= MOST_ROWS:
+            raise _No(f"max_map_keys is not a power of two from {LEAST_ROWS} to {MOST_ROWS}")
+        if name in self.uses.emptied:
+            raise _No("it is cleared or deleted from, and the kernel gives no single row back")
+
+    def _rows(self, statement: Aggregate | MapAdd) -> int:
+        """How many rows a trigger with the keys so far can need: what the map has room for."""
+        return self.plan.program.config.max_map_keys if self.keys else 1
+
+    def _linear(self, statement: Aggregate | MapAdd, condition: str) -> Iterator[Trigger]:
+        """The triggers of lhist(): between the ends, below and above."""
+        decl = self._decl(statement)
+        self._check(statement, decl)
+        key = self._key(statement)
+        assert statement.value is not None
+        value = self._part(statement.value, "an lhist()")
+        if not isinstance(value, _Field) or value.name in (THREAD, CPU):
+            raise _No("an lhist() of no field of the probe")
+        if decl.low < 0 or decl.low % decl.step:
+            raise _No("lhist() does not begin at a multiple of its step from 0 on")
+        if len(self.keys) == MOST_KEYS:
+            raise _No(f"more than {MOST_KEYS - 1} keys beside the bucket")
+        buckets = linear_count(decl.low, decl.high, decl.step)
+        rows = self._rows(statement)
+        if rows * buckets > MOST_ROWS:
+            raise _No(f"max_map_keys times {buckets} buckets is more than the kernel's {MOST_ROWS} rows")
+        name = value.name
+        inside, below, above = _ranges(name, self.fetches[int(name[1:])].type, decl.low, decl.high)
+        keys = tuple(self.keys)
+        bucketed = (*keys, f"{name}.buckets={decl.step}")
+        for range, bucket, fields, most in (
+            (inside, Column(len(keys), False), bucketed, rows * buckets),
+            (below, 0, keys, rows),
+            (above, buckets - 1, keys, rows),
+        ):
+            if range is not None:
+                text = " && ".join(filter(None, (condition, range)))
+                yield Trigger(fields, (), text, most, ((Feed(statement.map, key, bucket=bucket),),))
+
+
+def _known(part: Expr) -> bool:
+    return not isinstance(part, Builtin) or part.name in ("probe", "func")
+
+
+def _wide(type: object) -> bool:
+    return isinstance(type, IntType) and type.bits == 64
+
+
+def _text(cast: Cast) -> bool:
+    return isinstance(cast.type, StringType)
+
+
+def _ranges(field: str, type: str, low: int, high: int) -> tuple[str | None, str | None, str | None]:
+    """The conditions under which a field, read as signed 64 bits, is between, below `low`, and from `high` on; None for
+    what cannot be, "" for what is always so. `low` is not negative; each constant fits the field.
+    """
+    signed, bits = type[0] == "s", int(type[1:])
+    if bits == 64 and not signed:
+        below = f"({field} < {low} || {field} >= {1 << 63})" if low else f"{field} >= {1 << 63}"
+        inside = f"{field} >= {low} && {field} < {high}" if low else f"{field} < {high}"
+        return inside, below, f"{field} >= {high} && {field} < {1 << 63}"
+    most = (1 << bits - signed) - 1
+    if low > most:
+        return None, "", None
+    ends = [f"{field} >= {low}"] if low or signed else []
+    if high <= most:
+        ends.append(f"{field} < {high}")
+    under = f"{field} < {low}" if low or signed else None
+    return " && ".join(ends), under, f"{field} >= {high}" if high <= most else None
