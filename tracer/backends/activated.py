@@ -167,7 +167,8 @@ class _Process:
         try:
             self._outliving = start(counting.__file__)
         except OSError as error:
-            raise TracerError(f"cannot start the process that counts semaphores: {error.strerror}") from None
+            message = f"cannot start the process that counts semaphores: {error.strerror}"
+            raise TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?") from None
         self._answers = b""
 
     def raise_all(self, pid: int | None, semaphores: tuple[Semaphore, ...]) -> tuple[int, list[tuple[int, str]]]:
@@ -176,9 +177,10 @@ class _Process:
             requests.write(json.dumps([pid, list(map(astuple, semaphores))]) + "\n")
         answer = self._answer()
         if answer is None:
-            raise TracerError("the process that counts semaphores was killed, or does not answer")
+            message = "the process that counts semaphores was killed, or does not answer"
+            raise TracerError(message, "run the command again")
         if "error" in answer:
-            raise TracerError(f"semaphores cannot be raised: {answer['error']}")
+            raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracer takes turns by a lock there")
         return answer["raised"], [(each, why) for each, why in answer["refused"]]
 
     def lower_all(self) -> bool:

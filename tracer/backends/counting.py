@@ -39,5 +39,5 @@ if __name__ == "__main__":
     os.chdir("/")
     # Whoever waits for the end of a pipe that the tracer inherited must not wait for this process.
     os.closerange(3, 1 << 16)
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     main()

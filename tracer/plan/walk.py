@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
+from tracer.errors import Source, Span
 from tracer.lang.typed import Clause, Expr, Stmt
 
 Node = Expr | Stmt
@@ -29,3 +30,11 @@ def walk_clause(clause: Clause) -> Iterator[Node]:
         yield from walk(clause.predicate)
     for statement in clause.body:
         yield from walk(statement)
+
+
+def attach_points(clause: Clause, source: Source) -> Span:
+    """Where the attach points of a clause stand: its text up to the predicate or the body."""
+    first = clause.predicate or next(iter(clause.body), None)
+    end = first.span.start if first is not None else clause.span.end
+    text = source.text[clause.span.start : end].rstrip("/{(! \t\n")
+    return Span(clause.span.start, clause.span.start + len(text)) if text else clause.span

@@ -7,8 +7,9 @@ import os
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.codegen.site_text import SiteTexts
-from tracer.errors import TracerError
+from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.walk import attach_points
 from tracer.resolve.identity import open_verified
 from tracer.resolve.model import FileIdentity, Site
 
@@ -41,7 +42,12 @@ class Attachments:
                     self._files[file] = open_verified(*file)
             for probe in reversed(plan.probes):
                 for program, sites in reversed(_by_program(probe, programs, texts).items()):
-                    self._sites(program, sites)
+                    try:
+                        self._sites(program, sites)
+                    except _Refused as error:
+                        span = attach_points(probe.clause, plan.program.source)
+                        diagnostic = Diagnostic(error.message, span, error.hint)
+                        raise ProgramError(plan.program.source, [diagnostic], exit_code=error.exit_code) from error
         except BaseException:
             self.detach()
             raise
@@ -109,16 +115,29 @@ def _by_program(probe: ProbePlan, programs: dict[int, int], texts: SiteTexts) ->
     return found
 
 
+class _Refused(TracerError):
+    """The kernel did not take a place; to be said under its attach point."""
+
+
 def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
     where = sites[0].probe + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
     if error.errno == errno.ESRCH:
         return TracerError(f"process {pid} has gone")
     if error.errno == errno.EMFILE:
-        return TracerError(f"cannot attach to {where}: too many open files", "raise the limit: ulimit -n 65536")
+        return _Refused(f"cannot attach to {where}: too many open files", "raise the limit: ulimit -n 65536")
     hints = {
-        errno.EINVAL: "the kernel does not take this place; another tracer may hold its semaphore at another offset",
-        errno.ENOTSUP: "the instruction there cannot be probed",
-        524: "the instruction there cannot be probed",  # ENOTSUPP, the kernel's own number
+        # One counter for each place (uprobes.c, "ref_ctr_offset mismatch").
+        errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+        errno.ENOTSUP: "the instruction there cannot be probed: choose another place",
+        _ENOTSUPP: "the instruction there cannot be probed: choose another place",
         errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
     }
-    return TracerError(f"cannot attach to {where}: {os.strerror(error.errno or 0)}", hints.get(error.errno or 0))
+    message = f"cannot attach to {where}: {_words(error.errno or 0)}"
+    return _Refused(message, hints.get(error.errno or 0, "--backend ftrace attaches in another way"))
+
+
+_ENOTSUPP = 524  # the kernel's own number
+
+
+def _words(number: int) -> str:
+    return "not supported" if number == _ENOTSUPP else os.strerror(number)

@@ -63,7 +63,8 @@ def create_maps(generated: Generated) -> Loaded:
                 f"the kernel does not give memory for the maps: {error.strerror}",
                 "raise the limit on locked memory (ulimit -l), or set max_map_keys lower",
             ) from error
-        raise TracerError(f"cannot create the maps: {error.strerror}") from error
+        message = f"cannot create the maps: {error.strerror}"
+        raise TracerError(message, "set max_map_keys lower, or --backend ftrace") from error
     return loaded
 
 

@@ -35,7 +35,7 @@ class Definitions:
         try:
             self._watcher = Watcher()
         except OSError as error:
-            raise TracerError(f"cannot start the process that cleans up: {os.strerror(error.errno or 0)}") from None
+            raise _no_watcher(error) from None
         try:
             self._owner = owner.claim()
         except BaseException:
@@ -76,7 +76,7 @@ class Definitions:
         try:
             self._watcher.wait_until_up()
         except OSError as error:
-            raise TracerError(f"cannot start the process that cleans up: {error.strerror}") from None
+            raise _no_watcher(error) from None
 
     def in_use(self) -> None:
         """From now on the kernel itself refuses to remove them; but for those that have triggers alone, which outlive
@@ -158,7 +158,7 @@ class Definitions:
         try:
             fd = os.open(site.path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
-            raise TracerError(f"cannot open {site.path}: {error.strerror}") from None
+            raise _gone(site.path, error) from None
         try:
             _check_identity(os.fstat(fd), site.identity, site.path)
             line = event.definition(place, self.group, site.path)
@@ -206,7 +206,16 @@ def _stat(path: str) -> os.stat_result:
     try:
         return os.stat(path)
     except OSError as error:
-        raise TracerError(f"cannot open {path}: {error.strerror}") from None
+        raise _gone(path, error) from None
+
+
+def _no_watcher(error: OSError) -> TracerError:
+    message = f"cannot start the process that cleans up: {os.strerror(error.errno or 0)}"
+    return TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?")
+
+
+def _gone(path: str, error: OSError) -> TracerError:
+    return TracerError(f"cannot open {path}: {error.strerror}", "it was there a moment ago: run the command again")
 
 
 def _check_identity(found: os.stat_result, expected: FileIdentity, path: str) -> None:

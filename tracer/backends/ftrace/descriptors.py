@@ -282,7 +282,7 @@ class CannotOpen(TracerError):
     def __init__(self, error: OSError, number: int | None = None) -> None:
         code = error.errno or 0
         message = f"the kernel refused to read a probe (perf_event_open): {os.strerror(code)}"
-        super().__init__(message, _HINTS.get(code))
+        super().__init__(message, _HINTS.get(code, "--backend bcc reads it in another way"))
         self.number = number
 
 
@@ -291,6 +291,6 @@ _HINTS = {
     errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
     errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
     errno.EMFILE: "raise the limit: ulimit -n",
-    errno.EINVAL: "the offset may lie beyond the file, or another tracer holds it with another semaphore: see dmesg",
-    errno.EIO: "the kernel could not place the breakpoint",
+    errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+    errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
 }

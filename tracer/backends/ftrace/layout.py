@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.errors import TracerError
 
+_REPORT = "--backend bcc reads none; please report it with what -v adds"
+
 
 @dataclass(frozen=True, slots=True)
 class FieldAt:
@@ -50,8 +52,9 @@ def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
         field = fields.get(f"f{index}")
         size = 4 if fetch.is_string else int(fetch.type[1:]) // 8
         if field is None or (field.size, field.dynamic) != (size, fetch.is_string) or field.offset < end:
-            raise TracerError(f"this kernel lays out events in another way: f{index} is not {fetch.type}", detail=text)
+            message = f"this kernel lays out events in another way: f{index} is not {fetch.type}"
+            raise TracerError(message, _REPORT, text)
         end = field.offset + field.size
     if not 0 < number < 1 << 16:
-        raise TracerError("this kernel lays out events in another way: no number", detail=text)
+        raise TracerError("this kernel lays out events in another way: no number", _REPORT, text)
     return EventFormat(number, fields)

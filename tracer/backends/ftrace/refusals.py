@@ -9,7 +9,7 @@ from tracer.backends.ftrace.fetchargs import Source as ValueSource
 from tracer.backends.ftrace.program import Event
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
 from tracer.interp.fetch import fetches
-from tracer.lang.typed import Clause
+from tracer.plan.walk import attach_points
 
 
 def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0) -> ProgramError:
@@ -24,14 +24,6 @@ def at_fetch(error: TracerError, source: Source, event: Event, branch: int, fetc
             if fetch in _fetched(value) and leaf.span != NOWHERE:
                 return _at(error, source, leaf.span)
     return at_clause(error, source, event, branch)
-
-
-def attach_points(clause: Clause, source: Source) -> Span:
-    """Where the attach points of a clause stand: its text up to the predicate or the body."""
-    first = clause.predicate or next(iter(clause.body), None)
-    end = first.span.start if first is not None else clause.span.end
-    text = source.text[clause.span.start : end].rstrip("/{(! \t\n")
-    return Span(clause.span.start, clause.span.start + len(text)) if text else clause.span
 
 
 def _at(error: TracerError, source: Source, span: Span) -> ProgramError:

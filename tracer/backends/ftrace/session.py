@@ -261,7 +261,8 @@ class FtraceSession:
             return  # the run loop will notice
         except NeedsSamples:
             pid = self._target.pid
-            raise TracerError(f"process {pid} runs another program now, whose hits cannot be counted") from None
+            message = f"process {pid} runs another program now, whose hits cannot be counted"
+            raise TracerError(message, "raise the limit on descriptors: ulimit -n 65536") from None
         if self._reader is not None:
             self._reader.pid = self._target.pid if self._descriptors.check_pid else None
 

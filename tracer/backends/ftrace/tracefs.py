@@ -214,7 +214,7 @@ def find(mount: bool = True) -> Tracefs:
         # Linux 6.1 with lockdown=confidentiality makes no files in it (tracefs_create_file).
         raise TracerError("tracefs is empty: " + _LOCKED, _LOCKED_HINT)
     if mounted:
-        raise TracerError("this kernel's tracefs has no uprobe_events", "it needs CONFIG_UPROBE_EVENTS")
+        raise TracerError("this kernel's tracefs has no uprobe_events", "boot a kernel with CONFIG_UPROBE_EVENTS")
     raise TracerError("tracefs is not mounted", MOUNT_HINT)
 
 
@@ -232,7 +232,7 @@ def _mount() -> None:
         code = ctypes.get_errno()
         raise TracerError(
             f"cannot mount tracefs on {MOUNT_POINT}: {os.strerror(code)}",
-            MOUNT_HINT if code != errno.ENODEV else "this kernel is built without tracing (CONFIG_TRACING)",
+            MOUNT_HINT if code != errno.ENODEV else "boot a kernel with tracing (CONFIG_TRACING)",
         )
 
 
@@ -276,10 +276,10 @@ def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> Refused:
         return Refused(message, "read fewer values there, or --backend bcc", line)
     said = tracefs.last_error(line)
     reason = said.reason if said is not None else os.strerror(code)
-    hint = _HINTS.get(code)
+    hint = _HINTS.get(code, "--backend bcc attaches in another way")
     if code == errno.EINVAL and said is None:
         # The kernel keeps one reference counter for each place, and says this in its own log alone.
-        hint = "another tracer may hold this place without its semaphore: see dmesg"
+        hint = "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)"
     message = f"the kernel refused a probe at {what}: {reason}"
     if said is None:
         return Refused(message, hint, f"{line}: {os.strerror(code)}")
