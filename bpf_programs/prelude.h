@@ -2,8 +2,9 @@
  * What every generated program is made of. No text of a user ever stands here.
  *
  * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. SLEEPABLE says whether programs
- * may wait for a page of the traced process, COOKIES whether links tell which site was hit; the generated part defines
- * both before it includes this, and the maps CONTROL, LOSSES, RING and SCRATCH, and struct control.
+ * may wait for a page of the traced process, COOKIES whether links tell which site was hit, KERNEL_READS whether helpers
+ * may read the kernel's memory; the generated part defines them before it includes this, and the maps CONTROL, LOSSES, RING
+ * and SCRATCH, and struct control.
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
@@ -28,9 +29,11 @@ static u64 (*current_uid_gid)(void) = (void *)15;
 static long (*current_comm)(void *to, u32 size) = (void *)16;
 static long (*user_stack)(void *regs, void *to, u32 size, u64 flags) = (void *)67;
 static long (*peek_user)(void *to, u32 size, const void *from) = (void *)112;
-static long (*copy_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*peek_user_text)(void *to, u32 size, const void *from) = (void *)114;
+#if KERNEL_READS
+static long (*copy_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*copy_kernel_text)(void *to, u32 size, const void *from) = (void *)115;
+#endif
 static u64 (*boot_ns)(void) = (void *)125;
 static long (*ring_output)(unsigned long map, const void *record, u64 size, u64 flags) = (void *)130;
 static u64 (*attach_cookie)(void *ctx) = (void *)174;
@@ -137,6 +140,17 @@ static __always_inline long read_user(void *to, u32 size, u64 from)
 	return failed;
 }
 
+/* Whether a length is an error's number. BPF has no `if r < 0`, and of `if 0 > r` the verifier of Linux 6.1 follows both ways
+ * even where it knows r to be negative, as behind a loop that ends when it is not: the one that cannot be then has bounds
+ * that contradict each other, and the program is refused. */
+static __always_inline bool failed(s64 length)
+{
+	s64 sign = length >> 63;
+
+	OPAQUE(sign);
+	return sign;
+}
+
 /* A string with its NUL, at most `size` bytes: how many, or negative where it cannot be read. Touching one byte of each
  * page that the string may lie on brings the page in; no byte behind the NUL is needed for that. */
 static __always_inline long read_user_text(void *to, u32 size, u64 from)
@@ -212,8 +226,7 @@ static __always_inline void scratch_give(void *slot)
 /* --- records --------------------------------------------------------------------------------------------------- */
 
 /* Behind what a helper has written to a record: `length` as it said, `size` at most (65536). The mask changes nothing, but
- * the verifier of Linux 6.1 does not see that a length which it knows to be negative was turned away before: it compares a
- * register with a constant, not a constant with a register (`if 0 > length`), and follows both ways. */
+ * tells the verifier what `failed` does not: that the length is no negative number. */
 #define ADVANCE(at, length, size)                                                                                          \
 	do {                                                                                                               \
 		u64 length_ = length;                                                                                      \

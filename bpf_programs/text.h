@@ -100,6 +100,31 @@ static __always_inline u64 text_length(const u64 *text, u32 words)
 	return 8 * words;
 }
 
+#if !KERNEL_READS
+/* Kernel lockdown (confidentiality) closes the helpers that copy kernel memory, although it is our own that is copied: words
+ * in their place. `size` is rounded up to words, which both sides have. */
+static __always_inline long copy_kernel(void *to, u32 size, const void *from)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < (size + 7) / 8; i++)
+		((u64 *)to)[i] = ((const u64 *)from)[i];
+	return 0;
+}
+
+static __always_inline long copy_kernel_text(void *to, u32 size, const void *from)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < (size + 7) / 8; i++) {
+		u64 word = ((const u64 *)from)[i], zeros = has_zero(word);
+
+		((u64 *)to)[i] = word;
+		if (zeros)
+			return 8 * i + first_zero(zeros) + 1;
+	}
+	return size;
+}
+#endif
+
 /* Of a text of `length` bytes, the bytes of its word number `word`: all bits of these, none of the others. */
 static __always_inline u64 text_mask(s64 length, u32 word)
 {

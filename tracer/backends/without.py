@@ -17,6 +17,7 @@ KNOWN = {
     "bpf": "bpf()",
     "ring": "BPF ring buffers (Linux 5.8)",
     "sleepable": "BPF programs that may wait for a page (Linux 6.0)",
+    "kernel_reads": "BPF helpers that read the kernel's memory (closed by lockdown=confidentiality)",
     "uprobe_multi": "one BPF link for many sites (Linux 6.6)",
     "ref_ctr": "semaphores counted by the kernel (Linux 4.20), for both backends",
     "ustring": "fetch arguments of type ustring (Linux 5.3)",

@@ -39,7 +39,7 @@ int probe_0(struct pt_regs *ctx)
 	scratch->record[1] = (u64)(s64)(s32)REGISTER(di);
 	u64 address1 = (u64)REGISTER(si);
 	s64 length2 = read_user_text((char *)scratch->record + at0, 1024, address1);
-	if (length2 < 0)
+	if (failed(length2))
 		goto unreadable;
 	check_cut(length2, 1024, address1);
 	scratch->record[2] = length2;

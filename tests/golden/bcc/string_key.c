@@ -38,7 +38,7 @@ int probe_0(struct pt_regs *ctx)
 	u64 address0 = (u64)REGISTER(si);
 	clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
 	s64 length1 = read_user_text(scratch->b_128_0_0, 1024, address0);
-	if (length1 < 0)
+	if (failed(length1))
 		goto unreadable;
 	check_cut(length1, 1024, address0);
 	scratch->b_128_0_0_used[0] = length1;

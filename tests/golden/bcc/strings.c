@@ -44,7 +44,7 @@ int probe_0(struct pt_regs *ctx)
 	__builtin_memset(held0, 0, 16);
 	__builtin_memset(b1, 0, 16);
 	s64 length2 = read_user_text(b1, 16, (u64)REGISTER(si));
-	if (length2 < 0)
+	if (failed(length2))
 		goto unreadable;
 	__builtin_memset(held0, 0, 16);
 	copy_kernel_text(held0, 16, b1);
@@ -55,7 +55,7 @@ int probe_0(struct pt_regs *ctx)
 		u64 address5 = (u64)REGISTER(si);
 		clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
 		s64 length6 = read_user_text(scratch->b_128_0_0, 1024, address5);
-		if (length6 < 0)
+		if (failed(length6))
 			goto unreadable;
 		check_cut(length6, 1024, address5);
 		scratch->b_128_0_0_used[0] = length6;

@@ -44,7 +44,7 @@ int probe_0(struct pt_regs *ctx)
 	ADVANCE(at0, length2, 16);
 	u64 address3 = (u64)REGISTER(si);
 	s64 length4 = read_user_text((char *)scratch->record + at0, 1024, address3);
-	if (length4 < 0)
+	if (failed(length4))
 		goto unreadable;
 	check_cut(length4, 1024, address3);
 	scratch->record[2] = length4;

@@ -51,16 +51,19 @@ class CompiledObject:
     functions: dict[str, bytes]
 
 
-def compile_text(text: str, *, sleepable: bool, cookies: bool = False, cached: bool = True) -> CompiledObject:
+def compile_text(
+    text: str, *, sleepable: bool, cookies: bool = False, kernel_reads: bool = True, cached: bool = True
+) -> CompiledObject:
     """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
-    it which site was hit.
+    it which site was hit; `kernel_reads`: helpers may copy the kernel's memory.
 
     Raises `TracerError` where there is no libbcc, or where it refuses: then its words are the detail.
     """
     binding = find_binding()
     if isinstance(binding, NoBinding):
         raise TracerError(binding.reason, binding.hint)
-    source = f"#define SLEEPABLE {int(sleepable)}\n#define COOKIES {int(cookies)}\n{text}".encode()
+    switches = {"SLEEPABLE": sleepable, "COOKIES": cookies, "KERNEL_READS": kernel_reads}
+    source = ("".join(f"#define {name} {int(on)}\n" for name, on in switches.items()) + text).encode()
     key = _key(source, binding)
     if cached:
         found = _load(key)

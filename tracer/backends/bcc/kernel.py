@@ -30,6 +30,9 @@ _WAIT = bytes.fromhex(
     "b700000000000000" "9500000000000000"
 )
 
+# The same with bpf_probe_read_kernel(fp - 8, 1, 0), helper 113.
+_COPY = _WAIT[:32] + bytes.fromhex("8500000071000000") + _WAIT[40:]
+
 
 def bpf_error() -> int:
     """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
@@ -61,6 +64,18 @@ def can_sleep() -> bool:
         return False
     try:
         os.close(syscall.program_load(_WAIT, "tracer_try", sleepable=True))
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def can_read_kernel() -> bool:
+    """Helpers that copy the kernel's memory, our maps included: kernel lockdown in confidentiality mode closes them."""
+    if without("kernel_reads"):
+        return False
+    try:
+        os.close(syscall.program_load(_COPY, "tracer_try"))
     except OSError:
         return False
     return True

@@ -18,6 +18,11 @@ class BccProgram:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""
         return self.generated.text
 
-    def compiled(self, *, sleepable: bool, cookies: bool) -> CompiledObject:
+    @property
+    def copies(self) -> bool:
+        """Whether it copies what it holds, which helpers do that read the kernel's memory."""
+        return "copy_kernel" in self.generated.text
+
+    def compiled(self, *, sleepable: bool, cookies: bool, kernel_reads: bool = True) -> CompiledObject:
         """The bytecode, from the cache or from libbcc."""
-        return compile_text(self.generated.text, sleepable=sleepable, cookies=cookies)
+        return compile_text(self.generated.text, sleepable=sleepable, cookies=cookies, kernel_reads=kernel_reads)

@@ -67,7 +67,7 @@ def bytes_behind(kind: Type) -> int:
         case TupleType(items=items):
             return sum(map(bytes_behind, items))
         case StringType(size=size):
-            return size
+            return -(-size // 8) * 8  # it may be copied by words
         case StackType(frames=frames):
             return 8 * frames
         case _:

@@ -254,18 +254,19 @@ def _load(loaded: Loaded, program: BccProgram, multi: bool) -> tuple[str, ...]:
     """
     waits = program.generated.waits
     said: tuple[str, ...] = ()
+    reads = not program.copies or kernel.can_read_kernel()
     if waits and not kernel.can_sleep():
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
     elif waits:
         try:
-            compiled = program.compiled(sleepable=True, cookies=multi)
+            compiled = program.compiled(sleepable=True, cookies=multi, kernel_reads=reads)
             load_programs(loaded, program.generated, compiled, waits, multi=multi)
             return ()
         except Refused as error:
             said = (f"{_QUICK}: {error.message}",)
             loaded.unload()
     try:
-        compiled = program.compiled(sleepable=False, cookies=multi)
+        compiled = program.compiled(sleepable=False, cookies=multi, kernel_reads=reads)
         load_programs(loaded, program.generated, compiled, frozenset(), multi=multi)
     except Refused as error:
         raise under_the_clause(error, program.plan) from error

@@ -138,7 +138,7 @@ def _store_text(frame: Frame, to: str, word: int, at: str, size: int, leaf: Expr
             address = frame.temporary("u64", address, "address")
         frame.reads_memory = True
         length = frame.temporary("s64", f"read_user_text({place}, {size}, {address})", "length")
-        frame.line(f"if ({length} < 0)")
+        frame.line(f"if (failed({length}))")
         frame.line("\t" + frame.leave_unreadable())
         if not leaf.sized:
             frame.line(f"check_cut({length}, {size}, {address});")

@@ -103,11 +103,11 @@ def text_into(frame: Frame, expr: Expr, to: Buffer, word: int, kind: StringType)
             _clear(frame, to, word, kind)
             found = maps.find(frame, expr.map, expr.key)
             with frame.block(f"if ({found})"):
-                _copy_text(frame, found, to, word, kind)
+                _copy_text(frame, found, to, word, size_of(expr.type))
         case _:
             source = pointer(frame, expr)
             _clear(frame, to, word, kind)
-            _copy_text(frame, source.name, to, word, kind)
+            _copy_text(frame, source.name, to, word, 8 * source.words)
 
 
 def _read(frame: Frame, expr: Str, to: Buffer, word: int, kind: StringType) -> None:
@@ -119,7 +119,7 @@ def _read(frame: Frame, expr: Str, to: Buffer, word: int, kind: StringType) -> N
     _clear(frame, to, word, kind)
     frame.reads_memory = True
     length = frame.temporary("s64", f"read_user_text({to.at(word)}, {size}, {address})", "length")
-    frame.line(f"if ({length} < 0)")
+    frame.line(f"if (failed({length}))")
     frame.line("\t" + frame.leave_unreadable())
     if not expr.sized:
         frame.line(f"check_cut({length}, {size}, {address});")
@@ -178,17 +178,17 @@ def _set_used(frame: Frame, to: Buffer, word: int, length: str) -> None:
         frame.line(f"{used} = {length};")
 
 
-def _copy_text(frame: Frame, source: str, to: Buffer, word: int, kind: StringType) -> None:
-    copied = f"copy_kernel_text({to.at(word)}, {kind.size}, {source})"
+def _copy_text(frame: Frame, source: str, to: Buffer, word: int, size: int) -> None:
+    """`size` is the source's: every text ends inside its buffer."""
     if word in to.used:
-        frame.line(f"{to.used[word]} = {kind.size};")
-    frame.line(f"{copied};")
+        frame.line(f"{to.used[word]} = {size};")
+    frame.line(f"copy_kernel_text({to.at(word)}, {size}, {source});")
 
 
 def copy_text(frame: Frame, source: Buffer, to: Buffer, kind: StringType) -> None:
     """From buffer to buffer."""
     _clear(frame, to, 0, kind)
-    _copy_text(frame, source.name, to, 0, kind)
+    _copy_text(frame, source.name, to, 0, 8 * source.words)
 
 
 def clear(frame: Frame, to: Buffer, kind: Type) -> None:
