@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracer.backends.bcc.binding import Binding, NoBinding, find_binding
+from tracer.backends.bcc.loops import closed_by_jumps
 from tracer.backends.bcc.refused import Refused, function_in
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs, cache_directory
@@ -39,7 +40,7 @@ _ENDED_FROM_OUTSIDE = {
     -signal.SIGTERM: None,
     -signal.SIGHUP: None,
 }
-_MAGIC = b"tracer bpf 1\n"
+_MAGIC = b"tracer bpf 2\n"
 _LARGEST = 64 << 20
 _MOST_FILES = 512
 
@@ -69,10 +70,10 @@ def compile_text(
         found = _load(key)
         if found is not None:
             return found
-    answer = _run(source, binding)
-    compiled = _parse(answer)
+    found = _parse(_run(source, binding))
+    compiled = CompiledObject({name: closed_by_jumps(code) for name, code in found.functions.items()})
     if cached:
-        _store(key, answer)
+        _store(key, _spelled(compiled))
     return compiled
 
 
@@ -151,6 +152,11 @@ def _parse(answer: bytes) -> CompiledObject:
         name = take().decode("ascii")
         functions[name] = take()
     return CompiledObject(functions)
+
+
+def _spelled(compiled: CompiledObject) -> bytes:
+    parts = [part for name, code in compiled.functions.items() for part in (name.encode("ascii"), code)]
+    return b"".join(struct.pack("=I", len(part)) + part for part in parts)
 
 
 def _load(key: str) -> CompiledObject | None:
