@@ -34,6 +34,10 @@ _WAIT = bytes.fromhex(
 _COPY = _WAIT[:32] + bytes.fromhex("8500000071000000") + _WAIT[40:]
 
 
+_NOBODY = 0xFFFF_FFFF
+"""-1 as the kernel's pid_t."""
+
+
 def bpf_error() -> int:
     """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
     if without("bpf"):
@@ -85,21 +89,32 @@ def can_read_kernel() -> bool:
 def has_multi(one_process: bool) -> bool:
     """Whether one link takes many sites (Linux 6.6), for one process or for all.
 
-    A trial takes some 35 ms, for the kernel waits when a link is closed; one that sees a single process's threads says
-    that links work for all processes too.
+    Kernels 6.6 to 6.9 compared the task and not its memory (fixed by 46ba0e49b642), so that a link for one process saw
+    one thread of it. A trial of that takes some 35 ms, for the kernel waits when a link is closed. Nearly always it can
+    be spared: the kernel has the mend that refuses process -1 since then too.
     """
-    if without("uprobe_multi"):
+    if without("uprobe_multi") or _link_to_a_directory(None) != errno.EBADF:
         return False
-    return _try_multi(True) or (not one_process and _try_multi(False))
+    return not one_process or _link_to_a_directory(_NOBODY) == errno.EINVAL or _sees_other_threads()
 
 
-@lru_cache(maxsize=2)
-def _try_multi(one_process: bool) -> bool:
-    """A trial with a link for this process or for all.
+def _link_to_a_directory(pid: int | None) -> int:
+    """The errno of a link that nothing can come of: EBADF where the kernel looks at the file, EINVAL before that."""
+    try:
+        program = syscall.program_load(_EXIT, "tracer_try", multi=True)
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    try:
+        os.close(syscall.link_uprobes(program, b"/", [0], None, pid=pid, returns=False))
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    finally:
+        os.close(program)
+    return 0
 
-    Attaches to a function of libc in this very process and calls it from a second thread: kernels 6.6 to 6.9 compared
-    the task and not its memory (fixed by 46ba0e49b642), so that a link for one process saw one thread of it.
-    """
+
+def _sees_other_threads() -> bool:
+    """A trial with a link for this process to a function of libc, which a second thread calls."""
     place = _trial_place()
     if place is None:
         return False
@@ -111,8 +126,7 @@ def _try_multi(one_process: bool) -> bool:
         code = _COUNT_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, counter, 0, 0, 0, 0) + _COUNT_TAIL
         program = syscall.program_load(code, "tracer_try", multi=True)
         descriptors.append(program)
-        pid = os.getpid() if one_process else None
-        descriptors.append(syscall.link_uprobes(program, path, [offset], None, pid=pid, returns=False))
+        descriptors.append(syscall.link_uprobes(program, path, [offset], None, pid=os.getpid(), returns=False))
         thread = threading.Thread(target=call)
         thread.start()
         thread.join()
