@@ -275,3 +275,32 @@ def test_uid_is_that_of_the_process(tmp_path: Path, clean: None) -> None:
         subprocess.run([path, "0", "7"], check=True)
         done = running.stop()
     assert (done.status, done.text) == (0, "@[65534, 65534, nobody]: 5\n@[0, 0, root]: 7\n")
+
+
+@pytest.mark.parametrize("missing", ["", "inherit_thread"])
+@pytest.mark.parametrize("whom", ["-p", "everybody"])
+def test_pid_is_the_process_and_tid_the_thread(
+    whom: str, missing: str, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("threads")
+    with target(path, 4, 100, "wait") as process, target(path, 1, 100, "wait") as other:
+        # As a key, in a predicate that is the interpreter's alone, and behind one that is the kernel's.
+        program = (
+            f"usdt:{path}:threads:hit {{ @[pid] = count(); @t[tid] = count(); }}"
+            f" usdt:{path}:threads:hit /pid == {process.pid}/ {{ @p = count(); }}"
+            f" uprobe:{path}:work /arg1 < 50 && pid == {process.pid}/ {{ @w = count(); }}"
+            f" uprobe:{path}:work /arg1 < 50 && tid == {process.pid}/ {{ @none = count(); }}"
+        )
+        only = ["-p", str(process.pid)] if whom == "-p" else []
+        environment = {"TRACER_WITHOUT": missing}
+        with tracing(tmp_path, "--backend", backend, "-f", "json", *only, "-e", program, env=environment) as running:
+            for one in (process, other):
+                tell(one)
+                assert read_line(one) == "done"
+            done = running.stop()
+    found = maps(done)
+    processes = {str(process.pid): 400} | ({} if only else {str(other.pid): 100})
+    assert found["@"] == processes
+    assert sorted(found["@t"].values()) == [100] * (4 if only else 5)
+    assert not {str(process.pid), str(other.pid)} & set(found["@t"])
+    assert (found["@p"], found["@w"], found.get("@none")) == (400, 200, None)
