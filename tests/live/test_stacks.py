@@ -61,20 +61,22 @@ def test_the_stack_of_a_process_that_was_never_seen_alive_has_names(
     assert ", dig]: 1\n" in done.text
 
 
-def test_the_stack_after_an_exec_is_the_new_programs(place: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_stack_after_an_exec_is_the_new_programs(
+    backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
     path, other = place("digs"), tmp_path / "other"
     other.write_bytes(path.read_bytes())
     other.chmod(0o755)
     program = f"uprobe:{other}:hit {{ @[ustack, usym(arg1)] = count(); }}"
-    done = both("-e", program, "-c", f"{path} 2 exec {other}")
+    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 2 exec {other}")
     assert frames(done) == whole(2)
     assert ", dig]: 1\n" in done.text
 
 
-def test_a_library_that_is_loaded_late_and_closed_again_has_names(place: Callable[[str], Path]) -> None:
+def test_a_library_that_is_loaded_late_and_closed_again_has_names(backend: str, place: Callable[[str], Path]) -> None:
     path, library = place("digs"), place("calls")
     program = f"uprobe:{path}:hit {{ @[ustack, usym(arg1)] = count(); }}"
-    done = both("-e", program, "-c", f"{path} 2 load {library}")
+    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 2 load {library}")
     assert frames(done) == whole(2, "call")
 
 
@@ -96,3 +98,17 @@ def test_a_file_that_is_deleted_has_names_while_its_process_lives(
             tell(process)
             done = running.wait()
     assert frames(done) == whole(3)
+
+
+def test_what_lies_in_a_file_that_is_gone_with_its_process_is_an_address(
+    backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path, library = place("digs"), place("calls")
+    program = f"uprobe:{path}:hit {{ @[ustack] = count(); }}"
+    with tracing(tmp_path, "--backend", backend, "-e", program) as running:
+        subprocess.run([path, "1", "load", library], check=True)
+        library.unlink()
+        done = running.stop()
+    stack = frames(done)
+    assert [frame for frame in stack if not frame.startswith("0x")] == whole(1)
+    assert re.fullmatch("0x[0-9a-f]{9,}", stack[2])
