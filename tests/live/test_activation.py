@@ -24,7 +24,6 @@ pytestmark = pytest.mark.live
 
 WITHOUT = {"TRACER_WITHOUT": "ref_ctr"}
 FLAG = "--usdt-file-activation"
-NAMES = ("gated", "gated-nopie")
 REASON = "the kernel does not count semaphores (ref_ctr, Linux 4.20)"
 
 
@@ -93,9 +92,16 @@ def counts(done: Done) -> dict[int, int]:
     return {int(key.strip("@[]")): int(count) for key, _, count in rows}
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("whom", ["-p", "everybody"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("name", "whom", "number"),
+    [
+        ("gated", "-p", signal.SIGINT),
+        ("gated", "everybody", signal.SIGTERM),
+        ("gated", "everybody", signal.SIGKILL),
+        ("gated-nopie", "-p", signal.SIGKILL),
+        ("gated-nopie", "everybody", signal.SIGINT),
+    ],
+)
 def test_a_semaphore_is_1_while_traced_and_0_after_a_signal(
     name: str, whom: str, number: int, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
@@ -196,8 +202,7 @@ def test_tracers_that_come_and_go_at_once_lose_no_count(
         assert one.value() == 0
 
 
-@pytest.mark.parametrize("whom", ["-p", "everybody"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda each: each.name)
+@pytest.mark.parametrize(("whom", "number"), [("-p", signal.SIGKILL), ("everybody", signal.SIGINT)])
 def test_forks_inherit_a_raised_semaphore_and_are_lowered_too(
     whom: str, number: int, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
@@ -219,6 +224,19 @@ def test_forks_inherit_a_raised_semaphore_and_are_lowered_too(
             running.wait()
             family = [one.pid, before, grandchild]
             until(lambda: not any(map(one.value, family)), 5, lambda: str([*map(one.value, family)]))
+
+
+def test_a_child_in_its_parents_memory_is_not_lowered_a_second_time(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("gated")
+    with gated(path) as one, activated(tmp_path, backend, path), activated(tmp_path, backend, path) as second:
+        one.process.send_signal(signal.SIGHUP)
+        child = int(read_line(one.process))
+        assert (one.value(), one.value(child)) == (2, 2)
+        second.stop()
+        assert Path(f"/proc/{child}").exists(), "it slept too short a time"
+        assert (one.value(), one.value(child)) == (1, 1)
 
 
 def test_a_program_that_execs_is_not_lowered_in_its_new_memory(

@@ -1,6 +1,7 @@
 /* gated [PERIOD_MS]: passes through `gated:tick` (pid), which stands behind a semaphore, every PERIOD_MS milliseconds,
  * until it is killed. SIGUSR1: it forks, prints the child's number, and the child goes on like itself. SIGUSR2: it
- * runs its own program anew, in the same process. */
+ * runs its own program anew, in the same process. SIGHUP: a child prints its number and sleeps for three seconds in the
+ * memory of its parent, as between vfork and exec. */
 #define _GNU_SOURCE
 #define _SDT_HAS_SEMAPHORES 1
 #include <signal.h>
@@ -24,6 +25,7 @@ int main(int argc, char **argv) {
   sigprocmask(SIG_SETMASK, &none, NULL);
   signal(SIGUSR1, ask);
   signal(SIGUSR2, ask);
+  signal(SIGHUP, ask);
   signal(SIGCHLD, SIG_IGN);
   printf("%d\n", getpid());
   fflush(stdout);
@@ -40,6 +42,13 @@ int main(int argc, char **argv) {
       }
     } else if (number == SIGUSR2) {
       execv("/proc/self/exe", argv);
+    } else if (number == SIGHUP) {
+      if (vfork() == 0) {
+        char text[16];
+        write(1, text, snprintf(text, sizeof text, "%d\n", getpid()));
+        sleep(3);
+        _exit(0);
+      }
     }
   }
 }
