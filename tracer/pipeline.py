@@ -57,7 +57,7 @@ def plan(
     tree = parse(source, params)
     sites = expand(tree, target)
     typed = analyse(tree, sites, environment)
-    lowered = lower(typed)
+    lowered = lower(typed, target.follow)
     found = [*typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:

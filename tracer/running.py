@@ -13,13 +13,15 @@ class RunningProcess:
     """A process by its number; a descriptor on it keeps a later process of the same number from being taken for it."""
 
     def __init__(self, pid: int) -> None:
-        """Raises `TracerError` where there is no such process, or `pid` is one of its threads."""
+        """Raises `TracerError` where there is no such process, or `pid` is a mere thread of one, or of the kernel."""
         self.pid = pid
         group = _thread_group(pid)
         if group is None:
             raise TracerError(f"no process {pid}", "list processes with: ps -e")
         if group != pid:
             raise TracerError(f"{pid} is a thread of process {group}", f"-p {group} traces all its threads")
+        if _is_of_kernel(pid):
+            raise TracerError(f"{pid} is a thread of the kernel", "only user programs have probes that can be traced")
         try:
             self.pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
@@ -46,6 +48,15 @@ class RunningProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _is_of_kernel(pid: int) -> bool:
+    """Whether it runs no program at all: PF_KTHREAD (linux/sched.h) in the ninth field of proc(5)'s stat, the flags."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return bool(int(file.read().rpartition(b") ")[2].split()[6]) & 0x0020_0000)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _thread_group(pid: int) -> int | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def test_a_program_becomes_this_c(name: str) -> None:
 def test_that_c_compiles(name: str, sleepable: bool) -> None:
     compiled = compile_text((FILES / f"{name}.c").read_text(), sleepable=sleepable)
     assert list(compiled.functions) == ["probe_0"]
+
+
+def test_a_program_that_follows_asks_first_who_is_there() -> None:
+    text = generate(replace(plan_of(probe("{ @ = count(); }")), follow=True)).text
+    file = FILES / "follow.c"
+    if os.environ.get("TRACER_WRITE_GOLDENS"):
+        file.write_text(text)
+    assert text == file.read_text()
+    for sleepable in (True, False):
+        assert sorted(compile_text(text, sleepable=sleepable).functions) == ["follow_new_task", "probe_0"]
 
 
 def test_sites_that_keep_their_arguments_elsewhere_have_a_function_each() -> None:

@@ -41,6 +41,8 @@ RECIPES: dict[str, Recipe] = {
     "threads": Recipe(("threads.c",), ("-O2", "-g", "-pthread")),
     "churn": Recipe(("churn.c",), ("-O2", "-g", "-pthread")),
     "forks": Recipe(("forks.c",)),
+    "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),
+    "orphans": Recipe(("orphans.c",)),
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
     "gated": Recipe(("gated.c",)),

@@ -37,6 +37,7 @@ class Activation(Enum):
 
     REFUSED = "the program is refused"
     BY_HAND = "the tracer raises them itself (--usdt-file-activation)"
+    FOLLOWED = "refused: with --follow those of a new process could not be raised in time"
     TOO_EARLY = "refused: with -c there is no process yet in which they could be raised"
 
 
@@ -106,6 +107,8 @@ def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capa
     state: State = Supported("raised by tracer itself")
     if activation is Activation.TOO_EARLY:
         state = Unsupported(lacks.reason, "start the program first, then trace it with -p PID --usdt-file-activation")
+    elif activation is Activation.FOLLOWED:
+        state = Unsupported(lacks.reason, "leave out --follow: -p PID --usdt-file-activation traces the process alone")
     features = {**capabilities.features, Feature.SEMAPHORE: state}
     return replace(capabilities, features=features), activation is Activation.BY_HAND
 

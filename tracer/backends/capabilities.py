@@ -19,6 +19,7 @@ class Feature(Enum):
     SEMAPHORE = "usdt semaphore"
     MANY_SITES = "probe with many sites"
     PROCESS = "-p, -c"
+    FOLLOW = "--follow"
     PREDICATE = "predicate"
     COUNT = "count()"
     AGGREGATION = "sum, avg, min, max, stats, hist, lhist"

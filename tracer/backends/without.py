@@ -19,6 +19,7 @@ KNOWN = {
     "sleepable": "BPF programs that may wait for a page (Linux 6.0)",
     "kernel_reads": "BPF helpers that read the kernel's memory (closed by lockdown=confidentiality)",
     "uprobe_multi": "one BPF link for many sites (Linux 6.6)",
+    "task_newtask": "the tracepoint task:task_newtask (Linux 3.4), for --follow",
     "ref_ctr": "semaphores counted by the kernel (Linux 4.20), for both backends",
     "ustring": "fetch arguments of type ustring (Linux 5.3)",
     "hist": "hist triggers of ftrace (CONFIG_HIST_TRIGGERS)",

@@ -40,11 +40,12 @@ def _silence(plan: Plan, target: Target) -> Iterator[str]:
     if target.pid is not None and not os.path.exists(f"/proc/{target.pid}"):
         yield "no probe was hit"
         return
-    unused = ", ".join(path for path in paths if not is_mapped(path, target.pid))
+    pid = None if target.follow else target.pid
+    unused = ", ".join(path for path in paths if not is_mapped(path, pid))
     if not unused:
         yield "no probe was hit"
-    elif target.pid is not None:
-        yield f"no probe was hit: process {target.pid} has not loaded {unused}"
+    elif pid is not None:
+        yield f"no probe was hit: process {pid} has not loaded {unused}"
     else:
         yield f"no probe was hit: no process that runs now has loaded {unused}"
 

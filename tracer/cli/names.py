@@ -43,7 +43,9 @@ class Names:
         from tracer.backends.mapped import MappingRecords
 
         try:
-            self._records = MappingRecords(target.pid)
+            # Records of a process are those of its first thread and of what that starts; other threads fork too.
+            everybody = target.follow and target.program is None
+            self._records = MappingRecords(None if everybody else target.pid)
         except OSError:
             # Names of running processes can still be read; those of ended ones stay addresses.
             self._records = None

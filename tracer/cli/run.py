@@ -38,6 +38,9 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Option("-c", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
+    ] = False,
     format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = Format.TEXT,
     output: Annotated[
         Optional[str],  # noqa: UP045
@@ -65,29 +68,35 @@ def command(
     source, params = _source(expression, words or [])
     if pid is not None and child is not None:
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
+    if follow and pid is None and child is None:
+        raise UsageError("--follow needs -p or -c", "without them every process is traced already")
     from tracer import pipeline
     from tracer.backends import Activation
     from tracer.resolve.model import Target
 
     forced = None if backend is BackendName.AUTO else backend.value
     asked = Activation.BY_HAND if by_hand else Activation.REFUSED
-    activation = asked if child is None else Activation.TOO_EARLY
+    if child is not None:
+        asked = Activation.TOO_EARLY
+    elif follow:
+        asked = Activation.FOLLOWED
     argv, program = _command(child)
     with _process(pid) as process:
-        target = Target(None if process is None else process.pid, program)
+        target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
-            print(pipeline.dump(stage.value, source, params, target, forced, os.environ, activation), end="")
+            print(pipeline.dump(stage.value, source, params, target, forced, os.environ, asked), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, os.environ)
         if warnings and not quiet:
             sys.stderr.write(diagnostics_text(source, warnings))
-        compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=activation)
+        compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=asked)
         if dry_run:
             print(dry_run_text(compiled, forced), end="")
             return 0
         from tracer.cli.trace import Request, trace
 
-        return trace(compiled, Request(process, argv, format.value, output, quiet, verbose, by_hand))
+        request = Request(process, argv, follow, format.value, output, quiet, verbose, by_hand)
+        return trace(compiled, request)
 
 
 def _command(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:

@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How to run it: whom (`process` of -p, `argv` of -c, or everybody), and where results and words go."""
+    """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
+    results and words go.
+    """
 
     process: RunningProcess | None
     argv: tuple[str, ...] | None
+    follow: bool
     format: str
     output: str | None
     quiet: bool
@@ -49,7 +52,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
         controls = Controls()
         stack.enter_context(Signals(controls, last=True))
-        target, watched = _watched(request.process, child, controls)
+        target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
         renderer = _renderer(compiled, request.format, names, out)
         running, session = open_session(compiled, target)
@@ -131,17 +134,27 @@ def _child(argv: tuple[str, ...]) -> Child:
 
 
 def _watched(
-    process: RunningProcess | None, child: Child | None, controls: Controls
+    request: Request, child: Child | None, controls: Controls, stack: ExitStack
 ) -> tuple[Target, Watched | None]:
     """Whom to trace, and whose end ends the trace; its descriptor wakes the loop."""
-    watched = child if child is not None else process
+    watched = child if child is not None else request.process
     if watched is None:
         return Target(), None
-    if watched.pidfd >= 0:
-        controls.wake = (*controls.wake, watched.pidfd)
-    if child is not None:
-        return Target(child.pid, child.path), Watched(child.ended, child.start, child.pid)
-    return Target(watched.pid), Watched(watched.ended)
+    target = Target(watched.pid, child.path if child is not None else None, request.follow)
+    ended, wake = watched.ended, watched.pidfd
+    if request.follow:
+        from tracer.backends.descendants import Family
+
+        family = stack.enter_context(closing(Family(watched.pid, watched.pidfd)))
+        wake = family.fd
+
+        def ended() -> bool:
+            # In this order: what woke the loop is noted by the first.
+            return family.ended() and watched.ended()
+
+    if wake >= 0:
+        controls.wake = (*controls.wake, wake)
+    return target, Watched(ended) if child is None else Watched(ended, child.start, child.pid)
 
 
 def _counted(number: int, thing: str) -> str:

@@ -11,14 +11,14 @@ from tracer.plan.walk import walk_clause
 from tracer.resolve.model import ArgSpec, Site, Unreadable
 
 
-def lower(program: Program) -> Plan:
-    """The plan of a program. Pure: neither root nor a kernel is needed."""
+def lower(program: Program, follow: bool = False) -> Plan:
+    """The plan of a program; `follow`: for a process and its descendants. Pure: no root and no kernel is needed."""
     numbers = count()
     probes = tuple(
         ProbePlan(clause, _variants(clause, numbers)) for clause in program.clauses if clause.kind == "probe"
     )
     user = tuple(clause for clause in program.clauses if clause.kind != "probe")
-    return Plan(program, probes, user, needs(program, probes))
+    return Plan(program, probes, user, needs(program, probes, follow), follow)
 
 
 def _variants(clause: Clause, numbers: count[int]) -> tuple[Variant, ...]:

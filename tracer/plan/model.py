@@ -48,12 +48,15 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, run by `interp`."""
+    """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, run by `interp`; `follow`
+    says that the descendants of the traced process are traced as well.
+    """
 
     program: Program
     probes: tuple[ProbePlan, ...]
     user: tuple[Clause, ...]
     needs: tuple[Need, ...]
+    follow: bool = False
 
     @property
     def sites(self) -> tuple[Site, ...]:

@@ -35,12 +35,16 @@ from tracer.resolve.model import Global, Mem
 _OWNER = frozenset({"uid", "gid", "username"})
 
 
-def needs(program: Program, probes: tuple[ProbePlan, ...]) -> tuple[Need, ...]:
+def needs(program: Program, probes: tuple[ProbePlan, ...], follow: bool = False) -> tuple[Need, ...]:
     """The needs of all probe clauses, each feature and place once. What runs in user space needs nothing."""
     found: dict[tuple[Feature, Span], Need] = {}
     for probe in probes:
         for need in (*_of_sites(probe), *_of_body(program, probe), *_of_maps(program, probe)):
             found.setdefault((need.feature, need.span), need)
+    if follow and probes:
+        # It stands on the command line; the first probe is what cannot be attached without it.
+        need = Need(Feature.FOLLOW, "--follow", probes[0].clause.span)
+        found[need.feature, need.span] = need
     return tuple(found.values())
 
 

@@ -126,11 +126,12 @@ class Target:
     """Whom the trace is about: one process with all its threads, or every process that maps the file (`pid` None).
 
     `-c` fills in `pid` once the child waits behind its pipe. Sites are resolved before that: `program` is then the file
-    that the child will run.
+    that the child will run. With `follow` it is about the processes too that descend from it from now on.
     """
 
     pid: int | None = None
     program: str | None = None
+    follow: bool = False
 
 
 EVERY_PROCESS = Target()

@@ -190,3 +190,11 @@ def path_of(pid: int, mapping: Mapping, prefix: str) -> str | None:
         if status.st_ino == inode and device == f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}":
             return mapping.path
     return None
+
+
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process, none where it has ended."""
+    try:
+        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return []

@@ -9,8 +9,10 @@ NO_BPF = Unsupported(
     "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL",
 )
 NO_RING = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
+NO_NEW_TASK = Unsupported("the kernel has no tracepoint task:task_newtask", elsewhere("ftrace"))
 
 _IN_KERNEL = Supported("in the kernel")
+_MACHINE_WIDE = Supported("other processes are trapped too, and sent on")
 _KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
 _SHARED = "BPF programs do not see what is aggregated in user space"
 
@@ -31,6 +33,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
         Feature.MANY_SITES: Supported("one link for all" if has("uprobe_multi") else "each attached alone: slower"),
         Feature.PROCESS: Supported("other processes are not trapped"),
+        Feature.FOLLOW: _MACHINE_WIDE if has("task_newtask") else NO_NEW_TASK,
         Feature.PREDICATE: _IN_KERNEL,
         Feature.COUNT: _IN_KERNEL,
         Feature.AGGREGATION: _IN_KERNEL,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
-from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc import follow, kernel, syscall
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
-from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Unsupported, settled
+from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, Unsupported, settled
 
 
 def capabilities() -> Capabilities:
@@ -35,7 +35,10 @@ def capabilities() -> Capabilities:
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(syscall.uprobe_event_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(kernel.counts_semaphores(), "needs Linux 4.20")
-    return Capabilities("bcc", unusable, settled(states, _found(failed)), facts)
+    features = settled(states, _found(failed))
+    if not failed and (unable := follow.missing()) is not None:
+        features[Feature.FOLLOW] = unable
+    return Capabilities("bcc", unusable, features, facts)
 
 
 def _found(failed: int) -> dict[str, bool | None]:
@@ -44,6 +47,7 @@ def _found(failed: int) -> dict[str, bool | None]:
     return {
         "sleepable": hidden if failed else kernel.can_sleep(),
         "uprobe_multi": hidden if failed else kernel.has_multi(False),
+        "task_newtask": None if os.geteuid() != 0 else not failed and follow.missing() is None,
         "ref_ctr": kernel.counts_semaphores(),
     }
 

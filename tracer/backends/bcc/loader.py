@@ -7,8 +7,8 @@ import os
 import struct
 from dataclasses import dataclass, field
 
-from tracer.backends.bcc import syscall
-from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING, SCRATCH, Generated
+from tracer.backends.bcc import follow, syscall
+from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compiler import CompiledObject
@@ -21,6 +21,9 @@ from tracer.errors import TracerError
 LOSS_CAUSES = 6
 """How many counters the LOSSES map has; see the enum in prelude.h."""
 
+FOLLOWER = -1
+"""Among the programs: none of a variant."""
+
 _TAG = 0xFEED_FACE
 _STEP = 3
 _LD_IMM64, _MAP_BY_DESCRIPTOR = 0x18, 1
@@ -29,7 +32,9 @@ _RING_LARGEST, _RING_SMALLEST = 16 << 20, 256 << 10
 
 @dataclass(slots=True)
 class Loaded:
-    """Descriptors of a session: maps by their number in the C, programs by the variant they are for."""
+    """Descriptors of a session: maps by their number in the C, programs by the variant they are for (FOLLOWER: the one
+    that notes new processes).
+    """
 
     maps: dict[int, int] = field(default_factory=dict)
     programs: dict[int, int] = field(default_factory=dict)
@@ -85,6 +90,8 @@ def _create(generated: Generated, loaded: Loaded) -> None:
         maps[SITE_TEXTS] = syscall.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         for index, words in enumerate(texts.words.values()):
             syscall.map_update(maps[SITE_TEXTS], struct.pack("=I", index), struct.pack(f"={len(words)}Q", *words))
+    if generated.follow:
+        maps[FOLLOWED] = follow.create_map()
     for table in generated.tables.values():
         for number, key_size in _parts(table):
             maps[FIRST_TABLE + number] = _create_table(table, key_size)
@@ -123,6 +130,9 @@ def load_programs(
     Raises `Refused` with the verifier's log as detail.
     """
     shared: dict[str, int] = {}
+    if generated.follow:
+        code = link(compiled.functions[FOLLOW], loaded.maps)
+        loaded.programs[FOLLOWER] = syscall.program_load(code, FOLLOW, kind=syscall.TRACEPOINT)
     for variant, name in generated.functions.items():
         if multi and name in shared:
             loaded.programs[variant] = shared[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import struct
 import time
@@ -12,10 +13,11 @@ from types import TracebackType
 
 from tracer.backends.bcc import kernel, syscall
 from tracer.backends.bcc.attach import Attachments
-from tracer.backends.bcc.codegen.generate import CONTROL, LOSSES, RING
+from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.loader import LOSS_CAUSES, Loaded, create_maps, load_programs
+from tracer.backends.bcc.follow import follow
+from tracer.backends.bcc.loader import FOLLOWER, LOSS_CAUSES, Loaded, create_maps, load_programs
 from tracer.backends.bcc.program import BccProgram
 from tracer.backends.bcc.records import Record, bulk_decoder, control_event, decoder, mark_in
 from tracer.backends.bcc.refused import Refused, under_the_clause
@@ -46,8 +48,10 @@ class BccSession:
         self.wake: tuple[int, ...] = ()
         generated = program.generated
         kernel.raise_limits()
-        multi = kernel.has_multi(target.pid is not None)
-        self._attachments = Attachments(target.pid, multi)
+        self._followed = target.pid if self.plan.follow else None
+        pid = target.pid if self._followed is None else None
+        multi = kernel.has_multi(pid is not None)
+        self._attachments = Attachments(pid, multi)
         self._detached = False
         self._exited = False
         with ExitStack() as undo:
@@ -72,6 +76,9 @@ class BccSession:
                 self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks
             )
             undo.callback(self._attachments.detach)
+            if self._followed is not None:
+                event = follow(maps[FOLLOWED], self._followed, self._loaded.programs[FOLLOWER])
+                undo.callback(os.close, event)
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps
         self._texts = generated.site_texts

@@ -21,7 +21,7 @@ _NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
 _PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 10, 24, 27, 28
 
-_PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE = 1, 2
+_PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE, _PROG_TYPE_TRACEPOINT = 1, 2, 5
 _F_SLEEPABLE = 1 << 4
 _ATTACH_UPROBE_MULTI = 48
 _UPROBE_MULTI_RETURN = 1
@@ -334,6 +334,17 @@ def perf_uprobe(path: bytes, offset: int, reference: int, *, pid: int | None, re
     )
 
 
+def perf_tracepoint(number: int) -> int:
+    """A perf event on a tracepoint of the kernel, for every process: on one CPU, but the BPF program on it runs on all
+    (trace_event_perf.c, perf_trace_run_bpf_submit).
+    """
+    head = struct.pack("=IIQQQQQ", 2, 112, number, 1, 0, 0, 0)
+    attribute = ctypes.create_string_buffer(head.ljust(112, b"\0"), 112)
+    return _call(
+        1, attribute, ctypes.c_int(-1), ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_ulong(_PERF_FLAG_CLOEXEC)
+    )
+
+
 def perf_attach(event: int, program: int) -> None:
     """Lets a program run at a perf event, and enables the event."""
     import fcntl
@@ -348,4 +359,4 @@ def possible_cpus() -> int:
         return max(int(part.split("-")[-1]) for part in file.read().strip().split(",")) + 1
 
 
-SOCKET_FILTER = _PROG_TYPE_SOCKET_FILTER
+SOCKET_FILTER, TRACEPOINT = _PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_TRACEPOINT

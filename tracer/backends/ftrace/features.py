@@ -26,6 +26,7 @@ def states(has: Has) -> dict[Feature, State]:
             if has("inherit_thread")
             else "its forks are trapped too, and their samples dropped"
         ),
+        Feature.FOLLOW: Supported("other processes are trapped too; with -p their samples are dropped"),
         Feature.PREDICATE: Supported("in the kernel what its filter states exactly, the rest in user space"),
         Feature.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
         Feature.AGGREGATION: Supported(f"{_TRIGGER}, as min, max and hist always") if has("hist") else _USER_SPACE,

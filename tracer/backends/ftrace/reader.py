@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from tracer.backends import perf
-from tracer.backends.ftrace.decode import PID, TIME, Decoder, Sample, Shape
+from tracer.backends.ftrace.decode import PID, TID, TIME, Decoder, Sample, Shape
 
 BACKLOG = 1 << 29
 """Bytes of samples that may wait here; beyond it they wait in the rings, and count as lost once those are full."""
@@ -27,15 +27,20 @@ _PIECE = 1 << 18  # bytes decoded between two looks at the rings
 
 
 class Reader:
-    """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped."""
+    """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped, but
+    with `follow` not those of its descendants, whose forks are in the rings too.
+    """
 
     def __init__(
-        self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None
+        self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None,
+        follow: bool = False,
     ) -> None:
         self._rings = rings
         self._decoders = decoders
         self._shape = shape
         self.pid = pid
+        self._family = {pid} if follow and pid is not None else None
+        self._returned: list[Sample] = []
         self._rounds: deque[tuple[int, list[bytes]]] = deque()
         self._backlog = 0
         self._carry: list[Sample] = []
@@ -56,7 +61,7 @@ class Reader:
     @property
     def unfinished(self) -> bool:
         """Whether there are samples that only the next rounds release."""
-        return bool(self._rounds or self._carry)
+        return bool(self._rounds or self._carry or self._returned)
 
     def collect(self) -> None:
         """One round: takes what is in the rings now."""
@@ -89,13 +94,21 @@ class Reader:
             keep = bisect_right(samples, limit, key=itemgetter(TIME))
             self._carry = samples[keep:]
             del samples[keep:]
+        if self._family is not None:
+            samples = _of_family(samples, self._family)
+        if self._returned:
+            # They are earlier than all that is released now, and of the family as it was then.
+            samples = self._returned + samples
+            keep = len(samples) if until is None else bisect_right(samples, until, key=itemgetter(TIME))
+            self._returned = samples[keep:]
+            del samples[keep:]
         self.delivered += len(samples)
         return samples
 
     def put_back(self, samples: list[Sample]) -> None:
         """Takes back samples that were handed on and not used: they come first the next time."""
         self.delivered -= len(samples)
-        self._carry = samples + self._carry
+        self._returned = samples + self._returned
 
     def _decode(self, data: bytes, out: list[Sample]) -> None:
         """Appends the samples of a ring's bytes."""
@@ -105,7 +118,7 @@ class Reader:
         else:
             self._decode_runs(data, out)
         self.read += len(out) - begin
-        if self.pid is not None:
+        if self.pid is not None and self._family is None:
             out[begin:] = [sample for sample in out[begin:] if sample[PID] == self.pid]
 
     def _decode_runs(self, data: bytes, out: list[Sample]) -> None:
@@ -118,7 +131,7 @@ class Reader:
         while position < end:
             kind, _, size = header(data, position)
             if kind != perf.RECORD_SAMPLE:
-                self._other(kind, data, position)
+                self._other(kind, data, position, out)
                 position += size
                 continue
             event = number(data, position + number_at)[0]
@@ -156,7 +169,7 @@ class Reader:
         while position < len(data):
             kind, _, size = header(data, position)
             if kind != perf.RECORD_SAMPLE:
-                self._other(kind, data, position)
+                self._other(kind, data, position, out)
             else:
                 raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
                 decode = self._decoders[number(data, raw)[0]].decode
@@ -172,7 +185,25 @@ class Reader:
             found = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
         return found
 
-    def _other(self, kind: int, data: bytes, position: int) -> None:
+    def _other(self, kind: int, data: bytes, position: int, out: list[Sample]) -> None:
         if kind == perf.RECORD_LOST:
             self.lost += struct.unpack_from("=Q", data, position + 16)[0]
+        elif kind == perf.RECORD_FORK:
+            self.read -= 1
+            out.append(_BIRTH.unpack_from(data, position))
 
+
+_BIRTH = struct.Struct("=IHHII8xQ")
+"""A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""
+
+
+def _of_family(samples: list[Sample], family: set[int]) -> list[Sample]:
+    """Those of the family, which its forks extend. Exits do not matter: a number that is used again comes by a fork."""
+    kept = []
+    for sample in samples:
+        if sample[0] != perf.RECORD_FORK:
+            if sample[PID] in family:
+                kept.append(sample)
+        elif sample[PID] != sample[TID]:  # no mere thread
+            (family.add if sample[TID] in family else family.discard)(sample[PID])
+    return kept

@@ -40,6 +40,8 @@ from tracer.results.values import MapStore
 
 _RING = 1 << 23
 _ALL_RINGS = 1 << 28
+_BIRTHS = 1 << 18
+"""Bytes of a ring for forks and exits: some thousand of each between two looks."""
 _CLOCK = time.CLOCK_MONOTONIC
 _LOOK_S = 0.05
 """How often the rings are looked at while they are not full enough to wake us."""
@@ -56,6 +58,7 @@ class FtraceSession:
         self.details: tuple[str, ...] = ()
         self._program = program
         self._target = target
+        self._follow = program.plan.follow
         self._loss = Loss()
         self._typed = program.plan.program
         self._maps = CountedMaps(self._typed, self._loss)
@@ -69,6 +72,7 @@ class FtraceSession:
         self._leader: Leader | None = None
         self._tells_lost = True
         self._rings: dict[int, perf.Ring] = {}
+        self._births: list[perf.Ring] = []
         self._decoders: dict[int, Decoder] = {}
         self._reader: Reader | None = None
         self._event_index = 0
@@ -209,7 +213,8 @@ class FtraceSession:
                     self._rings[cpu] = perf.Ring(cpu, size, _CLOCK)
             except OSError as error:
                 raise CannotOpen(error) from None
-        opener = Opener(cpus, self._rings, shape.sample_type, abilities, _CLOCK, perf.max_stack(program.frames))
+        depth = perf.max_stack(program.frames)
+        opener = Opener(cpus, self._rings, shape.sample_type, abilities, _CLOCK, depth, self._follow)
         formats = [self._definitions.format(event) for event in events]
         openings = [
             Opening(format.id, event.filter.text if event.filter else None, bool(event.counts))
@@ -218,7 +223,8 @@ class FtraceSession:
         pid = self._target.pid
         try:
             self._leader = leader_of(pid)
-            scoped = not takes_descriptors(self._target.program)
+            command = self._target.program is not None
+            scoped = not takes_descriptors(self._target.program) and (command or not self._follow)
             self._descriptors = descriptors = opener.open(openings, pid, scoped)
         except CannotOpen as error:
             if error.number is None:
@@ -244,9 +250,18 @@ class FtraceSession:
             )
         self._event_index = shape.event
         if sampled:
-            self._reader = Reader(
-                list(self._rings.values()), self._decoders, shape, pid if descriptors.check_pid else None
-            )
+            self._reader = self._new_reader(shape, pid if descriptors.check_pid else None)
+
+    def _new_reader(self, shape: Shape, pid: int | None) -> Reader:
+        rings = list(self._rings.values())
+        if pid is not None and self._follow:
+            # Rings of their own, so that no number of samples leaves a fork without room.
+            try:
+                for cpu in perf.online_cpus():
+                    self._births.append(perf.Ring(cpu, _BIRTHS, _CLOCK, perf.TASK))
+            except OSError as error:
+                raise CannotOpen(error) from None
+        return Reader([*rings, *self._births], self._decoders, shape, pid, follow=self._follow)
 
     def _follow_exec(self) -> None:
         """Opens the descriptors anew where an exec has taken them away."""
@@ -256,7 +271,10 @@ class FtraceSession:
         self._drop_leader()
         try:
             self._leader = leader_of(self._target.pid)
-            self._descriptors.replace(self._reopen())
+            if self._follow:
+                self._descriptors.add(self._reopen())
+            else:
+                self._descriptors.replace(self._reopen())
         except Ended:
             return  # the run loop will notice
         except NeedsSamples:
@@ -272,9 +290,10 @@ class FtraceSession:
             self._leader = None
 
     def _close_rings(self) -> None:
-        for ring in self._rings.values():
+        for ring in (*self._rings.values(), *self._births):
             ring.close()
         self._rings = {}
+        self._births = []
 
     def _interpret(
         self, reader: Reader, deadline: float | None, final: bool = False, until: int | None = None

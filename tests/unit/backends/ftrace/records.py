@@ -96,6 +96,11 @@ def sample(
     return struct.pack("=IHH", perf.RECORD_SAMPLE, 2, 8 + len(body)) + body
 
 
+def fork(pid: int, parent: int, time: int) -> bytes:
+    """A PERF_RECORD_FORK of a new process, or of a thread where both are the same; `sample_id` follows."""
+    return struct.pack("=IHHIIIIQQ", perf.RECORD_FORK, 0, 40, pid, parent, pid + 1, parent, time, time)
+
+
 def lost(count: int) -> bytes:
     """A PERF_RECORD_LOST."""
     return struct.pack("=IHHQQ", perf.RECORD_LOST, 0, 24, 1, count)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from tests.unit.backends.ftrace.records import event_format, sample
-from tracer.backends.ftrace.decode import TIME, Shape, build
+from tests.unit.backends.ftrace.records import event_format, fork, sample
+from tracer.backends.ftrace.decode import PID, TIME, Shape, build
 from tracer.backends.ftrace.reader import Reader
 from tracer.interp.runtime import Runtime
 from tracer.results.events import Loss
@@ -12,17 +12,20 @@ PLAIN = Shape(cpu=False, callchain=False)
 class FakeRing:
     """A ring whose rounds are known beforehand."""
 
-    def __init__(self, *rounds: list[int]) -> None:
-        self.rounds = [b"".join(sample(7, [], [], PLAIN, time=time) for time in times) for times in rounds]
+    def __init__(self, *rounds: list[int] | bytes) -> None:
+        self.rounds = [
+            times if isinstance(times, bytes) else b"".join(sample(7, [], [], PLAIN, time=time) for time in times)
+            for times in rounds
+        ]
 
     def take(self) -> bytes:
         return self.rounds.pop(0) if self.rounds else b""
 
 
-def reader_of(*rings: FakeRing) -> Reader:
+def reader_of(*rings: FakeRing, family_of: int | None = None) -> Reader:
     world = Runtime(maps=None, emit=lambda event: None, loss=Loss())  # type: ignore[arg-type]
     decoder = build(event_format(7, []), [], [[(lambda hit: None, [])]], PLAIN, world, time_offset=0, child_pid=0)
-    return Reader(rings, {7: decoder}, PLAIN, None)  # type: ignore[arg-type]
+    return Reader(rings, {7: decoder}, PLAIN, family_of, follow=family_of is not None)  # type: ignore[arg-type]
 
 
 def times(reader: Reader, final: bool = False) -> list[int]:
@@ -69,3 +72,53 @@ def test_what_is_later_than_an_interval_waits_for_the_next() -> None:
     ]  # fmt: skip
     assert reader.unfinished
     assert times(reader) == [50]
+
+
+def hit(pid: int, time: int) -> bytes:
+    return sample(7, [], [], PLAIN, pid=pid, time=time)
+
+
+def test_samples_of_descendants_are_kept_from_their_fork_on() -> None:
+    births = FakeRing(
+        fork(2, 1, 10)  # a child
+        + fork(3, 2, 20)  # a grandchild
+        + fork(1, 1, 25)  # a thread
+        + fork(8, 9, 30)  # somebody else's
+        + fork(3, 9, 40)  # the grandchild has ended and its number is used again
+        + fork(9, 1, 60)  # so is the stranger's
+    )
+    hits = FakeRing(
+        b"".join(hit(pid, time) for time in (5, 15, 35, 50, 70) for pid in (1, 2, 3, 8, 9)),
+    )
+    reader = reader_of(hits, births, family_of=1)
+    reader.collect()
+    reader.collect()
+    found = [(one[TIME], one[PID]) for _ in range(2) for one in reader.next_samples(final=True)]
+    assert found == [
+        (5, 1), (15, 1), (15, 2), (35, 1), (35, 2), (35, 3), (50, 1), (50, 2), (70, 1), (70, 2), (70, 9),
+    ]  # fmt: skip
+    assert (reader.read, reader.delivered) == (25, 11)
+
+
+def test_what_is_put_back_is_still_of_the_family() -> None:
+    reader = reader_of(FakeRing(hit(1, 5) + fork(2, 1, 10) + hit(2, 20) + fork(2, 9, 30) + hit(2, 40)), family_of=1)
+    reader.collect()
+    reader.collect()
+    reader.next_samples()
+    samples = reader.next_samples()
+    assert [one[TIME] for one in samples] == [5, 20]
+    reader.put_back(samples[1:])
+    assert times(reader) == [20]
+    assert not reader.unfinished
+
+
+def test_what_is_put_back_waits_for_the_next_interval_too() -> None:
+    reader = reader_of(FakeRing([10, 20, 30]))
+    reader.collect()
+    reader.collect()
+    reader.next_samples()
+    reader.put_back(reader.next_samples())
+    assert [[one[TIME] for one in reader.next_samples(until=until)] for until in (5, 20, 25)] == [[], [10, 20], []]
+    assert reader.unfinished
+    assert times(reader) == [30]
+    assert (reader.delivered, reader.unfinished) == (3, False)

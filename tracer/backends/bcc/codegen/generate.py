@@ -19,6 +19,12 @@ from tracer.backends.bcc.tables import Table, marks, tables
 from tracer.plan.model import Plan, ProbePlan, Variant
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
+FOLLOWED = 1001
+"""The number of the map of followed processes: beyond those of any program's maps."""
+
+FOLLOW = "follow_new_task"
+"""The function that keeps that map."""
+
 _SCRATCH_BYTES = 4 << 20
 _SLOTS = (64, 1024)
 
@@ -30,7 +36,8 @@ class Generated:
     `functions` gives each variant's function by its id: variants whose arguments are in the same places share one.
     `site_texts` are the texts of `probe` and `func` of those that do. `waits` names the functions that read memory of
     the traced process, and so should be sleepable; `generations` and `lengths` say how many of each the control block
-    has; `marks` is the index there of each map that probes clear.
+    has; `marks` is the index there of each map that probes clear. `follow`: probes test whether the process is one that
+    is followed, and FOLLOW is the function that notes new ones.
     """
 
     text: str
@@ -44,6 +51,7 @@ class Generated:
     generations: int
     lengths: int
     marks: dict[str, int]
+    follow: bool
 
 
 def generate(plan: Plan) -> Generated:
@@ -66,7 +74,7 @@ def generate(plan: Plan) -> Generated:
     lengths = sum(table.length is not None for table in shared.tables.values())
     records = tuple(record for record in shared.records if isinstance(record, Record))
     slots = scratch_slots(shared.scratch)
-    head = _head(shared, slots, generations, lengths, len(records))
+    head = _head(shared, slots, generations, lengths, len(records), plan.follow)
     return Generated(
         "\n".join([head, *bodies]),
         shared.tables,
@@ -79,6 +87,7 @@ def generate(plan: Plan) -> Generated:
         generations,
         lengths,
         shared.marks,
+        plan.follow,
     )
 
 
@@ -93,7 +102,7 @@ def scratch_slots(scratch: Scratch) -> int:
     return slots
 
 
-def _head(shared: Shared, slots: int, generations: int, lengths: int, records: int) -> str:
+def _head(shared: Shared, slots: int, generations: int, lengths: int, records: int, follow: bool) -> str:
     lines = [
         "#include <linux/types.h>",
         "#include <uapi/linux/ptrace.h>",
@@ -106,6 +115,8 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
         lines += [f"#define SCRATCH MAP({SCRATCH})", f"#define SCRATCH_SLOTS {slots}"]
     if shared.site_texts.words:
         lines.append(f"#define SITE_TEXTS MAP({SITE_TEXTS})")
+    if follow:
+        lines.append(f"#define FOLLOWED MAP({FOLLOWED})")
     for table in shared.tables.values():
         number = FIRST_TABLE + table.number
         maps = f"MAP({number})" + (f" and, for long keys, MAP({number + 1})" if table.long_number is not None else "")
@@ -123,6 +134,8 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
     if slots:
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
     lines += ['#include "prelude.h"', ""]
+    if follow:
+        lines += [f"int {FOLLOW}(struct new_task *task)", "{", "\treturn note_new_task(task);", "}", ""]
     return "\n".join(lines)
 
 

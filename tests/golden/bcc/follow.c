@@ -1,0 +1,30 @@
+#include <linux/types.h>
+#include <uapi/linux/ptrace.h>
+
+#define CONTROL MAP(0)
+#define LOSSES MAP(1)
+#define RING MAP(2)
+#define FOLLOWED MAP(1001)
+/* MAP(4) holds @: per CPU array of u64 */
+
+struct control {
+	u64 exiting, hit, cpid, started;
+};
+
+#include "prelude.h"
+
+int follow_new_task(struct new_task *task)
+{
+	return note_new_task(task);
+}
+
+/* clause 0, 1 site */
+int probe_0(struct pt_regs *ctx)
+{
+	struct control *control = enter();
+
+	if (!control)
+		return 0;
+	array_counter_add(MAP(4), 0, 1);
+	return 0;
+}

@@ -1,0 +1,87 @@
+"""Which processes descend from the traced one: kept in the kernel by a BPF program, for the probes' programs to test.
+
+The tracepoint task:task_newtask runs in the task that forks, before the new one runs, so that a child is known at its
+first instruction. The probes are machine-wide then: other processes that run the same code stop at them too, for the
+time of that test. Events that a child inherits would not do (tried on 6.18: an inherited perf uprobe counts, but
+a BPF program runs at its parent's alone), and a uprobe_multi link knows one address space.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+
+from tracer.backends.bcc import syscall
+from tracer.backends.bcc.features import NO_NEW_TASK
+from tracer.backends.bcc.syscall import MapType
+from tracer.backends.capabilities import Unsupported, elsewhere
+from tracer.backends.ftrace.tracefs import Tracefs, find
+from tracer.backends.without import without
+from tracer.errors import TracerError
+
+_TRACEPOINT = "task", "task_newtask"
+_BLOCK = 4096  # FOLLOWED_BLOCK in prelude.h
+_FIELDS = (r"pid_t pid;\s+offset:8;\s+size:4;", r" clone_flags;\s+offset:32;\s+size:8;")  # struct new_task
+_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
+
+
+def missing() -> Unsupported | None:
+    """Why descendants cannot be followed here, None where they can, or where only root could tell."""
+    if _in_namespace():
+        # BPF programs see the numbers of the first namespace, and -p has one of ours.
+        return Unsupported("processes have other numbers in this container (a pid namespace)", elsewhere("ftrace"))
+    if os.geteuid() != 0:
+        return None
+    try:
+        return _missing_in(find())
+    except TracerError as error:
+        return Unsupported(f"it needs the tracepoint task:task_newtask, and {error.message}", error.hint)
+
+
+def _missing_in(tracefs: Tracefs) -> Unsupported | None:
+    if without("task_newtask") or tracefs.number(*_TRACEPOINT) is None:
+        return NO_NEW_TASK
+    layout = tracefs.format(*_TRACEPOINT)
+    if not all(re.search(field, layout) for field in _FIELDS):
+        return Unsupported("the kernel's tracepoint task:task_newtask has another layout", elsewhere("ftrace"))
+    return None
+
+
+def _in_namespace() -> bool:
+    try:
+        return os.readlink("/proc/self/ns/pid") != _FIRST_NAMESPACE
+    except OSError:
+        return False  # a kernel without pid namespaces
+
+
+def create_map() -> int:
+    """The map that says who is followed; nobody yet. Raises `OSError`."""
+    with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+        blocks = int(file.read()) // _BLOCK + 1
+    return syscall.map_create(MapType.ARRAY, 4, _BLOCK, blocks, name="tracer_followed")
+
+
+def follow(fd: int, pid: int, program: int) -> int:
+    """Follows a process and what it forks from now on; returns the descriptor of the event that does so."""
+    block = bytearray(_BLOCK)
+    block[pid % _BLOCK] = 1
+    syscall.map_update(fd, struct.pack("=I", pid // _BLOCK), bytes(block))
+    number = find().number(*_TRACEPOINT)
+    if number is None:
+        raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)
+    try:
+        event = syscall.perf_tracepoint(number)
+    except OSError as error:
+        raise _refused(error) from None
+    try:
+        syscall.perf_attach(event, program)
+    except OSError as error:
+        os.close(event)
+        raise _refused(error) from None
+    return event
+
+
+def _refused(error: OSError) -> TracerError:
+    reason = os.strerror(error.errno or 0)
+    return TracerError(f"cannot follow processes (task:task_newtask): {reason}", elsewhere("ftrace"))
