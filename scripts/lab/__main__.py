@@ -26,7 +26,14 @@ def main() -> int:
     try:
         if arguments.command == "list":
             return _list()
-        return _run(arguments)
+        if arguments.command == "run":
+            return _run(arguments)
+        # Heavier: it knows the tests.
+        from scripts.lab.testing import prepare_kernels, test_kernels
+
+        if arguments.command == "prepare":
+            return prepare_kernels(arguments.kernels)
+        return test_kernels(arguments.kernels, arguments.all, arguments.quick)
     except LabError as error:
         print(f"vm: {error}", file=sys.stderr)
         return _CRASHED
@@ -46,6 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("kernel")
     command.add_argument("-t", "--timeout", type=float, default=600, metavar="SECONDS", help="end it then (600)")
     command.add_argument("words", nargs="+", metavar="CMD", help="after --; one word is a line for the shell")
+    command = commands.add_parser("prepare", help="fetch or build kernels, and compile what their tests trace")
+    command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
+    command = commands.add_parser("test", help="run the contract suite and tests/vm on kernels")
+    command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
+    command.add_argument("--all", action="store_true", help="on all kernels; writes the table of docs/kernels.md")
+    command.add_argument("--quick", action="store_true", help="a third of the suite's cases")
     return parser
 
 

@@ -7,10 +7,8 @@ neither depends on a terminal, and what was written before a crash is here.
 
 from __future__ import annotations
 
-import ctypes
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -19,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from scripts.lab.children import child
 from scripts.lab.clock import counter_khz
 from scripts.lab.errors import LabError
 from scripts.lab.initramfs import initramfs
@@ -26,7 +25,6 @@ from scripts.lab.initramfs import initramfs
 _PROCESSORS = 2
 _MEMORY = "2G"
 _LOOK_EVERY_S = 0.05
-_PR_SET_PDEATHSIG = 1
 
 # An oops ends the guest, and says where it was. Mitigations and a fifth level of page tables only cost time here.
 _COMMAND_LINE = "console=ttyS0 loglevel=4 panic=-1 oops=panic mitigations=off nokaslr no5lvl random.trust_cpu=on"
@@ -82,23 +80,16 @@ def run(
         for name in ("out", "err"):
             (share / name).touch()
         (home / "initramfs").write_bytes(initramfs(image.modules))
-        machine = subprocess.Popen(
-            _machine(qemu, image, home, share),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(home / "qemu").open("wb"),
-            start_new_session=True,  # Ctrl-C is for us, who end it
-            preexec_fn=_end_with_parent,
-        )
-        try:
+        with (home / "qemu").open("wb") as said, child(_machine(qemu, image, home, share), said) as machine:
             return _follow(machine, home, share, timeout_s, (out, err))
-        finally:
-            machine.kill()
-            machine.wait()
 
 
 def _follow(
-    machine: subprocess.Popen[bytes], home: Path, share: Path, timeout_s: float, ends: tuple[BinaryIO, BinaryIO]
+    machine: subprocess.Popen[bytes],
+    home: Path,
+    share: Path,
+    timeout_s: float,
+    ends: tuple[BinaryIO, BinaryIO],
 ) -> Ended:
     start = time.monotonic()
     booted = None
@@ -180,8 +171,3 @@ def _clock() -> tuple[str, ...]:
 def _escaped(path: Path) -> str:
     """A path in an option of qemu's, whose parts end at commas."""
     return str(path).replace(",", ",,")
-
-
-def _end_with_parent() -> None:
-    """Whatever ends us ends the machine too."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

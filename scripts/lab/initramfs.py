@@ -34,6 +34,7 @@ mount -t tmpfs tmpfs /new/dev/shm
 mount -t 9p -o cache=none,$with share /new/run/vm || fail "no place for results"
 [ -d /new/sys/kernel/tracing ] && mount -t tracefs tracefs /new/sys/kernel/tracing
 [ -d /new/sys/kernel/debug ] && mount -t debugfs debugfs /new/sys/kernel/debug
+[ -d /new/sys/kernel/security ] && mount -t securityfs securityfs /new/sys/kernel/security
 [ -d /new/sys/fs/bpf ] && mount -t bpf bpf /new/sys/fs/bpf
 ip link set lo up
 echo up > /new/run/vm/up

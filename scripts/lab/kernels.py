@@ -73,6 +73,9 @@ KERNELS = (
     ),
 )
 
+FEATURES = frozenset().union(*(each.features | {*each.backends} for each in KERNELS))
+"""Whatever a test may need of a kernel."""
+
 
 def kernel(name: str) -> Kernel:
     """The row of that name. Raises `LabError` where there is none."""

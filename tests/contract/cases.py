@@ -16,3 +16,8 @@ CASES: tuple[Case, ...] = (
 
 if len({case.name for case in CASES}) != len(CASES):
     raise ValueError("two cases of one name")
+
+
+def part_of(index: int, parts: int) -> tuple[Case, ...]:
+    """Every `parts`th case, from the one with that index on."""
+    return CASES[index::parts]

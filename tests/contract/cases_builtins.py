@@ -221,8 +221,8 @@ CASES = [
         + keyed(
             "@two",
             {
-                (n % 2, n // 100): sum(m for m in range(1, 2001) if (m % 2, m // 100) == (n % 2, n // 100))
-                for n in range(1, 2001)
+                key: sum(n for n in range(1, 2001) if (n % 2, n // 100) == key)
+                for key in {(n % 2, n // 100) for n in range(1, 2001)}
             },
         ),
         rounds=2000,

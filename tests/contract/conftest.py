@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 
@@ -84,8 +85,17 @@ def answers(request: pytest.FixtureRequest) -> Iterator[Answers]:
     answers.close()
 
 
+@dataclass(frozen=True)
+class Here:
+    """What this kernel has, as `tracer info` says: its features, and for each backend why it is not usable."""
+
+    features: dict[str, str]
+    closed: dict[str, str]
+
+
 @pytest.fixture(scope="session")
-def features() -> dict[str, str]:
-    """What this kernel has, as `tracer info` says."""
-    found: dict[str, str] = json.loads(tracer("info", "--json").out)["features"]
-    return found
+def here() -> Here:
+    info = json.loads(tracer("info", "--json").out)
+    backends = info["backends"].items()
+    closed = {name: f"{state['reason']} ({state['remedy']})" for name, state in backends if not state["usable"]}
+    return Here(info["features"], closed)

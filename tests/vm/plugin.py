@@ -1,0 +1,78 @@
+"""What `scripts/vm test` adds to pytest in a guest: which kernel this is, which legs to run, and results as they come.
+
+Loaded with `-p tests.vm.plugin`. Results are lines of JSON in a file that the host keeps, so that those of a guest
+that died are there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from scripts.lab.kernels import Kernel, kernel
+from tests.contract.case import Case
+from tests.contract.cases import part_of
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("vm", "tests in a guest of scripts/vm")
+    group.addoption("--vm-kernel", metavar="NAME", help="the kernel's name in scripts/lab/kernels.py")
+    group.addoption("--vm-results", type=Path, metavar="FILE", help="where to write the results")
+    group.addoption("--vm-part", default="0/1", metavar="I/N", help="of the contract's cases, the Ith of N parts")
+
+
+def kernel_of(config: pytest.Config) -> Kernel:
+    """The row of the kernel that this is."""
+    return kernel(config.getoption("--vm-kernel"))
+
+
+def leg_of(item: pytest.Item) -> dict[str, object] | None:
+    """The parameters of a leg of the contract: case, backend and format; None for other tests."""
+    call = getattr(item, "callspec", None)
+    if call is None or not {"case", "backend", "format"} <= call.params.keys():
+        return None
+    return dict(call.params)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the backends that this kernel has not, and the cases of the other parts."""
+    index, parts = map(int, config.getoption("--vm-part").split("/"))
+    cases = {case.name for case in part_of(index, parts)}
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        leg = leg_of(item)
+        wanted = leg is None or (leg["backend"] in kernel_of(config).backends and str(leg["case"]) in cases)
+        (kept if wanted else dropped).append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    path = item.config.getoption("--vm-results")
+    # A test says one thing: what its call came to, or why it did not get there or back.
+    if path is not None and (report.when == "call" or not report.passed):
+        leg = leg_of(item)
+        line = {
+            "test": item.nodeid,
+            "backend": leg and leg["backend"],
+            "outcome": _kind(leg, kernel_of(item.config)) if leg and report.passed else report.outcome,
+            "said": "" if report.passed else report.longreprtext,
+        }
+        with path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+    return report
+
+
+def _kind(leg: dict[str, object], row: Kernel) -> str:
+    """Why a leg passed: as anywhere, by the refusal that the case names, or by the exception for such a kernel."""
+    case, backend = leg["case"], leg["backend"]
+    assert isinstance(case, Case)
+    if backend in case.refused:
+        return "refused"
+    return "excepted" if case.cold and backend == "bcc" and "sleepable" not in row.features else "passed"
