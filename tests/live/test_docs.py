@@ -97,7 +97,8 @@ def home(tmp_path: Path) -> Path:
     environment as it is.
     """
     start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tracer.__main__ import main; sys.exit(main())"
-    for name, line in (("sudo", 'env "$@"'), ("tracer", f'{shlex.quote(sys.executable)} -I -c {shlex.quote(start)} "$@"')):
+    python = shlex.quote(sys.executable)
+    for name, line in (("sudo", 'env "$@"'), ("tracer", f'{python} -I -c {shlex.quote(start)} "$@"')):
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\nexec {line}\n")
