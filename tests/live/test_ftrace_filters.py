@@ -115,6 +115,19 @@ def test_clauses_with_different_predicates_at_one_place_each_see_their_own(app: 
     assert counts == [{(): len(VALUES)}, {(): len(VALUES)}, {(): len(VALUES) ** 2}]
 
 
+def test_clauses_that_want_different_hits_share_a_filter(app: Path) -> None:
+    predicates = ["arg0 == 7", "arg1 == 7 && arg0 < 300", "arg0 == 255 && arg0 > arg1", "arg1 == 7"]
+    predicates += ['comm == "app" && (int64)arg1 == -5']
+    text = " ".join(f"usdt:{app}:app:hit /{one}/ {{ @{'abcde'[i]} = count(); }}" for i, one in enumerate(predicates))
+    (event,) = compiled(text).events
+    assert event.filter is not None and event.filter.text.count("||") == 4
+    alone = [traced(f"usdt:{app}:app:hit /{one}/ {{ @ = count(); }}", app) for one in predicates]
+    with session(text) as opened:
+        subprocess.run([app], check=True)
+        finish(opened)
+        assert [items(opened, f"@{name}") for name in "abcde"] == alone
+
+
 @pytest.mark.parametrize(
     "predicate",
     [

@@ -7,7 +7,7 @@ import pytest
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, run, str_of, text
 from tracer.interp.compile import compile_clause, source_of
 from tracer.interp.hostvalues import clock_ns, host_values
-from tracer.interp.runtime import Runtime
+from tracer.interp.runtime import NO_ROOM, Runtime
 from tracer.lang import typed
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType
 from tracer.plan.model import Variant
@@ -234,6 +234,15 @@ def test_memory_at_a_computed_address_is_read_through_the_runtime() -> None:
     )
     assert [event.args for event in result.events] == [(b"tea",), (-5,), (b"",)]  # type: ignore[union-attr]
     assert result.loss == Loss(unreadable=2)
+
+
+def test_a_value_that_the_kernel_had_no_room_for_ends_the_clause_where_it_is_needed() -> None:
+    body = [typed.If(N, arg(1), (typed.Printf(N, 0, (str_of(arg(0)),)),), ()), typed.Printf(N, 1, ())]
+    result = run(program([clause(body)], formats=["%s", "end"]), [(1, NO_ROOM), (0, NO_ROOM), (1, None), (1, b"x")])
+    assert [(event.format, event.args) for event in result.events] == [  # type: ignore[union-attr]
+        (1, ()), (0, (b"x",)), (1, ()),
+    ]  # fmt: skip
+    assert result.loss == Loss(unreadable=1, crowded=1)
 
 
 def test_what_stands_in_a_register_is_not_tested_at_each_hit() -> None:

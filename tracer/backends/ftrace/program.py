@@ -283,11 +283,8 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
     """The event with its filter, and with its maps where the kernel can do all there is to do."""
     (runs,) = event.branches
     fetched = event.places[0].fetches
-    left: list[tuple[Expr, ...]] = [tuple(filter(None, (run.clause.predicate,))) for run in runs]
     sources = [_sources_of(run) for run in runs]
-    if len(runs) == 1 and (predicate := runs[0].clause.predicate) is not None:
-        pushed, left[0] = push_down(predicate, sources[0], fetched)
-        event = replace(event, filter=pushed)
+    event, left = _filtered(event, sources, fetched)
     counts = [counted(run.clause, event.filter, uses) for run in runs]
     if all(counts):
         return replace(event, counts=tuple(name for names in counts for name in names))
@@ -296,6 +293,25 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
     )
     triggers, reasons = choose(plan, uses, runs, sources, fetched)
     return replace(event, branches=(runs,), hist=triggers, reasons=reasons)
+
+
+def _filtered(
+    event: Event, sources: Sequence[SourceOf], fetched: tuple[Fetch, ...]
+) -> tuple[Event, list[tuple[Expr, ...]]]:
+    """The event with its filter, and for each clause the parts of its predicate that are left to the interpreter."""
+    predicates = [run.clause.predicate for run in event.branches[0]]
+    whole: list[tuple[Expr, ...]] = [() if one is None else (one,) for one in predicates]
+    pushed = [
+        push_down(one, source, fetched) for one, source in zip(predicates, sources, strict=True) if one is not None
+    ]
+    filters = [filter for filter, _ in pushed if filter is not None]
+    if not filters or len(filters) < len(predicates):
+        return event, whole
+    if len(filters) == 1:
+        return replace(event, filter=filters[0]), [pushed[0][1]]
+    # A hit that is nobody's is dropped; whose it is, each clause finds out by itself.
+    either = Filter(" || ".join(f"({text})" for text in dict.fromkeys(one.text for one in filters)), whole=False)
+    return replace(event, filter=either), whole
 
 
 def _sources_of(run: Run) -> SourceOf:

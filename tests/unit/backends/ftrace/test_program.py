@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, plan, probe, site, spec
+from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.program import compile_plan
 from tracer.errors import Source, Span
 from tracer.lang import typed
@@ -152,10 +153,19 @@ def test_a_count_is_sampled_where_the_place_has_other_clauses() -> None:
     assert [event.counts for event in program.events] == [()]
 
 
-def test_a_filter_is_set_only_where_one_clause_alone_looks_at_the_event() -> None:
-    predicate = ir.op("<", ir.arg(0), ir.num(9, UINT64))
-    program = compiled(probe([count(ir.arg(0))], predicate=predicate), probe([count(ir.arg(0))]))
-    assert program.events[0].filter is None
+def test_a_filter_lets_through_what_any_clause_of_the_place_may_want() -> None:
+    small, large = ir.op("<", ir.arg(0), ir.num(9, UINT64)), ir.op(">", ir.arg(0), ir.num(99, UINT64))
+    other = ir.op("<", ir.arg(0), ir.arg(1))
+
+    def filter_of(*predicates: typed.Expr | None) -> Filter | None:
+        (event,) = compiled(*(probe([count()], predicate=one) for one in predicates), maps={"@": None}).events
+        assert not event.counts
+        return event.filter
+
+    assert filter_of(small, None) is None
+    assert filter_of(small, other) is None
+    assert filter_of(small, large) == Filter("(f0 < 9) || (f0 > 99)", whole=False)
+    assert filter_of(small, ir.op("&&", small, other), large) == Filter("(f0 < 9) || (f0 > 99)", whole=False)
 
 
 def test_text_says_what_of_a_predicate_the_kernel_tests_and_what_is_left() -> None:
@@ -179,7 +189,7 @@ def test_text_says_what_of_a_predicate_the_kernel_tests_and_what_is_left() -> No
         "GROUP/e0: sampled, kernel filter: f0 == 7", "    clause 0 (probe), in user space: arg0 < arg1",
     ]  # fmt: skip
     assert lines(first, second)[-3:] == [
-        "GROUP/e0: sampled",
+        "GROUP/e0: sampled, kernel filter: (f0 == 7) || (f1 != 0)",
         "    clause 0 (probe), in user space: arg0 < arg1 && arg0 == 7",
         "    clause 1 (probe), in user space: arg1",
     ]
