@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import tracer
+from tests.harness.cli import PATIENCE, environment, tracer
 from tests.harness.kernel import left_since, traces
 
 pytestmark = pytest.mark.live
@@ -46,6 +48,19 @@ def test_what_ftrace_cannot_do_is_refused_with_both_reasons(place: Callable[[str
     assert (done.status, done.out) == (1, b"")
     assert "uid is not available with ftrace" in done.err
     assert "bpf()" in done.err
+
+
+def test_neither_libbcc_nor_its_binding_is_loaded_to_find_out(place: Callable[[str], Path]) -> None:
+    path = place("depot")
+    script = (
+        "import sys; from tracer.cli.app import main; status = main(sys.argv[1:]); sys.stdout.flush();"
+        "print(status, [name for name in sys.modules if name.split('.')[0] == 'bcc' or name.endswith('.compiler')],"
+        "[line for line in open('/proc/self/maps') if 'libbcc' in line])"
+    )
+    words = ("-e", f"usdt:{path}:depot:parcel {{ @ = count(); }}", "-c", f"{path} 5")
+    command = [*NO_BPF, sys.executable, "-c", script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, env=environment())
+    assert (done.returncode, done.stdout) == (0, "@: 5\n0 [] []\n"), done.stderr
 
 
 def test_info_tells_of_it() -> None:

@@ -51,32 +51,11 @@ def _silence(plan: Plan, target: Target) -> Iterator[str]:
 
 
 def is_mapped(path: str, pid: int | None) -> bool:
-    """Whether the process, or any for None, has this very file mapped to run; True where that cannot be seen."""
+    """Whether the process, or any for None, has this very file mapped to run; True where the file is gone."""
+    from tracer.resolve.processes import users
+
     try:
-        status = os.stat(path)
+        inode = os.stat(path).st_ino
     except OSError:
         return True
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
-    file = os.path.basename(path)
-    hidden = False
-    for name in [str(pid)] if pid is not None else [name for name in os.listdir("/proc") if name.isdigit()]:
-        try:
-            with open(f"/proc/{name}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-                if any(_is_of(line, device, status.st_ino, file) for line in maps):
-                    return True
-        except PermissionError:
-            hidden = os.geteuid() != 0  # to root too some sandboxes hide their first process
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return hidden
-
-
-def _is_of(line: str, device: str, inode: int, file: str) -> bool:
-    """Whether a line of maps (proc(5): address perms offset dev inode pathname) is of that file's code.
-
-    btrfs and overlayfs show another device there than stat does; the name decides then.
-    """
-    parts = line.split(None, 5)
-    if len(parts) < 6 or "x" not in parts[1] or parts[4] != str(inode):
-        return False
-    return parts[3] == device or parts[5].strip().endswith(f"/{file}")
+    return bool(users({inode}, pid))

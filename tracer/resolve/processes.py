@@ -57,19 +57,18 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
         ) from None
 
 
-def users(inodes: Set[int]) -> list[int]:
-    """The processes that have one of these files mapped as code, told by inode alone: devices differ between stat(2)
-    and maps on btrfs and overlayfs. What belongs to other users is seen by root only.
+def users(inodes: Set[int], pid: int | None = None) -> list[int]:
+    """The processes, or of them `pid` alone, that have one of these files mapped as code, told by inode alone: devices
+    differ between stat(2) and maps on btrfs and overlayfs. What belongs to other users is seen by root only.
     """
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                every = mappings(int(name))
-            except TracerError:
-                continue
-            if any(each.executable and each.file is not None and each.file[1] in inodes for each in every):
-                found.append(int(name))
+    for number in [pid] if pid is not None else [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        try:
+            every = mappings(number)
+        except TracerError:
+            continue
+        if any(each.executable and each.file is not None and each.file[1] in inodes for each in every):
+            found.append(number)
     return found
 
 
