@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.cli import read_line, target, tell, tracer, tracing
+from tests.harness.cli import PATIENCE, read_line, target, tell, tracer, tracing
 from tests.live.answers import maps
 from tests.targets.build import build
 
@@ -211,10 +211,10 @@ def test_p_does_not_trace_the_children_of_the_process(
 
 def test_p_ends_with_the_process(backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
     path = place("ticker")
-    with target(path, "1.5", "10") as process:
+    with target(path, f"{1.5 * PATIENCE}", "10") as process:
         program = "usdt::ticker:tick { @ = count(); }"
         with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
-            assert read_line(process) == "150"
+            assert read_line(process) == f"{150 * PATIENCE:.0f}"
             process.wait()
             done = running.wait(10)
     assert done.status == 0
