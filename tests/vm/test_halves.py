@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 NO_BPF = "the kernel has no bpf(), or something like a container's seccomp filter hides it"
 NO_BPF_REMEDY = "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL"
 EMPTY = "tracefs is empty: kernel lockdown in confidentiality mode closes it"
-LOCKED_REMEDY = "--backend bcc may work there, else boot without lockdown=confidentiality"
+LOCKED_REMEDY = "boot without lockdown=confidentiality; BPF needs no tracefs"
 YES = {"usable": True, "reason": None, "remedy": None}
 
 
@@ -90,11 +90,14 @@ def test_locked_down_ftrace_is_refused_in_one_line(mode: str) -> None:
     assert parcels("--backend", "ftrace") == (1, b"", f"tracer: error: {EMPTY}; {LOCKED_REMEDY}\n")
 
 
-def test_locked_down_nothing_is_chosen_that_needs_ftrace(mode: str) -> None:
+def test_locked_down_what_bcc_cannot_do_is_refused_with_both_reasons(mode: str) -> None:
     locked_down(mode)
     path = build("depot")
-    program = f"uprobe:{path}:price {{ @[arg0] = count(); for ($k : @) {{ @n = count(); }} }}"
+    program = f"uprobe:{path}:price {{ @c[arg0] = count(); @n = len(@c); clear(@c); }}"
     done = tracer("-e", program, "-c", f"{path} 5")
     assert (done.status, done.out) == (1, b"")
-    assert "is not available with bcc" in done.err
-    assert EMPTY in done.err
+    reason = "BPF programs cannot walk a map, and leave what they clear to user space"
+    assert done.err == (
+        f"{program}\n{' ' * program.index('len(@c)')}^^^^^^^ error: len(@c) is not available with bcc: {reason};"
+        f" ftrace could, but {EMPTY} ({LOCKED_REMEDY})\n"
+    )

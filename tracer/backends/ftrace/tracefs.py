@@ -37,7 +37,7 @@ LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line a
 MOUNT_HINT = f"mount -t tracefs tracefs {MOUNT_POINT}"
 ROOT_HINT = "run it with sudo"
 _LOCKED = "kernel lockdown in confidentiality mode closes it"
-_LOCKED_HINT = "--backend bcc may work there, else boot without lockdown=confidentiality"
+_LOCKED_HINT = "boot without lockdown=confidentiality; BPF needs no tracefs"
 IN_README = {"ref_ctr": "ref_ctr_offset", "ustring": "ustring", "hist": "hist:keys", "many": r"\imm-value"}
 """Words of the README that tell of a feature; `many` are several probes in one event (Linux 5.4)."""
 
