@@ -16,7 +16,8 @@ class Kernel:
     `package`: a pattern of Debian's packages, its first group being the number that grows; None for the one we build.
     `append` is for its command line. `backends` are those that must work on it; `features` what else its tests may
     count on (see tests/vm): `hist`, hist triggers; `sleepable`, BPF uprobe programs that wait for pages;
-    `multi`, uprobe_multi links. `required` kernels are those that scripts/test runs, and that must be to be had.
+    `multi`, uprobe_multi links; `reads`, BPF helpers that copy the kernel's memory. `required` kernels are those that
+    scripts/test runs, and that must be to be had.
     """
 
     name: str
@@ -46,7 +47,7 @@ KERNELS = (
         "Debian 12: both backends, hist triggers, sleepable BPF programs",
         _STOCK_6_1,
         (BCC, FTRACE),
-        frozenset({"hist", "sleepable"}),
+        frozenset({"hist", "reads", "sleepable"}),
         required=True,
     ),
     Kernel(
@@ -62,14 +63,14 @@ KERNELS = (
         "Debian 12's newer kernel: uprobe_multi links, newer uprobes",
         r"linux-image-6\.12\.(\d+)\+deb12-amd64(?:-unsigned)?",
         (BCC, FTRACE),
-        frozenset({"hist", "sleepable", "multi"}),
+        frozenset({"hist", "reads", "sleepable", "multi"}),
     ),
     Kernel(
         "5.10",
         "Debian 11: BPF programs that cannot wait for pages",
         r"linux-image-5\.10\.0-(\d+)-amd64(?:-unsigned)?",
         (BCC, FTRACE),
-        frozenset({"hist"}),
+        frozenset({"hist", "reads"}),
     ),
 )
 

@@ -133,12 +133,14 @@ def _trouble(ended: Ended, said: str, timeout_s: float) -> list[str]:
     return lines
 
 
-def _flags(kernel: Kernel) -> tuple[bool, bool]:
-    """How BPF programs are compiled for a kernel: whether they sleep, and whether their links bear cookies."""
-    return "sleepable" in kernel.features, "multi" in kernel.features
+def _flags(kernel: Kernel) -> tuple[bool, bool, bool]:
+    """How BPF programs are compiled for a kernel: whether they sleep, whether their links bear cookies, and whether
+    helpers copy the kernel's memory.
+    """
+    return "sleepable" in kernel.features, "multi" in kernel.features, "reads" in kernel.features
 
 
-def _objects(flags: tuple[bool, bool]) -> Path:
+def _objects(flags: tuple[bool, bool, bool]) -> Path:
     return cache_directory() / "objects" / "-".join("yes" if flag else "no" for flag in flags)
 
 

@@ -271,5 +271,5 @@ def test_stacks_and_loops_and_tuples(hits: Path) -> None:
 def test_this_host_can_do_everything() -> None:
     capabilities = BccBackend().capabilities()
     assert capabilities.unusable is None
-    named = ("bpf", "bpf ring buffer", "bpf sleepable", "uprobe_multi", "uprobe pmu", "ref_ctr")
+    named = ("bpf", "bpf ring buffer", "bpf sleepable", "bpf kernel reads", "uprobe_multi", "uprobe pmu", "ref_ctr")
     assert {name: capabilities.facts[name] for name in named} == dict.fromkeys(named, "yes")

@@ -37,11 +37,6 @@ def shown(mode: str) -> dict[str, Any]:
     return found
 
 
-def without_bpf(shown: dict[str, Any]) -> None:
-    if shown["features"]["bpf"] == "yes":
-        pytest.skip("this kernel has bpf()")
-
-
 def locked_down(mode: str) -> None:
     if mode != "confidentiality":
         pytest.skip("this kernel is not locked down")
@@ -66,17 +61,6 @@ def test_info_says_which_half_is_closed(shown: dict[str, Any], mode: str) -> Non
         assert (shown["chosen"], shown["backends"]) == ("bcc", {"bcc": YES, "ftrace": closed})
     else:
         assert (shown["chosen"], shown["backends"]) == ("bcc", {"bcc": YES, "ftrace": YES})
-
-
-def test_without_bpf_the_same_line_runs_on_ftrace_and_says_why_in_one_line(shown: dict[str, Any]) -> None:
-    without_bpf(shown)
-    said = f"tracer: using ftrace, not bcc: {NO_BPF} ({NO_BPF_REMEDY})\nAttached 1 probe\n"
-    assert parcels() == (0, ANSWER, said)
-
-
-def test_without_bpf_bcc_is_refused_in_one_line(shown: dict[str, Any]) -> None:
-    without_bpf(shown)
-    assert parcels("--backend", "bcc") == (1, b"", f"tracer: error: {NO_BPF}; {NO_BPF_REMEDY}\n")
 
 
 def test_locked_down_the_same_line_runs_on_bcc(mode: str) -> None:

@@ -18,7 +18,7 @@ NO_BPF = (
     "allow bpf() there, or boot a kernel with CONFIG_BPF_SYSCALL",
 )
 # What `tracer info` calls the features of the table.
-CALLED = {"hist": "hist triggers", "sleepable": "bpf sleepable", "multi": "uprobe_multi"}
+CALLED = {"hist": "hist triggers", "reads": "bpf kernel reads", "sleepable": "bpf sleepable", "multi": "uprobe_multi"}
 
 
 @pytest.fixture(scope="module")

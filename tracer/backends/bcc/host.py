@@ -26,10 +26,11 @@ def capabilities() -> Capabilities:
         unusable = Unsupported(binding.reason, binding.hint)
     if failed:
         answer = "unknown" if failed != errno.ENOSYS else "no: the kernel has no bpf()"
-        facts.update(dict.fromkeys(("bpf ring buffer", "bpf sleepable", "uprobe_multi"), answer))
+        facts.update(dict.fromkeys(("bpf ring buffer", "bpf sleepable", "bpf kernel reads", "uprobe_multi"), answer))
     else:
         facts["bpf ring buffer"] = _yes(kernel.has_ring(), "needs Linux 5.8")
         facts["bpf sleepable"] = _yes(kernel.can_sleep(), "needs Linux 6.0; strings on pages not in memory are counted")
+        facts["bpf kernel reads"] = _yes(kernel.can_read_kernel(), "kernel lockdown closes them; not needed")
         facts["uprobe_multi"] = _multi_fact()
         if unusable is None and not kernel.has_ring():
             unusable = NO_RING
