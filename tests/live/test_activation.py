@@ -328,6 +328,17 @@ def test_with_a_command_of_its_own_the_remedy_is_another(place: Callable[[str], 
         )
 
 
+def test_with_follow_the_remedy_is_to_leave_that_out(place: Callable[[str], Path]) -> None:
+    path = place("gated")
+    program = f"usdt:{path}:gated:tick {{ @ = count(); }}"
+    with gated(path) as one:
+        done = tracer("--backend", "bcc", FLAG, "--follow", "-p", str(one.pid), "-e", program, env=WITHOUT)
+        assert (done.status, done.out, one.value()) == (1, b"", 0)
+        assert done.err.endswith(
+            f"{REASON}; leave out --follow: -p PID --usdt-file-activation traces the process alone\n"
+        )
+
+
 def test_a_dry_run_says_who_raises_them(backend: str, place: Callable[[str], Path]) -> None:
     path = place("gated")
     program = f"usdt:{path}:gated:tick {{ @ = count(); }}"
