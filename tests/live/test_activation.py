@@ -19,6 +19,10 @@ import pytest
 from tests.harness.cli import Done, Running, read_line, target, tracer, tracing, until
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
+from tracer.backends.activated import semaphores
+from tracer.backends.semaphores import Counting
+from tracer.errors import Source
+from tracer.pipeline import plan
 
 pytestmark = pytest.mark.live
 
@@ -237,6 +241,20 @@ def test_a_child_in_its_parents_memory_is_not_lowered_a_second_time(
         second.stop()
         assert Path(f"/proc/{child}").exists(), "it slept too short a time"
         assert (one.value(), one.value(child)) == (1, 1)
+
+
+def test_memory_that_two_processes_share_is_raised_once(place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = place("gated")
+    program = plan(Source(f"usdt:{path}:gated:tick {{ @ = count(); }}"))[0]
+    counting = Counting(semaphores(program), str(tmp_path / "lock"))
+    with gated(path) as one:
+        one.process.send_signal(signal.SIGHUP)
+        child = int(read_line(one.process))
+        counting.raise_all(None)
+        assert (one.value(), one.value(child)) == (1, 1)
+        until(lambda: not Path(f"/proc/{child}").exists(), 10)
+        counting.lower_all()
+        assert one.value() == 0
 
 
 def test_a_program_that_execs_is_not_lowered_in_its_new_memory(

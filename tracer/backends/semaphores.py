@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tracer.errors import TracerError
-from tracer.resolve.processes import Mapping, mappings, users
+from tracer.resolve.processes import Mapping as Mapped
+from tracer.resolve.processes import mappings, users
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""
@@ -62,7 +63,7 @@ class _Image:
     up: dict[int, Semaphore] = field(default_factory=dict)
 
 
-def places(every: Sequence[Mapping], semaphore: Semaphore) -> dict[int, Mapping]:
+def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
     """The addresses of a semaphore in a process with these mappings, each with the mapping that holds it.
 
     That these map the file with the right inode is all that is known of the file here.
@@ -105,23 +106,22 @@ class Counting:
         self._before = frozenset(filter(None, map(_process, _pids())))
         with _locked(self._directory):
             for each in [pid] if pid is not None else users({one.inode for one in self._semaphores}):
-                try:
-                    self._raise(each)
-                except OSError as error:
-                    self.refused[each] = error.strerror or str(error)
+                with self._refusing(each):
+                    self._find(each)
+            values = _values(self._images)
+            for each, image in self._images.items():
+                with self._refusing(each):
+                    _raise(image, values)
         return sum(1 for image in self._images.values() if image.up)
 
     def lower_all(self) -> None:
         """Lowers what was raised, in forks too. Raises `OSError` where the lock cannot be had."""
         with _locked(self._directory):
-            heirs = self._heirs()
-            values = {(pid, address): _read(heir.memory, address) for pid, heir in heirs.items() for address in heir.up}
-            for image in self._images.values():
-                _lower(image)
-            for pid, heir in heirs.items():
-                # A child between vfork and exec shares its parent's memory: there the number is lowered already.
-                _lower(heir, {at for at in heir.up if _read(heir.memory, at) == values[pid, at]})
-            self._images |= heirs
+            images = self._images | self._heirs()
+            values = _values(images)
+            for pid, image in images.items():
+                _lower(image, {at for at in image.up if _read(image.memory, at) == values[pid, at]})
+            self._images = images
             self._lower_late()
         for image in self._images.values():
             os.close(image.memory)
@@ -139,22 +139,22 @@ class Counting:
                 _lower(heir, {at for at in heir.up if (_read(heir.memory, at) or 0) > min(now[at], default=0)})
             self._images |= late
 
-    def _raise(self, pid: int) -> None:
+    def _find(self, pid: int) -> None:
         image = _open(pid)
         if image is None:
             return
+        image.up = _found(pid, self._semaphores)
+        if image.up:
+            self._images[pid] = image
+        else:
+            os.close(image.memory)
+
+    @contextmanager
+    def _refusing(self, pid: int) -> Iterator[None]:
         try:
-            found = _found(pid, self._semaphores)
-            for address, semaphore in found.items():
-                value = _read(image.memory, address)
-                if value is not None and value < _MOST:
-                    os.pwrite(image.memory, (value + 1).to_bytes(SIZE, "little"), address)
-                    image.up[address] = semaphore
-        finally:
-            if image.up:
-                self._images[pid] = image
-            else:
-                os.close(image.memory)
+            yield
+        except OSError as error:
+            self.refused[pid] = error.strerror or str(error)
 
     def _heirs(self) -> dict[int, _Image]:
         """Processes that were forked from a raised one since, and have its number in their copy of its memory.
@@ -211,7 +211,7 @@ def _found(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
     }
 
 
-def _maps(pid: int, mapping: Mapping, semaphore: Semaphore) -> bool:
+def _maps(pid: int, mapping: Mapped, semaphore: Semaphore) -> bool:
     """Whether a mapping is of the very file, device and inode. /proc/PID/maps has another device than stat(2) on btrfs
     and overlayfs; the file itself, behind this link, has not.
     """
@@ -220,6 +220,25 @@ def _maps(pid: int, mapping: Mapping, semaphore: Semaphore) -> bool:
     except OSError:
         return False
     return (status.st_dev, status.st_ino) == (semaphore.device, semaphore.inode)
+
+
+def _values(images: Mapping[int, _Image]) -> dict[tuple[int, int], int | None]:
+    """The numbers before any is written. A child between vfork and exec shares its parent's memory: there the number
+    has changed when it comes to the second of them.
+    """
+    return {(pid, address): _read(image.memory, address) for pid, image in images.items() for address in image.up}
+
+
+def _raise(image: _Image, values: Mapping[tuple[int, int], int | None]) -> None:
+    """Raises the semaphores of a process, and notes which are up."""
+    wanted, image.up = image.up, {}
+    for address, semaphore in wanted.items():
+        value = values[image.process.pid, address]
+        if value is None or value == _MOST:
+            continue
+        if _read(image.memory, address) == value:
+            os.pwrite(image.memory, (value + 1).to_bytes(SIZE, "little"), address)
+        image.up[address] = semaphore
 
 
 def _lower(image: _Image, which: Iterable[int] | None = None) -> None:
