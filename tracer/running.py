@@ -7,6 +7,9 @@ import select
 from types import TracebackType
 
 from tracer.errors import TracerError
+from tracer.resolve.processes import facts_of
+
+_OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
 
 
 class RunningProcess:
@@ -20,7 +23,8 @@ class RunningProcess:
             raise TracerError(f"no process {pid}", "list processes with: ps -e")
         if group != pid:
             raise TracerError(f"{pid} is a thread of process {group}", f"-p {group} traces all its threads")
-        if _is_of_kernel(pid):
+        facts = facts_of(pid)
+        if facts is not None and facts.flags & _OF_KERNEL:
             raise TracerError(f"{pid} is a thread of the kernel", "only user programs have probes that can be traced")
         try:
             self.pidfd = os.pidfd_open(pid)
@@ -48,15 +52,6 @@ class RunningProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _is_of_kernel(pid: int) -> bool:
-    """Whether it runs no program at all: PF_KTHREAD (linux/sched.h) in the ninth field of proc(5)'s stat, the flags."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return bool(int(file.read().rpartition(b") ")[2].split()[6]) & 0x0020_0000)
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _thread_group(pid: int) -> int | None:

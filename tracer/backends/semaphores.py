@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 
 from tracer.errors import TracerError
 from tracer.resolve.processes import Mapping as Mapped
-from tracer.resolve.processes import mappings, users
+from tracer.resolve.processes import Process, facts_of, identity, mappings, users
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""
 
 SIZE = 2
 _MOST = 0xFFFF
-_FORKNOEXEC = 0x40  # PF_FORKNOEXEC of linux/sched.h, in the ninth field of /proc/PID/stat
+_FORKNOEXEC = 0x40  # PF_FORKNOEXEC of linux/sched.h
 _ROUNDS = 10
 
 
@@ -43,14 +43,6 @@ class Semaphore:
     address: int
     code_offset: int
     code_address: int
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
-
-    pid: int
-    started: int
 
 
 @dataclass(slots=True)
@@ -103,7 +95,7 @@ class Counting:
 
         Raises `OSError` where the lock cannot be had.
         """
-        self._before = frozenset(filter(None, map(_process, _pids())))
+        self._before = frozenset(filter(None, map(identity, _pids())))
         with _locked(self._directory):
             for each in [pid] if pid is not None else users({one.inode for one in self._semaphores}):
                 with self._refusing(each):
@@ -168,7 +160,7 @@ class Counting:
         parents: dict[int, int] = {}
         found: dict[int, _Image] = {}
         for pid in users({one.inode for one in self._semaphores}):
-            facts = _stat(pid)
+            facts = facts_of(pid)
             if pid in self._images or facts is None or not facts.flags & _FORKNOEXEC or facts.process in self._before:
                 continue
             with suppress(OSError):
@@ -192,7 +184,7 @@ class Counting:
 
     def _inherits(self, image: _Image, parent: int, heirs: dict[int, _Image]) -> bool:
         raised = self._images.get(parent)
-        if parent in heirs or (raised is not None and raised.process == _process(parent)):
+        if parent in heirs or (raised is not None and raised.process == identity(parent)):
             return True
         return _auxv(parent) != image.auxv
 
@@ -259,7 +251,7 @@ def _open(pid: int) -> _Image | None:
         memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    process, auxv = _process(pid), _auxv(pid)
+    process, auxv = identity(pid), _auxv(pid)
     if process is None or not auxv:
         os.close(memory)
         return None
@@ -273,28 +265,6 @@ def _read(memory: int, address: int) -> int | None:
     except OSError:
         return None
     return int.from_bytes(data, "little") if len(data) == SIZE else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Stat:
-    process: Process
-    parent: int
-    flags: int
-
-
-def _stat(pid: int) -> _Stat | None:
-    """Fields of /proc/PID/stat (proc(5)); the second, a name in brackets, may hold anything."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return _Stat(Process(pid, int(fields[19])), int(fields[1]), int(fields[6]))
-
-
-def _process(pid: int) -> Process | None:
-    facts = _stat(pid)
-    return None if facts is None else facts.process
 
 
 def _auxv(pid: int) -> bytes:

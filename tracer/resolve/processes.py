@@ -197,3 +197,36 @@ def threads_of(pid: int) -> list[int]:
         return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of /proc/PID/stat; `flags` are the PF_ bits of linux/sched.h."""
+
+    process: Process
+    parent: int
+    flags: int
+
+
+def facts_of(pid: int) -> Facts | None:
+    """None where there is no such process. The second field of the line, a name in brackets, may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return Facts(Process(pid, int(fields[19])), int(fields[1]), int(fields[6]))
+
+
+def identity(pid: int) -> Process | None:
+    """None where there is no such process."""
+    facts = facts_of(pid)
+    return None if facts is None else facts.process
