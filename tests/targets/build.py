@@ -50,6 +50,7 @@ RECIPES: dict[str, Recipe] = {
     "allocs": Recipe(("allocs.c",)),
     "digs": Recipe(("digs.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")),
     "calls": Recipe(("calls.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-shared", "-fPIC")),
+    "mixer": Recipe(("mixer.c",)),
     "throws": Recipe(("throws.cc",), compiler="g++"),
 }
 

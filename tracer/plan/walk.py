@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from tracer.errors import Source, Span
-from tracer.lang.typed import Clause, Expr, Stmt
+from tracer.lang.typed import Aggregate, Clause, Expr, MapAdd, Stmt
 
 Node = Expr | Stmt
 
@@ -38,3 +38,8 @@ def attach_points(clause: Clause, source: Source) -> Span:
     end = first.span.start if first is not None else clause.span.end
     text = source.text[clause.span.start : end].rstrip("/{(! \t\n")
     return Span(clause.span.start, clause.span.start + len(text)) if text else clause.span
+
+
+def added_to(clause: Clause) -> Iterator[str]:
+    """The maps that a clause aggregates or adds to, as often as it does."""
+    return (node.map for node in walk_clause(clause) if isinstance(node, (Aggregate, MapAdd)))

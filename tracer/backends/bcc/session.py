@@ -24,6 +24,7 @@ from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.backends.bcc.ring import Batch, Ring
 from tracer.backends.bcc.store import KernelMaps
 from tracer.interp.clock import clock_ns
+from tracer.plan.walk import added_to
 from tracer.resolve.model import Target
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.values import MapStore
@@ -92,7 +93,10 @@ class BccSession:
 
     def attach(self) -> int:
         """Attaches all probes or none; returns how many sites."""
-        return self._attachments.attach(self.plan, self._loaded.programs, self._texts)
+        sites = self._attachments.attach(self.plan, self._loaded.programs, self._texts)
+        added = {name for probe in self.plan.probes for name in added_to(probe.clause)}
+        self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
+        return sites
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterator[Event]:
         """What happened, oldest first; see `backends.base.Session`."""

@@ -18,7 +18,7 @@ from tracer.backends.ftrace.uses import Uses
 from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
 from tracer.lang.types import IntType, StringType, Value
 from tracer.plan.model import Plan
-from tracer.plan.walk import walk_clause
+from tracer.plan.walk import added_to
 from tracer.results.buckets import linear_count
 from tracer.results.integers import wrap_int
 
@@ -60,13 +60,8 @@ def choose(
     if not reasons:
         return tuple(triggers.values()), ()
     return (), tuple(
-        (name, reasons.get(number, NOT_ALONE)) for number, run in enumerate(runs) for name in aggregated(run)
+        (name, reasons.get(number, NOT_ALONE)) for number, run in enumerate(runs) for name in added_to(run.clause)
     )
-
-
-def aggregated(run: Run) -> Iterator[str]:
-    """The maps that a clause aggregates or adds to."""
-    return (node.map for node in walk_clause(run.clause) if isinstance(node, (Aggregate, MapAdd)))
 
 
 @dataclass(slots=True)

@@ -201,7 +201,8 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
     uses = Uses.of(plan)
-    parts = tuple(_finished(Event("", tuple(places), (runs,)), plan, uses) for places, runs in grouped.values())
+    events = [Event("", tuple(places), (runs,)) for places, runs in grouped.values()]
+    parts = tuple(part for event in events for part in _parts(event, plan, uses))
     return FtraceProgram(plan, _merged(parts), parts)
 
 
@@ -277,6 +278,16 @@ def _merged(events: Sequence[Event]) -> tuple[Event, ...]:
         )
         for number, parts in enumerate(merged.values())
     )
+
+
+def _parts(event: Event, plan: Plan, uses: Uses) -> list[Event]:
+    """The finished event; where several clauses only count, each with a filter of its own, an event for each."""
+    finished = _finished(event, plan, uses)
+    (runs,) = event.branches
+    if finished.counts or len(runs) == 1:
+        return [finished]
+    alone = [_finished(replace(event, branches=((run,),)), plan, uses) for run in runs]
+    return alone if all(part.counts for part in alone) else [finished]
 
 
 def _finished(event: Event, plan: Plan, uses: Uses) -> Event:

@@ -195,7 +195,8 @@ class FtraceSession:
         self._triggers.start()
         self._definitions.in_use()
         self.details = where_lines([*opened, *(event for event in events if event.hist)])
-        return sum(len(event.places) for event in self._program.events)
+        sites = [place.site for event in self._program.events for place in event.places]
+        return len({(site.identity, site.offset, site.kind == "uretprobe") for site in sites})
 
     def _open(self, events: list[Event]) -> None:
         assert self._definitions is not None

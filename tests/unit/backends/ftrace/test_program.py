@@ -158,7 +158,7 @@ def test_a_filter_lets_through_what_any_clause_of_the_place_may_want() -> None:
     other = ir.op("<", ir.arg(0), ir.arg(1))
 
     def filter_of(*predicates: typed.Expr | None) -> Filter | None:
-        (event,) = compiled(*(probe([count()], predicate=one) for one in predicates), maps={"@": None}).events
+        (event,) = compiled(*(probe([count(ir.arg(0))], predicate=one) for one in predicates)).events
         assert not event.counts
         return event.filter
 
@@ -214,3 +214,23 @@ def test_the_deepest_stack_and_the_cpu_are_asked_for() -> None:
     program = compiled(probe([count(ir.str_of(load(ir.arg(0))))]), maps={"@": StringType(1024)})
     assert (program.frames, program.wants_cpu) == (0, False)
     assert compiled(probe([count(ir.builtin("cpu"))])).wants_cpu
+
+
+def test_clauses_of_one_place_that_only_count_have_an_event_for_each_filter() -> None:
+    few = ir.op("<", ir.arg(0), ir.num(9, UINT64))
+    program = compiled(probe([count()]), probe([count(name="@few")], predicate=few), maps={"@": None, "@few": None})
+    assert [(event.counts, event.filter and event.filter.text) for event in program.events] == [
+        (("@",), None), (("@few",), "f0 < 9"),
+    ]  # fmt: skip
+    assert {event.places[0].site.offset for event in program.events} == {0x1000}
+
+
+def test_adding_one_to_a_number_is_counting() -> None:
+    one = typed.MapAdd(ir.N, "@n", (), ir.num(1))
+    program = compiled(probe([one, count()]), maps={"@": None, "@n": None})
+    assert program.events[0].counts == ("@n", "@")
+
+
+def test_adding_anything_else_is_not_counting() -> None:
+    two = typed.MapAdd(ir.N, "@n", (), ir.num(2))
+    assert compiled(probe([two]), maps={"@n": None}).events[0].counts == ()

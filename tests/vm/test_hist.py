@@ -1,0 +1,204 @@
+"""Hist triggers: the same answer as the interpreter's, and nothing left of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+
+from tests.harness.cli import read_line, target, tell, tracer, tracing, until
+from tests.harness.kernel import TRACEFS, uprobe_events
+from tests.live.ftrace import finish, gated, items, session
+from tests.vm.mixer import hits, made
+from tracer.results.events import Loss
+from tracer.results.values import Key, MapValue
+
+pytestmark = [pytest.mark.needs("ftrace", "hist"), pytest.mark.usefixtures("clean")]
+
+ROUNDS = 500
+IN_KERNEL = re.compile(r"@\w*: aggregated in the kernel, by a (hist trigger|counter)")
+
+
+def answers(
+    text: str, names: list[str], path: Path, *arguments: str
+) -> tuple[dict[str, dict[Key, MapValue]], Loss, tuple[str, ...]]:
+    """What the maps hold after a run of a target, what was lost, and where the maps were aggregated."""
+    with gated(path, *arguments) as (_, go), session(text) as opened:
+        details = opened.details
+        go()
+        finish(opened)
+        return {name: items(opened, name) for name in names}, opened.loss(), details
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_give_the_same_in_the_kernel_in_user_space_and_by_their_meaning(
+    seed: int, place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place("mixer")
+    random = Random(seed)
+    for _ in range(3):
+        number = random.randrange(1 << 32)
+        program = made(random, str(path), hits(number, ROUNDS))
+        names = sorted(set(re.findall(r"@\w+", program.text)))
+        meant = {name: program.maps.get(name, {}) for name in names}
+        for without in ("", "hist"):
+            monkeypatch.setenv("TRACER_WITHOUT", without)
+            found, loss, details = answers(program.text, names, path, str(number), str(ROUNDS))
+            assert (program.text, found, loss) == (program.text, meant, Loss())
+            if not without:
+                assert len(details) == len(meant), details
+                assert all(map(IN_KERNEL.fullmatch, details)), (program.text, details)
+
+
+def test_a_full_map_keeps_the_first_keys_and_counts_the_others_as_in_user_space(
+    place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place("mixer")
+    text = f"config = {{ max_map_keys = 128 }} usdt:{path}:mixer:round {{ @c[arg6] = count(); @s[arg6] = sum(arg0); }}"
+    found = {}
+    for without in ("", "hist"):
+        monkeypatch.setenv("TRACER_WITHOUT", without)
+        maps, loss, details = answers(text, ["@c", "@s"], path, "7", str(ROUNDS))
+        assert bool(IN_KERNEL.fullmatch(details[0])) == (not without)
+        found[without] = maps, loss
+    maps, loss = found[""]
+    assert len(maps["@c"]) == 128
+    assert sum(int(str(hits)) for hits in maps["@c"].values()) + loss.keys == ROUNDS
+    # Each of the two maps counts what it leaves out; a table knows it once for both.
+    assert found["hist"] == (maps, Loss(keys=2 * loss.keys))
+
+
+def test_hits_of_many_processes_at_once_are_all_there(place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = place("mixer")
+    text = (
+        f"usdt:{path}:mixer:round {{ @c[arg0, tid] = count(); }} uprobe:{path}:wide {{ @s = sum((int64)arg0); }}"
+        " interval:ms:50 { @seen = len(@c); }"
+    )
+    expected = hits(11, ROUNDS)
+    with session(text) as opened, target(path, "11", str(ROUNDS)) as one, target(path, "11", str(ROUNDS)) as other:
+        for process in (one, other):
+            read_line(process)
+        for process in (one, other):
+            tell(process)
+        while one.poll() is None or other.poll() is None:
+            opened.maps.begin_handler()
+            items(opened, "@c")
+            opened.maps.end_handler()
+        finish(opened)
+        by_thread = items(opened, "@c")
+        for process in (one, other):
+            mine = {key[0]: value for key, value in by_thread.items() if key[1] == process.pid}
+            first = [hit[0] for hit in expected["usdt:{}:mixer:round"]]
+            assert mine == {number: first.count(number) for number in set(first)}
+        total = 2 * sum(hit[0] for hit in expected["uprobe:{}:wide"])
+        assert (items(opened, "@s")[()] - total) % (1 << 64) == 0  # type: ignore[operator]
+        assert opened.hits() == 4 * ROUNDS
+        assert opened.loss() == Loss()
+
+
+def test_each_hit_falls_into_exactly_one_interval(place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = place("mixer")
+    text = (
+        f"usdt:{path}:mixer:round {{ @s = sum(1); @n++; }} uprobe:{path}:wide {{ @z[probe] = count(); }}"
+        " interval:ms:20 { printf(\"%d %d %d\\n\", @s, @n, @z[str($1)]); clear(@s); zero(@z); @n = 0; }"
+        " END { clear(@s); clear(@n); clear(@z); }"
+    )
+    with (
+        tracing(tmp_path, "run", "-v", "--backend", "ftrace", "-e", text, f"uprobe:{path}:wide") as running,
+        gated(path, "3", str(20 * ROUNDS)) as (_, go),
+    ):
+        assert "@s: aggregated in the kernel, by a hist trigger" in running.err
+        assert "@z: aggregated in the kernel, by a hist trigger" in running.err
+        go()
+        until(lambda: running.out.endswith(b"\n0 0 0\n"), 30, lambda: running.err)
+        done = running.stop()
+    assert done.status == 0
+    rows = [[int(word) for word in line.split()] for line in done.text.splitlines()]
+    assert [sum(column) for column in zip(*rows, strict=True)] == [20 * ROUNDS] * 3
+
+
+def test_one_process_is_aggregated_in_user_space_and_verbose_says_so(place: Callable[[str], Path]) -> None:
+    path = place("mixer")
+    with gated(path, "5", "10") as (process, go):
+        del go
+        done = tracer(
+            "-v", "--backend", "ftrace", "-p", str(process.pid),
+            "-e", f"usdt:{path}:mixer:round {{ @[arg0] = count(); }} interval:ms:50 {{ exit(); }}",
+        )  # fmt: skip
+    reason = "a hist trigger counts every process, and this trace is of one"
+    assert f"tracer: @: aggregated in user space: {reason}\n" in done.err
+
+
+def test_a_thread_has_its_number_where_the_kernel_numbers_it(place: Callable[[str], Path]) -> None:
+    path = place("mixer")
+    with session(f"uprobe:{path}:wide {{ @[tid, cpu] = count(); }}") as opened, gated(path, "5", "10") as (process, go):
+        go()
+        finish(opened)
+        assert {key[0]: value for key, value in items(opened).items()} == {process.pid: 10}
+
+
+PROGRAM = (
+    "usdt:{0}:mixer:round {{ @c[arg0, cpu] = count(); }} "
+    'usdt:{0}:mixer:third /comm == "mixer" && arg1 != 3/ {{ @h = lhist(arg0, 0, 100, 10); }} '
+    "uprobe:{0}:wide* {{ @[func]++; }}"
+)
+
+
+def triggers() -> list[str]:
+    """All triggers of tracers, as they are listed."""
+    files = TRACEFS.glob("events/tracer_*/*/trigger")
+    return [line for file in files for line in file.read_text().splitlines() if line.startswith("hist:")]
+
+
+def test_after_sigkill_the_watcher_removes_the_triggers(place: Callable[[str], Path], tmp_path: Path) -> None:
+    path = place("mixer")
+    with tracing(tmp_path, "--backend", "ftrace", "-e", PROGRAM.format(path)) as running:
+        assert len(triggers()) == 5
+        with gated(path, "1", str(ROUNDS)) as (_, go):
+            running.signal(signal.SIGKILL)
+            go()
+        until(lambda: not uprobe_events(), 30, uprobe_events)
+    assert triggers() == []
+
+
+@pytest.mark.parametrize("how", ["the next start", "cleanup", "cleanup without a lock file"])
+def test_after_sigkill_of_the_watcher_too_the_triggers_are_swept(
+    how: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("mixer")
+    with tracing(tmp_path, "--backend", "ftrace", "-e", PROGRAM.format(path)) as running:
+        (watcher,) = psutil.Process(running.pid).children()
+        running.signal(signal.SIGSTOP)  # or it would see its watcher end
+        watcher.kill()
+        running.signal(signal.SIGKILL)
+        running.wait()
+    assert len(triggers()) == 5
+    if how == "the next start":
+        done = tracer("--backend", "ftrace", "-e", f"uprobe:{path}:wide {{ @ = count(); }}", "-c", f"{path} 1 1")
+        assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    else:
+        if how.endswith("file"):
+            for lock in Path("/run/tracer").iterdir():
+                lock.unlink()
+        assert tracer("cleanup").status == 0
+    assert (triggers(), uprobe_events()) == ([], [])
+
+
+def test_cleanup_leaves_the_triggers_of_a_living_session_whose_lock_file_it_does_not_see(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("mixer")
+    with tracing(tmp_path, "--backend", "ftrace", "-e", f"uprobe:{path}:wide {{ @ = sum(arg0); }}") as running:
+        (lock,) = Path("/run/tracer").iterdir()
+        os.rename(lock, f"{lock}.hidden")
+        done = tracer("cleanup")
+        assert (done.status, done.text, len(triggers())) == (0, "nothing was left\n", 1)
+        os.rename(f"{lock}.hidden", lock)
+        assert running.stop().status == 0
+    assert triggers() == []
