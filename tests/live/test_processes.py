@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.cli import PATIENCE, read_line, target, tell, tracer, tracing
 from tests.live.answers import maps
+from tests.live.conftest import need
 from tests.targets.build import build
 
 pytestmark = pytest.mark.live
@@ -232,6 +233,15 @@ def test_p_finds_a_library_in_what_the_process_has_mapped(
             assert read_line(process) == "done"
             done = running.stop()
     assert (done.status, done.text) == (0, "@: 2\n@puts: 1\n")
+
+
+def test_p_of_a_thread_of_the_kernel_is_an_error() -> None:
+    need(Path("/proc/2/comm").read_text() == "kthreadd\n", "the first pid namespace")
+    done = tracer("-p", "2", "-e", "uprobe:libc:malloc { @ = count(); }")
+    assert (done.status, done.out) == (1, b"")
+    assert done.err == (
+        "tracer: error: 2 is a thread of the kernel; only user programs have probes that can be traced\n"
+    )
 
 
 # --- everybody -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@
 * One process: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
   (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened
   may have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
-* A process that is about to exec a set-user-ID program would lose its descriptors (see `leader`): machine-wide ones.
 * The command of -c and its descendants: the same, inherited over fork too. It waits behind its pipe meanwhile. With an
   *anchor*, a machine-wide descriptor of the event that is never enabled: others are trapped, but neither counted nor
   sampled. Without it breakpoints go astray. A uprobe is placed where an event's task has its memory, and the scheduler
@@ -13,10 +12,12 @@
   a quarter was missed; perf_event_context_sched_out, uprobe_perf_filter).
 * A running process and its descendants: machine-wide, and the samples of others are dropped (see `reader`). A child
   that it forks while descriptors are being opened would have inherited some of them.
+* A process that is about to exec a set-user-ID program would lose its descriptors (see `leader`): machine-wide ones.
 * Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone:
   machine-wide (or inheriting) descriptors, and the samples of other processes are dropped on reading.
 
-Counters need no CPU of their own for one process, and cannot drop anything: there they need `inherit_thread`.
+Counters need no CPU of their own for one process, and cannot drop anything: there they need `inherit_thread`, or to
+follow from the start.
 """
 
 from __future__ import annotations
