@@ -29,10 +29,12 @@ def main() -> int:
         if arguments.command == "run":
             return _run(arguments)
         # Heavier: it knows the tests.
-        from scripts.lab.testing import prepare_kernels, test_kernels
+        from scripts.lab.testing import prepare_kernels, tabulate, test_kernels
 
         if arguments.command == "prepare":
             return prepare_kernels(arguments.kernels)
+        if arguments.command == "table":
+            return tabulate()
         return test_kernels(arguments.kernels, arguments.all, arguments.quick)
     except LabError as error:
         print(f"vm: {error}", file=sys.stderr)
@@ -59,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
     command.add_argument("--all", action="store_true", help="on all kernels; writes the table of docs/kernels.md")
     command.add_argument("--quick", action="store_true", help="a third of the suite's cases")
+    commands.add_parser("table", help="write the table of docs/kernels.md from the last whole runs, kernel by kernel")
     return parser
 
 

@@ -67,10 +67,10 @@ KERNELS = (
     ),
     Kernel(
         "5.10",
-        "Debian 11: BPF programs that cannot wait for pages",
+        "Debian 11: no hist triggers, BPF programs that cannot wait for pages",
         r"linux-image-5\.10\.0-(\d+)-amd64(?:-unsigned)?",
         (BCC, FTRACE),
-        frozenset({"hist", "reads"}),
+        frozenset({"reads"}),
     ),
 )
 

@@ -56,6 +56,7 @@ class Outcome:
     results: tuple[Result, ...]
     trouble: tuple[str, ...]
     took_s: float
+    day: str = ""
 
     @property
     def passed(self) -> bool:
@@ -115,6 +116,7 @@ def test(kernel: Kernel, part: str, timeout_s: float) -> Outcome:
             tuple(Result(**json.loads(line)) for line in _text(share / "results").splitlines() if line.endswith("}")),
             tuple(_trouble(ended, _text(share / "said"), timeout_s)),
             time.monotonic() - start,
+            time.strftime("%Y-%m-%d"),
         )
 
 

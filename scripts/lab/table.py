@@ -1,8 +1,7 @@
-"""The table in docs/kernels.md: what passed where, from the last run of `scripts/vm test --all`."""
+"""The table in docs/kernels.md: what passed where, from the last run of the whole suite on each kernel."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from scripts.lab.suite import ROOT, Outcome
 DOCUMENT = ROOT / "docs" / "kernels.md"
 _FROM = "<!-- written by scripts/vm test --all: from here -->"
 _TO = "<!-- to here -->"
-_HEADER = ("kernel", "where from", "backend", "passed", "refused", "exceptions", "failed", "tests of the kernel")
+_HEADER = ("kernel", "run on", "where from", "backend", "passed", "refused", "exceptions", "failed", "own tests")
 
 
 def write_table(outcomes: Mapping[str, Outcome | NotAvailable], document: Path = DOCUMENT) -> None:
@@ -24,12 +23,12 @@ def write_table(outcomes: Mapping[str, Outcome | NotAvailable], document: Path =
     _, end, after = rest.partition(_TO)
     if not mark or not end:
         raise LabError(f"{document} has no marks for the table")
-    document.write_text(f"{before}{_FROM}\n{table(outcomes, time.strftime('%Y-%m-%d'))}\n{_TO}{after}")
+    document.write_text(f"{before}{_FROM}\n{table(outcomes)}\n{_TO}{after}")
 
 
-def table(outcomes: Mapping[str, Outcome | NotAvailable], day: str) -> str:
+def table(outcomes: Mapping[str, Outcome | NotAvailable]) -> str:
     """The table in Markdown, and below it whatever differed."""
-    lines = [f"Run on {day}.", "", _line(_HEADER), _line("---" for _ in _HEADER)]
+    lines = ["", _line(_HEADER), _line("---" for _ in _HEADER)]
     notes: list[str] = []
     for kernel in KERNELS:
         outcome = outcomes.get(kernel.name)
@@ -54,6 +53,7 @@ def _rows(kernel: Kernel, outcome: Outcome) -> list[str]:
             _line(
                 (
                     f"{kernel.name} ({outcome.release})" if first else "",
+                    outcome.day if first else "",
                     _origin(kernel) if first else "",
                     backend,
                     *(str(count) for count in (row.passed, row.refused, row.excepted, row.failed)),

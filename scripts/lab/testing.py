@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from scripts.lab.children import end_all
 from scripts.lab.errors import LabError, NotAvailable
 from scripts.lab.images import image_of
+from scripts.lab.kept import keep, kept
 from scripts.lab.kernels import KERNELS, Kernel, kernel
 from scripts.lab.report import report
 from scripts.lab.suite import Outcome, prepare, test
@@ -29,10 +30,19 @@ def test_kernels(names: Sequence[str], everything: bool, quick: bool) -> int:
     for each, outcome in _outcomes(wanted, _QUICK if quick else _WHOLE):
         outcomes[each.name] = outcome
         print(report(outcome) if isinstance(outcome, Outcome) else f"{each.name}: not available: {outcome}", flush=True)
+        if isinstance(outcome, Outcome) and not quick:
+            keep(outcome)
     if everything and not quick:
         write_table(outcomes)
     failed = [each for each in wanted if not _is_well(each, outcomes[each.name])]
     return 1 if failed else 0
+
+
+def tabulate() -> int:
+    """Writes the table from the last whole run on each kernel."""
+    outcomes = {each.name: outcome for each in KERNELS if (outcome := kept(each.name)) is not None}
+    write_table(outcomes)
+    return 0
 
 
 def prepare_kernels(names: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.lab.kernels import FEATURES, Kernel
-from tests.live.conftest import _root, clean, place  # noqa: F401 - fixtures
+from tests.live.conftest import clean, place  # noqa: F401 - fixtures
 from tests.vm.plugin import kernel_of
 
 

@@ -73,4 +73,4 @@ def test_without_qemu_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_command_s_help_names_its_commands() -> None:
     done = subprocess.run([sys.executable, "-m", "scripts.lab", "--help"], capture_output=True, text=True, check=True)
-    assert "{list,run,prepare,test}" in done.stdout
+    assert "{list,run,prepare,test,table}" in done.stdout

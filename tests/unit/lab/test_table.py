@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from scripts.lab.errors import LabError, NotAvailable
+from scripts.lab.kept import from_json, to_json
 from scripts.lab.report import report
 from scripts.lab.suite import Outcome, Result, complaints
 from scripts.lab.table import DOCUMENT, table, write_table
@@ -21,6 +22,7 @@ GOOD = Outcome(
     ),
     (),
     61.4,
+    "2026-01-02",
 )
 BAD = Outcome(
     "nobpf",
@@ -54,17 +56,16 @@ def test_no_result_at_all_is_no_pass() -> None:
 
 
 def test_the_table_says_what_passed_and_what_could_not_be_had() -> None:
-    assert table({"6.1": GOOD, "nobpf": BAD, "5.10": NotAvailable("nobody answers")}, "2026-01-02") == (
-        "Run on 2026-01-02.\n"
+    assert table({"6.1": GOOD, "nobpf": BAD, "5.10": NotAvailable("nobody answers")}) == (
         "\n"
-        "| kernel | where from | backend | passed | refused | exceptions | failed | tests of the kernel |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-        "| nobpf (6.1.192-nobpf) | built from linux-source-6.1 | ftrace | 0 | 0 | 0 | 1 | 0 passed |\n"
-        "| 6.1 (6.1.0-56-amd64) | Debian's package | bcc | 1 | 0 | 1 | 0 | 1 passed |\n"
-        "|  |  | ftrace | 0 | 1 | 0 | 0 |  |\n"
-        "| 6.1-lockdown | not run |  |  |  |  |  |  |\n"
-        "| 6.12 | not run |  |  |  |  |  |  |\n"
-        "| 5.10 | not available: nobody answers |  |  |  |  |  |  |\n"
+        "| kernel | run on | where from | backend | passed | refused | exceptions | failed | own tests |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| nobpf (6.1.192-nobpf) |  | built from linux-source-6.1 | ftrace | 0 | 0 | 0 | 1 | 0 passed |\n"
+        "| 6.1 (6.1.0-56-amd64) | 2026-01-02 | Debian's package | bcc | 1 | 0 | 1 | 0 | 1 passed |\n"
+        "|  |  |  | ftrace | 0 | 1 | 0 | 0 |  |\n"
+        "| 6.1-lockdown | not run |  |  |  |  |  |  |  |\n"
+        "| 6.12 | not run |  |  |  |  |  |  |  |\n"
+        "| 5.10 | not available: nobody answers |  |  |  |  |  |  |  |\n"
         "\n"
         "- nobpf: `a[x-ftrace-text]` failed.\n"
         "- nobpf: the kernel complained: WARNING: in uprobe"
@@ -84,6 +85,11 @@ def test_the_table_goes_between_its_marks_and_nothing_else_changes(tmp_path: Pat
     document.write_text("no marks\n")
     with pytest.raises(LabError):
         write_table({}, document)
+
+
+def test_what_is_kept_of_a_run_is_all_of_it() -> None:
+    assert from_json(to_json(GOOD)) == GOOD
+    assert from_json(to_json(BAD)) == BAD
 
 
 def test_what_a_kernel_says_of_itself_is_heard() -> None:
