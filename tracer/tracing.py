@@ -144,10 +144,10 @@ class _Trace:
         beats = [(moment, timer) for timer in self.timers for moment in timer.take(now)]
         for moment, timer in sorted(beats, key=itemgetter(0)):
             # What happened before the interval was over belongs to it, and nothing later, however late we are.
-            self.consume(self.session.events(0, moment))
-            if self.code is not None:
-                return
-            self.run_handler([timer.entry])
+            if self.code is None:
+                self.consume(self.session.events(0, moment))
+            if self.code is None:
+                self.run_handler([timer.entry])
 
     def consume(self, events: Iterable[Event]) -> None:
         try:

@@ -84,6 +84,27 @@ def test_each_hit_falls_into_the_interval_of_its_own_time_however_late_the_trace
     assert sum(row[0] for row in rows) + rest == 1500
 
 
+def test_no_hit_after_an_intervals_exit_counts_however_late_the_tracer_is(
+    place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    # Of the beats that the tracer missed, at 250, 300 and 500 ms, the second ends the trace.
+    path = place("ticker")
+    program = (
+        f"usdt:{path}:ticker:tick {{ @n = count(); @last = max(nsecs); }}"
+        " interval:ms:300 { exit(); } interval:ms:250 { @beats++; @before = (uint64)@last; }"
+    )
+    with tracing(tmp_path, "--backend", "ftrace", "-f", "json", "-e", program, "-c", f"{path} 3 1") as running:
+        time.sleep(0.1)
+        running.signal(signal.SIGSTOP)
+        time.sleep(0.8)
+        running.signal(signal.SIGCONT)
+        done = running.wait()
+    assert (done.status, done.err) == (0, "Attached 3 probes\n")
+    found = maps(done)
+    assert found["@beats"] == 1
+    assert found["@last"] - found["@before"] < 150_000_000
+
+
 def test_intervals_keep_their_beat(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("ticker")
     program = (
