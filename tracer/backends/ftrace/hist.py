@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from tracer.lang.types import Value
 
 MOST_ROWS = 1 << 17
+MOST_ROWS_TOGETHER = 1 << 18  # of all triggers of a program; a row takes about 250 bytes, from the start
 LEAST_ROWS = 1 << 7
 MOST_KEYS = 3
 MOST_SUMS = 2
@@ -81,7 +82,7 @@ class Trigger:
         values = ("hitcount", *self.sums)
         condition = f" if {self.condition}" if self.condition else ""
         verb = f":{word}" if word else ""
-        return f"hist:keys={','.join(keys)}:vals={','.join(values)}:sort=hitcount:size={self._size}{verb}{condition}"
+        return f"hist:keys={','.join(keys)}:vals={','.join(values)}:sort=hitcount:size={self.size}{verb}{condition}"
 
     @property
     def columns(self) -> int:
@@ -93,7 +94,8 @@ class Trigger:
         return replace(self, feeds=(self.feeds[branch],), branch="")
 
     @property
-    def _size(self) -> int:
+    def size(self) -> int:
+        """How many rows its table has."""
         rows = min(max(self.rows * len(self.feeds), LEAST_ROWS), MOST_ROWS)
         return 1 << (rows - 1).bit_length()
 

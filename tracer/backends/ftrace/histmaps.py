@@ -69,8 +69,9 @@ class HistTriggers:
             for trigger in event.hist:
                 name = (event.name, trigger.line)
                 now, before = tables.get(trigger.line), self._seen[name]
-                if now is None:
-                    raise TracerError("a hist trigger of this trace is gone: somebody removed it", detail=trigger.line)
+                if now is None or now.hits < before.hits:
+                    message = "a hist trigger of this trace is gone: somebody removed or cleared it"
+                    raise TracerError(message, detail=trigger.line)
                 maps.loss.keys += now.dropped - before.dropped
                 for columns, row in now.rows.items():
                     held = before.rows.get(columns)

@@ -203,7 +203,11 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
     uses = Uses.of(plan)
     events = [Event("", tuple(places), (runs,)) for places, runs in grouped.values()]
     parts = tuple(part for event in events for part in _parts(event, plan, uses))
-    return FtraceProgram(plan, _merged(parts), parts)
+    program = FtraceProgram(plan, _merged(parts), parts)
+    rows = sum(trigger.size for event in program.events for trigger in event.hist)
+    if rows > hist.MOST_ROWS_TOGETHER:
+        return program.sampled(f"its tables would have {rows} rows, more than {hist.MOST_ROWS_TOGETHER}")
+    return program
 
 
 _Clauses = list[tuple[Clause, Variant]]

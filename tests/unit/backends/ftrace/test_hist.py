@@ -310,6 +310,15 @@ def test_a_limit_that_no_table_has_keeps_a_keyed_map_in_user_space(keys: int) ->
     assert made.events[0].reasons == (("@", "max_map_keys is not a power of two from 128 to 131072"),)
 
 
+def test_programs_whose_tables_would_take_too_much_of_the_kernels_memory_are_sampled() -> None:
+    def of(clauses: int) -> FtraceProgram:
+        return program(*(probe([count(ir.arg(0))], site(0x1000 * number)) for number in range(1, clauses + 1)))
+
+    assert [lines(one)[0].rpartition("=")[2] for one in of(16).events] == ["131072", "131072"]
+    (only,) = of(17).events
+    assert only.reasons == (("@", "its tables would have 278528 rows, more than 262144"),)
+
+
 def test_a_place_with_one_clause_that_is_interpreted_has_no_triggers() -> None:
     maps = [ir.map_of("@", "count", UINT64), ir.map_of("@h", "hist", UINT64)]
     made = event(probe([count(ir.arg(0))]), probe([add("hist", ir.arg(0), ir.arg(1), name="@h")]), maps=maps)
