@@ -21,15 +21,19 @@ def hits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_hits(tmp_path_factory.mktemp("hits"))
 
 
-@pytest.fixture(params=[True, False], ids=["sleepable", "quick"])
-def sleepable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Both ways of reading: waiting for pages, and without, as before Linux 6.0."""
-    if not request.param:
+@pytest.fixture(params=["sleepable", "quick", "locked down"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The ways of reading: waiting for pages; without, as before Linux 6.0; and without helpers that copy, as kernel
+    lockdown leaves it.
+    """
+    if request.param == "quick":
         monkeypatch.setattr(kernel, "can_sleep", lambda: False)
-    return bool(request.param)
+    if request.param == "locked down":
+        monkeypatch.setattr(kernel, "can_read_kernel", lambda: False)
+    return str(request.param)
 
 
-def test_strings_read_right_wherever_they_lie(hits: Path, sleepable: bool) -> None:
+def test_strings_read_right_wherever_they_lie(hits: Path, way: str) -> None:
     traced = trace(
         f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); @c[str(arg0), 1]++; @last = str(arg0); "
         'printf("%s|%d|%s", str(arg0), strlen(str(arg0)), str(arg0)); }',
@@ -45,7 +49,7 @@ def test_strings_read_right_wherever_they_lie(hits: Path, sleepable: bool) -> No
     assert (traced.loss.truncated, traced.loss.unreadable) == (2 * 6, 2)
 
 
-def test_a_size_that_the_program_gives_is_no_loss(hits: Path, sleepable: bool) -> None:
+def test_a_size_that_the_program_gives_is_no_loss(hits: Path, way: str) -> None:
     traced = trace(f"usdt:{hits}:hits:text {{ @[str(arg0, 6)] = count(); }}", [hits, "strings"])
     # The text without an end at the end of its page is long enough.
     assert traced.loss == Loss(unreadable=1)
@@ -70,7 +74,7 @@ def test_without_waiting_a_cold_page_is_counted_and_never_an_empty_string(
     assert (traced.maps, traced.loss) == ({"@": {}}, Loss(unreadable=1))
 
 
-def test_strings_that_many_threads_read_at_once_are_not_mixed_up(hits: Path) -> None:
+def test_strings_that_many_threads_read_at_once_are_not_mixed_up(hits: Path, way: str) -> None:
     """Scratch memory belongs to the invocation, not to the CPU."""
     traced = trace(
         f"usdt:{hits}:hits:name {{ $s = str(arg0); @[$s] = count(); if (strncmp($s, str(arg0), 300) != 0) {{ @bad++; }}"
@@ -84,7 +88,7 @@ def test_strings_that_many_threads_read_at_once_are_not_mixed_up(hits: Path) -> 
     assert traced.loss == Loss()
 
 
-def test_comparisons_of_strings(hits: Path) -> None:
+def test_comparisons_of_strings(hits: Path, way: str) -> None:
     traced = trace(
         f"usdt:{hits}:hits:text {{ $s = str(arg0); "
         '@["literal", $s == "edges"]++; @["start", strncmp($s, "over it", 5) == 1]++; '
