@@ -13,7 +13,7 @@ from tests.live.ftrace import compiled, compiled_c, finish, gated, items
 from tracer.backends.ftrace import definitions
 from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.backends.ftrace.filters import Filter
-from tracer.backends.ftrace.program import FtraceProgram
+from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity
@@ -45,6 +45,11 @@ int main(void) {
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled_c(tmp_path_factory.mktemp("refusals") / "app", SOURCE)
+
+
+def changed(program: FtraceProgram, *events: Event) -> FtraceProgram:
+    """The program with other events."""
+    return replace(program, events=events, parts=events)
 
 
 def refused(program: FtraceProgram) -> tuple[str, str, str | None, list[str]]:
@@ -79,12 +84,12 @@ def test_what_the_kernel_refuses_is_said_under_what_it_is_about_in_its_own_words
     (place,) = second.places
     fetches = list(place.fetches)
     fetches[number] = bad
-    program = replace(program, events=(first, replace(second, places=(replace(place, fetches=tuple(fetches)),))))
+    program = changed(program, first, replace(second, places=(replace(place, fetches=tuple(fetches)),)))
     message, found, hint, detail = refused(program)
     said = message.removeprefix(f"the kernel refused a probe at {app}:0x{place.site.offset:x}: ")
     # What the kernel says of a variable that it does not know is another thing from 6.9 on.
     assert said == reason or (reason is None and said != message)
-    assert (found, hint) == (marked or f"uprobe:{app}:hit", None)
+    assert (found, hint) == (marked or f"uprobe:{app}:hit", "--backend bcc attaches in another way")
     # -v shows the kernel's own line, and its caret.
     assert detail[0].endswith(f" trace_uprobe: error: {said}")
     assert f" f{number}={bad.place}:{bad.type}" in detail[1]
@@ -134,7 +139,7 @@ def test_a_filter_that_the_kernel_refuses_is_left_to_the_interpreter(app: Path) 
         program = compiled(f"uprobe:{app}:hit /arg0 == 1/ {{ {body} }}")
         (event,) = program.events
         assert event.filter is not None and bool(event.counts) != sampled
-        program = replace(program, events=(replace(event, filter=Filter("nonsense == 1", event.filter.whole)),))
+        program = changed(program, replace(event, filter=Filter("nonsense == 1", event.filter.whole)))
         with FtraceSession(program, EVERY_PROCESS) as opened:
             opened.attach()
             with gated(app) as (_, go):

@@ -313,7 +313,8 @@ def moved(program: FtraceProgram, path: Path) -> FtraceProgram:
     found = path.stat()
     identity = FileIdentity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
     site = replace(place.site, path=str(path), identity=identity)
-    return replace(program, events=(replace(event, places=(replace(place, site=site),)),))
+    events = (replace(event, places=(replace(place, site=site),)),)
+    return replace(program, events=events, parts=events)
 
 
 def test_a_file_that_was_replaced_meanwhile_is_refused(churn: Path, tmp_path: Path) -> None:
