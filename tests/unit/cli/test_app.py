@@ -129,3 +129,17 @@ def test_a_full_disk_is_one_line_of_error() -> None:
         )
     assert result.returncode == 1
     assert result.stderr == "tracer: error: No space left on device\n"
+
+
+def test_ctrl_c_while_tracer_is_loaded_shows_no_traceback() -> None:
+    code = """
+import runpy, sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tracer.cli.app":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+runpy.run_module("tracer", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "tracer: interrupted\n")
