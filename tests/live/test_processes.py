@@ -212,10 +212,10 @@ def test_p_does_not_trace_the_children_of_the_process(
 
 def test_p_ends_with_the_process(backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
     path = place("ticker")
-    with target(path, f"{1.5 * PATIENCE}", "10") as process:
+    with target(path, f"{4 * PATIENCE}", "10") as process:
         program = "usdt::ticker:tick { @ = count(); }"
         with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
-            assert read_line(process) == f"{150 * PATIENCE:.0f}"
+            assert read_line(process) == f"{400 * PATIENCE:.0f}"
             process.wait()
             done = running.wait(10)
     assert done.status == 0
