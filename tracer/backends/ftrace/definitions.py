@@ -87,7 +87,11 @@ class Definitions:
 
     def why_no_triggers(self) -> str | None:
         """Why hist triggers cannot be used here, None where they can."""
-        return None if self._tracefs.knows("hist") else "this kernel has no hist triggers"
+        if not self._tracefs.knows("hist"):
+            return "this kernel has no hist triggers"
+        if self._tracefs.restricts_processes():
+            return "set_event_pid or set_event_notrace_pid of tracefs hides processes from hist triggers"
+        return None
 
     def set_trigger(self, event: Event, line: str, action: str) -> None:
         """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""

@@ -114,6 +114,14 @@ class Tracefs:
         except TracerError:
             return
 
+    def restricts_processes(self) -> bool:
+        """Whether somebody has told ftrace of processes whose events alone, or not at all, are looked at.
+
+        Hist triggers do not see the others' hits then (tried on 6.1); perf does.
+        """
+        lists = (f"{self.root}/set_event_pid", f"{self.root}/set_event_notrace_pid")
+        return any(_read(path).strip() for path in lists if os.path.exists(path))
+
     def number(self, group: str, event: str) -> int | None:
         """The number of an event, None where there is no such event."""
         try:
