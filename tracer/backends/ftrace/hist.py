@@ -102,7 +102,7 @@ class Trigger:
 
 def shape(triggers: Sequence[Trigger]) -> object:
     """Events with triggers of one shape can be one event with several branches."""
-    return tuple((trigger.keys, trigger.sums, trigger.condition, trigger.rows) for trigger in triggers)
+    return tuple((one.keys, one.sums, one.condition, one.rows, len(one.feeds[0])) for one in triggers)
 
 
 def most_branches(triggers: Sequence[Trigger]) -> int:

@@ -72,7 +72,8 @@ class HistTriggers:
                 if now is None or now.hits < before.hits:
                     message = "a hist trigger of this trace is gone: somebody removed or cleared it"
                     raise TracerError(message, detail=trigger.line)
-                maps.loss.keys += now.dropped - before.dropped
+                # Each map counts what it leaves out; all branches feed as many (`hist.shape`).
+                maps.loss.keys += (now.dropped - before.dropped) * len(trigger.feeds[0])
                 for columns, row in now.rows.items():
                     held = before.rows.get(columns)
                     if row != held and row[0]:
