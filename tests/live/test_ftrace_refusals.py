@@ -79,7 +79,7 @@ def test_what_the_kernel_refuses_is_said_under_what_it_is_about_in_its_own_words
 ) -> None:
     program = compiled(
         f"uprobe:{app}:main {{ @a[arg0] = count(); }}\nuprobe:{app}:hit {{ @b[arg0, arg1, str(arg2 + 8)] = count(); }}"
-    )
+    ).sampled("events are changed here")
     first, second = program.events
     (place,) = second.places
     fetches = list(place.fetches)
@@ -109,6 +109,16 @@ def test_more_values_than_a_probe_can_have_are_refused_under_the_first_that_is_t
         "read fewer there, or --backend bcc",
         [],
     )
+
+
+def test_a_definition_that_is_too_long_is_refused_under_the_attach_point(app: Path) -> None:
+    loads = "".join(
+        f" @ = sum(*(uint64*)(*(uint64*)(arg0 + {number}) + 1000000000));" for number in range(10**9, 10**9 + 62)
+    )
+    message, marked, hint, _ = refused(compiled(f"uprobe:{app}:hit {{ @a = sum(arg1);{loads} }}"))
+    assert marked == f"uprobe:{app}:hit"
+    assert message.endswith(" reads more than a definition can say in 4094 characters")
+    assert hint == "read fewer values there, or --backend bcc"
 
 
 def test_a_file_that_vanishes_between_the_check_and_the_definition_is_said(

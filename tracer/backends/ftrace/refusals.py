@@ -18,8 +18,8 @@ def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0)
 
 
 def at_fetch(error: TracerError, source: Source, event: Event, branch: int, fetch: int | None) -> ProgramError:
-    """The same failure, with what a fetch argument of the event is read for as its place."""
-    for run in event.branches[branch]:
+    """The same failure, with what a fetch argument of the event is read for as its place; None if it is about none."""
+    for run in event.branches[branch] if fetch is not None else ():
         for leaf, value in zip(fetches(run.clause), run.sources, strict=True):
             if fetch in _fetched(value) and leaf.span != NOWHERE:
                 return _at(error, source, leaf.span)
