@@ -21,7 +21,7 @@ class FtraceBackend:
 
     def compile(self, plan: Plan) -> Program:
         """The writes to tracefs and how each event is read."""
-        from tracer.backends.ftrace.program import compile_plan
+        from tracer.backends.ftrace.compile import compile_plan
         from tracer.resolve.arch import host
 
         arch = host()

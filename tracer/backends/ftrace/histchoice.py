@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.fetchargs import Constant, Fetch, FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, push_down
 from tracer.backends.ftrace.hist import CPU, LEAST_ROWS, MOST_KEYS, MOST_ROWS, MOST_SUMS, THREAD, Column, Feed, Trigger
+from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.uses import Uses
 from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
 from tracer.lang.types import IntType, StringType, Value
@@ -21,9 +21,6 @@ from tracer.plan.model import Plan
 from tracer.plan.walk import added_to
 from tracer.results.buckets import linear_count
 from tracer.results.integers import wrap_int
-
-if TYPE_CHECKING:
-    from tracer.backends.ftrace.program import Run
 
 NOT_ALONE = "another clause at the same place is interpreted"
 _SUMS = ("count", "sum", "avg", "stats", "lhist", "scalar")

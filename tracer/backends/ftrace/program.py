@@ -1,4 +1,4 @@
-"""Plan → program: which events to define, what they fetch, and who runs at a hit. Pure data, no kernel.
+"""A program: which events to define, what they fetch, and who runs at a hit. Pure data, no kernel.
 
 All clauses of one place share one event, whose fetch arguments are the union of theirs, and run there in the order of
 the program. Places share an event too, as several probes of it (Linux 5.4), where their fetch arguments have the same
@@ -13,25 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tracer.backends.ftrace import hist
-from tracer.backends.ftrace.fetchargs import (
-    THREAD_NAME,
-    Fetch,
-    Fetches,
-    NotExpressible,
-    Source,
-    UserStack,
-    finish,
-)
-from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
+from tracer.backends.ftrace.fetchargs import Fetch, Source, UserStack
+from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.hist import Trigger
-from tracer.backends.ftrace.histchoice import choose
-from tracer.backends.ftrace.uses import Uses, counted
-from tracer.errors import Diagnostic, ProgramError
-from tracer.errors import Source as Text
-from tracer.interp.fetch import fetches, leaf_of
-from tracer.lang.typed import Builtin, Clause, Expr
+from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site
+
+MOST_FETCHES = 128
+"""Of one probe (MAX_TRACE_ARGS)."""
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -132,7 +122,7 @@ class FtraceProgram:
         if not any(event.hist for event in self.events):
             return self
         parts = tuple(part.sampled(reason) for part in self.parts)
-        return replace(self, events=_merged(parts), parts=parts)
+        return replace(self, events=merged(parts), parts=parts)
 
     def text(self) -> str:
         """The writes to uprobe_events with their undo, then how each event is read."""
@@ -184,82 +174,9 @@ def _clause_line(run: Run) -> str:
     return f"    clause {run.clause.id} ({', '.join(run.clause.names)}){tested}"
 
 
-def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
-    """The program. `return_place` is the register that holds a return value, as `%ax`.
-
-    Raises `ProgramError` where something of the plan cannot be said in fetch arguments.
-    """
-    grouped: dict[object, tuple[list[Place], tuple[Run, ...]]] = {}
-    for site, clauses in _by_place(plan):
-        place, runs = _place(plan, site, clauses, return_place)
-        shape = tuple(fetch.type for fetch in place.fetches)
-        key = (
-            site.kind == "uretprobe",
-            shape,
-            tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
-            _filter_key(place),
-        )
-        grouped.setdefault(key, ([], runs))[0].append(place)
-    uses = Uses.of(plan)
-    events = [Event("", tuple(places), (runs,)) for places, runs in grouped.values()]
-    parts = tuple(part for event in events for part in _parts(event, plan, uses))
-    program = FtraceProgram(plan, _merged(parts), parts)
-    rows = sum(trigger.size for event in program.events for trigger in event.hist)
-    if rows > hist.MOST_ROWS_TOGETHER:
-        return program.sampled(f"its tables would have {rows} rows, more than {hist.MOST_ROWS_TOGETHER}")
-    return program
-
-
-_Clauses = list[tuple[Clause, Variant]]
-
-
-def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
-    """Each place once, with its clauses in the order of the program. Of sites that are one place the first with a
-    semaphore speaks for all: the kernel keeps one counter for a place.
-    """
-    found: dict[object, tuple[Site, _Clauses]] = {}
-    for probe in plan.probes:
-        for variant in probe.variants:
-            for site in variant.sites:
-                key = (site.identity.device, site.identity.inode, site.offset, site.kind == "uretprobe")
-                first, clauses = found.setdefault(key, (site, []))
-                if first.semaphore is None and site.semaphore is not None:
-                    found[key] = (replace(first, semaphore=site.semaphore), clauses)
-                clauses.append((probe.clause, variant))
-    return list(found.values())
-
-
-def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
-    retval = "$retval" if site.kind == "uretprobe" else return_place
-    collected = Fetches({}, retval)
-    leaves = [(clause, variant, fetches(clause)) for clause, variant in clauses]
-    if any(isinstance(leaf, Builtin) and leaf.name == "comm" for _, _, some in leaves for leaf in some):
-        collected.index(THREAD_NAME)
-    runs = []
-    try:
-        for clause, variant, some in leaves:
-            collected.args = variant.args
-            runs.append(Run(clause, variant, tuple(collected.leaf(leaf) for leaf in some)))
-    except NotExpressible as error:
-        message = f"not available with ftrace at {site.probe}: {error.reason}"
-        raise ProgramError(
-            plan.program.source, [Diagnostic(message, error.span, "--backend bcc can read it")], exit_code=1
-        ) from None
-    return Place(site, finish(collected.found)), tuple(runs)
-
-
-def _filter_key(place: Place) -> object:
-    """Places whose numbers are in registers at one and in memory at another do not share a filter, so no event."""
-    return tuple("(" in fetch.place or "@" in fetch.place for fetch in place.fetches)
-
-
-MOST_FETCHES = 128
-"""Of one probe (MAX_TRACE_ARGS)."""
-
-
-def _merged(events: Sequence[Event]) -> tuple[Event, ...]:
+def merged(events: Sequence[Event]) -> tuple[Event, ...]:
     """Events whose places the kernel can keep as one, each with what was an event as a branch."""
-    merged: dict[object, list[Event]] = {}
+    found: dict[object, list[Event]] = {}
     for number, event in enumerate(events):
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
@@ -267,9 +184,9 @@ def _merged(events: Sequence[Event]) -> tuple[Event, ...]:
         # One more fetch argument is needed for the number of the branch.
         if len(types) >= MOST_FETCHES:
             key = number
-        while len(merged.get(key, ())) >= hist.most_branches(event.hist):
+        while len(found.get(key, ())) >= hist.most_branches(event.hist):
             key = (key, "next")
-        merged.setdefault(key, []).append(event)
+        found.setdefault(key, []).append(event)
     return tuple(
         Event(
             f"e{number}",
@@ -280,65 +197,5 @@ def _merged(events: Sequence[Event]) -> tuple[Event, ...]:
             hist.joined([part.hist for part in parts], f"f{len(parts[0].places[0].fetches)}"),
             tuple(dict.fromkeys(reason for part in parts for reason in part.reasons)),
         )
-        for number, parts in enumerate(merged.values())
+        for number, parts in enumerate(found.values())
     )
-
-
-def _parts(event: Event, plan: Plan, uses: Uses) -> list[Event]:
-    """The finished event; where several clauses only count, each with a filter of its own, an event for each."""
-    finished = _finished(event, plan, uses)
-    (runs,) = event.branches
-    if finished.counts or len(runs) == 1:
-        return [finished]
-    alone = [_finished(replace(event, branches=((run,),)), plan, uses) for run in runs]
-    return alone if all(part.counts for part in alone) else [finished]
-
-
-def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
-    """The event with its filter, and with its maps where the kernel can do all there is to do."""
-    (runs,) = event.branches
-    fetched = event.places[0].fetches
-    sources = [_sources_of(run) for run in runs]
-    event, left = _filtered(event, sources, fetched)
-    counts = [counted(run.clause, event.filter, uses) for run in runs]
-    if all(counts):
-        return replace(event, counts=tuple(name for names in counts for name in names))
-    runs = tuple(
-        replace(run, left=_words(parts, plan.program.source)) for run, parts in zip(runs, left, strict=True)
-    )
-    triggers, reasons = choose(plan, uses, runs, sources, fetched)
-    return replace(event, branches=(runs,), hist=triggers, reasons=reasons)
-
-
-def _filtered(
-    event: Event, sources: Sequence[SourceOf], fetched: tuple[Fetch, ...]
-) -> tuple[Event, list[tuple[Expr, ...]]]:
-    """The event with its filter, and for each clause the parts of its predicate that are left to the interpreter."""
-    predicates = [run.clause.predicate for run in event.branches[0]]
-    whole: list[tuple[Expr, ...]] = [() if one is None else (one,) for one in predicates]
-    pushed = [
-        push_down(one, source, fetched) for one, source in zip(predicates, sources, strict=True) if one is not None
-    ]
-    filters = [filter for filter, _ in pushed if filter is not None]
-    if not filters or len(filters) < len(predicates):
-        return event, whole
-    if len(filters) == 1:
-        return replace(event, filter=filters[0]), [pushed[0][1]]
-    # A hit that is nobody's is dropped; whose it is, each clause finds out by itself.
-    either = Filter(" || ".join(f"({text})" for text in dict.fromkeys(one.text for one in filters)), whole=False)
-    return replace(event, filter=either), whole
-
-
-def _sources_of(run: Run) -> SourceOf:
-    by_leaf = dict(zip((leaf_of(leaf) for leaf in fetches(run.clause)), run.sources, strict=True))
-
-    def source_of(expr: Expr) -> Source | None:
-        leaf = leaf_of(expr)
-        return None if leaf is None else by_leaf.get(leaf)
-
-    return source_of
-
-
-def _words(parts: Sequence[Expr], text: Text) -> str:
-    """The parts of a predicate as the user wrote them, on one line."""
-    return " && ".join(" ".join(text.text[part.span.start : part.span.end].split()) for part in parts)

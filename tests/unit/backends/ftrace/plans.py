@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tests import typed_ir as ir
-from tracer.backends.ftrace.program import FtraceProgram, compile_plan
+from tracer.backends.ftrace.compile import compile_plan
+from tracer.backends.ftrace.program import FtraceProgram
 from tracer.lang import typed
 from tracer.lang.types import UINT64, IntType, Type
 from tracer.plan.lower import lower

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, plan, probe, site, spec
+from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.filters import Filter
-from tracer.backends.ftrace.program import compile_plan
 from tracer.errors import Source, Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType
