@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -90,6 +91,12 @@ def activated(tmp_path: Path, backend: str, path: Path, *options: object, body: 
         yield running
 
 
+def counters(running: Running) -> list[psutil.Process]:
+    """The processes that count for it."""
+    children = psutil.Process(running.pid).children()
+    return [each for each in children if any("counting.py" in word for word in each.cmdline())]
+
+
 def counts(done: Done) -> dict[int, int]:
     """The hits of each process."""
     rows = [line.partition(": ") for line in done.text.splitlines() if line]
@@ -168,6 +175,38 @@ def test_an_end_before_attaching_and_an_error_in_it_leave_a_semaphore_as_it_was(
                 "tracer: error: semaphores cannot be raised: /run/tracer: Read-only file system; "
                 "tracer takes turns by a lock there\n"
             )
+
+
+def test_ctrl_c_ends_the_wait_for_another_tracer(place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
+    path = place("gated")
+    held = "mount -t tmpfs none /run; mkdir /run/tracer; flock /run/tracer sleep 15 & sleep 0.3; exec \"$@\""
+    words = ("--backend", "ftrace", FLAG, "-e", f"usdt:{path}:gated:tick {{ @ = count(); }}")
+    prefix = ("unshare", "-m", "sh", "-c", held, "sh")
+    with gated(path) as one, tracing(tmp_path, *words, env=WITHOUT, prefix=prefix, ready=None) as running:
+        until(lambda: counters(running), 20)
+        begin = time.monotonic()
+        done = running.stop()
+        assert time.monotonic() - begin < 5
+        assert (done.status, done.err, one.value()) == (
+            1,
+            "tracer: error: the process that counts semaphores was killed, or does not answer; run the command again\n",
+            0,
+        )
+
+
+def test_semaphores_are_raised_beside_more_than_a_thousand_descriptors(place: Callable[[str], Path]) -> None:
+    many = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+for number in range(3, 1100):
+    os.dup2(0, number)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+    path = place("gated")
+    words = ("--backend", "ftrace", FLAG, "-e", f"usdt:{path}:gated:tick {{ exit(); }}")
+    with gated(path) as one:
+        done = tracer(*words, env=WITHOUT, prefix=(sys.executable, "-c", many))
+        assert (done.status, one.value()) == (0, 0), done.err
 
 
 def test_two_tracers_share_a_semaphore(
@@ -382,8 +421,7 @@ def test_when_the_process_that_lowers_is_killed_it_is_said(
 ) -> None:
     path = place("gated")
     with gated(path) as one, activated(tmp_path, backend, path) as running:
-        children = psutil.Process(running.pid).children()
-        (counter,) = [each for each in children if any("counting.py" in word for word in each.cmdline())]
+        (counter,) = counters(running)
         counter.kill()
         done = running.stop()
         assert one.value() == 1

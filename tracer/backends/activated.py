@@ -28,6 +28,8 @@ from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
 _PATIENCE_S = 60.0
+_HURRY_S = 1.0
+"""The patience that is left once something wakes the run loop: Ctrl-C, for one."""
 
 
 def without_semaphores(plan: Plan) -> Plan:
@@ -103,7 +105,7 @@ class ActivatedSession:
         sites = self._session.attach()
         pid = self._target.pid
         self._process = process = _Process()
-        raised, refused = process.raise_all(pid, self._semaphores)
+        raised, refused = process.raise_all(pid, self._semaphores, self.wake)
         self.activation = _said(pid, raised, refused)
         return sites
 
@@ -170,13 +172,17 @@ class _Process:
             message = f"cannot start the process that counts semaphores: {error.strerror}"
             raise TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?") from None
         self._answers = b""
+        self._patience_s = _PATIENCE_S
 
-    def raise_all(self, pid: int | None, semaphores: tuple[Semaphore, ...]) -> tuple[int, list[tuple[int, str]]]:
+    def raise_all(
+        self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...]
+    ) -> tuple[int, list[tuple[int, str]]]:
         """In how many processes they are up, and which could not be written, with the reason."""
         with suppress(BrokenPipeError), open(self._outliving.to, "w", closefd=False) as requests:
             requests.write(json.dumps([pid, list(map(astuple, semaphores))]) + "\n")
-        answer = self._answer()
+        answer = self._answer(wake)
         if answer is None:
+            self._patience_s = 0  # what it raises yet it lowers by itself
             message = "the process that counts semaphores was killed, or does not answer"
             raise TracerError(message, "run the command again")
         if "error" in answer:
@@ -192,10 +198,18 @@ class _Process:
             os.waitpid(self._outliving.pid, 0 if lowered else os.WNOHANG)
         return lowered
 
-    def _answer(self) -> dict[str, Any] | None:
-        deadline = time.monotonic() + _PATIENCE_S
+    def _answer(self, wake: tuple[int, ...] = ()) -> dict[str, Any] | None:
+        poll = select.poll()  # select(2) takes no descriptor beyond 1023, and a session can have more
+        for fd in (self._outliving.back, *wake):
+            poll.register(fd, select.POLLIN)
+        deadline = time.monotonic() + self._patience_s
         while b"\n" not in self._answers:
-            ready, _, _ = select.select([self._outliving.back], [], [], max(deadline - time.monotonic(), 0))
+            ready = {fd for fd, _ in poll.poll(max(deadline - time.monotonic(), 0) * 1000)}
+            if ready and self._outliving.back not in ready:
+                for fd in ready:
+                    poll.unregister(fd)
+                deadline = min(deadline, time.monotonic() + _HURRY_S)
+                continue
             data = os.read(self._outliving.back, 1 << 16) if ready else b""
             if not data:
                 return None
