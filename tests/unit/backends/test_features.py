@@ -42,9 +42,11 @@ def test_without_bpf_or_its_ring_bcc_is_not_usable_and_says_what_to_do(missing: 
 
 
 def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
-    states = settled(bcc.states, {"sleepable": None, "uprobe_multi": None, "task_newtask": None, "ref_ctr": False})
+    names = ("sleepable", "atomics", "long_keys", "late_allocation", "uprobe_multi", "task_newtask")
+    states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False})
     assert {feature for feature, state in states.items() if state is None} == {
         Feature.FOLLOW, Feature.STRING, Feature.STRING_COMPUTED, Feature.LOAD, Feature.LOAD_COMPUTED,
+        Feature.AGGREGATION, Feature.MAP,
     }  # fmt: skip
     assert isinstance(states[Feature.SEMAPHORE], Unsupported)
     assert states[Feature.MANY_SITES] == Supported(), "it works in either way"

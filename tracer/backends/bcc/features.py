@@ -26,7 +26,14 @@ def needed(has: Has) -> Unsupported | None:
 
 def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
-    read = Supported(but="" if has("sleepable") else "what lies on a page not in memory is counted as unreadable")
+    cold = "" if has("sleepable") else "what lies on a page not in memory is counted as unreadable"
+    read = Supported(but=cold)
+    short = "" if has("atomics") else "not of more than 64 bytes"
+    text = Supported(but="; ".join(filter(None, (short, cold))))
+    keys = () if has("long_keys") else ("no keys of more than 512 bytes",)
+    aggregation = (*(() if has("atomics") else ("no min, max",)), *keys)
+    map = (*(() if has("atomics") else ("no ++ as a value",)), *keys)
+    in_maps = "in the kernel" if has("late_allocation") else "in the kernel, in memory taken at once"
     return {
         Feature.UPROBE: Supported(),
         Feature.URETPROBE: Supported(),
@@ -36,15 +43,15 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.FOLLOW: _MACHINE_WIDE if has("task_newtask") else NO_NEW_TASK,
         Feature.PREDICATE: _IN_KERNEL,
         Feature.COUNT: _IN_KERNEL,
-        Feature.AGGREGATION: _IN_KERNEL,
-        Feature.MAP: _IN_KERNEL,
+        Feature.AGGREGATION: Supported(in_maps, "; ".join(aggregation)),
+        Feature.MAP: Supported(in_maps, "; ".join(map)),
         Feature.EVENT: Supported("through a BPF ring buffer"),
         Feature.USER_SPACE: Supported("in user space"),
         Feature.MEMORY_INDEXED: Supported(),
         Feature.GLOBAL_INDEXED: Supported(),
         Feature.UID: Supported(),
-        Feature.STRING: read,
-        Feature.STRING_COMPUTED: read,
+        Feature.STRING: text,
+        Feature.STRING_COMPUTED: text,
         Feature.LOAD: read,
         Feature.LOAD_COMPUTED: read,
         Feature.USER_STACK: Supported(),

@@ -10,6 +10,11 @@ from tracer.backends.bcc.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
 from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, Unsupported, settled
 
+_TRIED = (
+    "bpf ring buffer", "bpf sleepable", "bpf kernel reads", "bpf atomics", "bpf long keys", "bpf late allocation",
+    "uprobe_multi",
+)  # fmt: skip
+
 
 def capabilities() -> Capabilities:
     """The table for this host."""
@@ -26,11 +31,14 @@ def capabilities() -> Capabilities:
         unusable = Unsupported(binding.reason, binding.hint)
     if failed:
         answer = "unknown" if failed != errno.ENOSYS else "no: the kernel has no bpf()"
-        facts.update(dict.fromkeys(("bpf ring buffer", "bpf sleepable", "bpf kernel reads", "uprobe_multi"), answer))
+        facts.update(dict.fromkeys(_TRIED, answer))
     else:
         facts["bpf ring buffer"] = _yes(kernel.has_ring(), "needs Linux 5.8")
         facts["bpf sleepable"] = _yes(kernel.can_sleep(), "needs Linux 6.0; strings on pages not in memory are counted")
         facts["bpf kernel reads"] = _yes(kernel.can_read_kernel(), "kernel lockdown closes them; not needed")
+        facts["bpf atomics"] = _yes(kernel.has_atomics(), "needs Linux 5.12; min, max, long strings: --backend ftrace")
+        facts["bpf long keys"] = _yes(kernel.has_long_keys(), "needs Linux 5.11; beyond 512 bytes: --backend ftrace")
+        facts["bpf late allocation"] = _yes(kernel.allocates_at_hits(), "needs Linux 6.1; maps take it at once")
         facts["uprobe_multi"] = _multi_fact()
         if unusable is None and not kernel.has_ring():
             unusable = NO_RING
@@ -47,6 +55,9 @@ def _found(failed: int) -> dict[str, bool | None]:
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
     return {
         "sleepable": hidden if failed else kernel.can_sleep(),
+        "atomics": hidden if failed else kernel.has_atomics(),
+        "long_keys": hidden if failed else kernel.has_long_keys(),
+        "late_allocation": hidden if failed else kernel.allocates_at_hits(),
         "uprobe_multi": hidden if failed else kernel.has_multi(False),
         "task_newtask": None if os.geteuid() != 0 else not failed and follow.missing() is None,
         "ref_ctr": kernel.counts_semaphores(),

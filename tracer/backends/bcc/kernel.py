@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tracer.backends.bcc import syscall
+from tracer.backends.bcc.refused import LONGEST_OLD_KEY
 from tracer.backends.bcc.syscall import MapType
 from tracer.backends.without import without
 
@@ -32,6 +33,15 @@ _WAIT = bytes.fromhex(
 
 # The same with bpf_probe_read_kernel(fp - 8, 1, 0), helper 113.
 _COPY = _WAIT[:32] + bytes.fromhex("8500000071000000") + _WAIT[40:]
+
+# u64 on the stack, one more, and what it was: r1 = 1; *(u64 *)(fp - 8) = r1; r1 = fetch_add(fp - 8, r1); r0 = 0; exit.
+_ADD_AND_READ = bytes.fromhex(
+    "b701000001000000" "7b1af8ff00000000" "db1af8ff01000000" "b700000000000000" "9500000000000000"
+)
+
+# Looks up key 0 of a hash: *(u64 *)(fp - 8) = 0; r2 = fp; r2 += -8; r1 = map ll; call lookup; r0 = 0; exit.
+_LOOK_HEAD = bytes.fromhex("b701000000000000" "7b1af8ff00000000" "bfa2000000000000" "07020000f8ffffff")
+_LOOK_TAIL = bytes.fromhex("8500000001000000" "b700000000000000" "9500000000000000")
 
 
 _NOBODY = 0xFFFF_FFFF
@@ -82,6 +92,53 @@ def can_read_kernel() -> bool:
         os.close(syscall.program_load(_COPY, "tracer_try"))
     except OSError:
         return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def has_atomics() -> bool:
+    """Atomic instructions that do more than add (Linux 5.12)."""
+    if without("atomics"):
+        return False
+    try:
+        os.close(syscall.program_load(_ADD_AND_READ, "tracer_try"))
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def has_long_keys() -> bool:
+    """Hashes with keys of more than 512 bytes (Linux 5.11)."""
+    if without("long_keys"):
+        return False
+    try:
+        os.close(syscall.map_create(MapType.HASH, LONGEST_OLD_KEY + 8, 8, 1, syscall.F_NO_PREALLOC))
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def allocates_at_hits() -> bool:
+    """Whether programs may add to hashes that are not preallocated (Linux 6.1).
+
+    Before, the kernel warns in its log when such a program is loaded, once (5.10 does), which kernel.panic_on_warn
+    makes a panic. So it is asked by a program of another type, which kernels refuse without a warning: 5.10 and others
+    before 5.14 do not know the type, those before 6.1 take no such map in a program that sleeps.
+    """
+    if without("late_allocation"):
+        return False
+    descriptors: list[int] = []
+    try:
+        descriptors.append(syscall.map_create(MapType.HASH, 8, 8, 1, syscall.F_NO_PREALLOC))
+        code = _LOOK_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, descriptors[0], 0, 0, 0, 0) + _LOOK_TAIL
+        descriptors.append(syscall.program_load(code, "tracer_try", sleepable=True, kind=syscall.SYSCALL))
+    except OSError:
+        return False
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
     return True
 
 

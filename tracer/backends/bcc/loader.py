@@ -7,16 +7,17 @@ import os
 import struct
 from dataclasses import dataclass, field
 
-from tracer.backends.bcc import follow, syscall
+from tracer.backends.bcc import follow, kernel, syscall
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
-from tracer.backends.bcc.refused import Refused
+from tracer.backends.bcc.refused import LONGEST_OLD_KEY, NO_ATOMICS, Refused, long_key, reads_back
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
 from tracer.errors import TracerError
+from tracer.plan.model import Plan
 
 LOSS_CAUSES = 6
 """How many counters the LOSSES map has; see the enum in prelude.h."""
@@ -54,11 +55,13 @@ class Loaded:
         self.programs.clear()
 
 
-def create_maps(generated: Generated) -> Loaded:
-    """The maps of a program. Raises `TracerError` where the kernel has no room for them."""
+def create_maps(generated: Generated, plan: Plan) -> Loaded:
+    """The maps of a program. Raises `TracerError` where the kernel has no room for them, `ProgramError` for a key that
+    is too long for it.
+    """
     loaded = Loaded()
     try:
-        _create(generated, loaded)
+        _create(generated, loaded, plan)
     except BaseException as error:
         loaded.close()
         if not isinstance(error, OSError):
@@ -73,7 +76,7 @@ def create_maps(generated: Generated) -> Loaded:
     return loaded
 
 
-def _create(generated: Generated, loaded: Loaded) -> None:
+def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps = loaded.maps
     size = control_size(generated.generations, generated.lengths, len(generated.records), len(generated.marks))
     maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
@@ -94,6 +97,8 @@ def _create(generated: Generated, loaded: Loaded) -> None:
         maps[FOLLOWED] = follow.create_map()
     for table in generated.tables.values():
         for number, key_size in _parts(table):
+            if key_size > LONGEST_OLD_KEY and not kernel.has_long_keys():
+                raise long_key(table.decl, plan)
             maps[FIRST_TABLE + number] = _create_table(table, key_size)
 
 
@@ -109,8 +114,9 @@ def _create_table(table: Table, key_size: int) -> int:
     if table.key is None:
         return syscall.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
     kind = MapType.PERCPU_HASH if table.per_cpu else MapType.HASH
-    # Without preallocation: a table for sixteen thousand long keys on a hundred CPUs costs nothing while it is empty.
-    return syscall.map_create(kind, key_size, table.value_size, table.max_entries, syscall.F_NO_PREALLOC)
+    # Without preallocation a table for sixteen thousand long keys on a hundred CPUs costs nothing while it is empty.
+    flags = syscall.F_NO_PREALLOC if kernel.allocates_at_hits() else 0
+    return syscall.map_create(kind, key_size, table.value_size, table.max_entries, flags)
 
 
 def _ring_size() -> int:
@@ -138,6 +144,8 @@ def load_programs(
             loaded.programs[variant] = shared[name]
             continue
         linked = link(compiled.functions[name], loaded.maps, generated.site_texts.words.get(variant))
+        if reads_back(linked) and not kernel.has_atomics():
+            raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
             program = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
             loaded.programs[variant] = shared[name] = program

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 
+from tracer.backends.capabilities import Unsupported
 from tracer.errors import Diagnostic, ProgramError, Span, TracerError
-from tracer.lang.typed import Clause
+from tracer.lang.typed import Clause, MapDecl
 from tracer.plan.model import Plan
 
 _REMEDY = "shorten it, give its strings sizes as in str(arg0, 64), spread it over several clauses, or --backend ftrace"
@@ -15,6 +17,21 @@ _TOO_MUCH = {
     "program is too large": "the kernel's verifier gives up on its loops and strings after a million steps",
     "jumps is too complex": "its loops and strings branch more often than the kernel's verifier follows",
 }
+
+NO_ATOMICS = Unsupported(
+    "the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)",
+    "leave out min(), max(), ++ as a value and strings of more than 64 bytes, as by str(arg0, 64); or --backend ftrace",
+)
+NO_LONG_KEYS = Unsupported(
+    "the kernel's BPF maps take keys of 512 bytes at most (Linux 5.11 takes longer ones)",
+    "give its strings sizes, as in str(arg0, 64), or --backend ftrace",
+)
+LONGEST_OLD_KEY = 512
+"""MAX_BPF_STACK, which was the limit of a hash's keys before Linux 5.11 (E2BIG)."""
+
+_STX_ATOMIC_32, _STX_ATOMIC_64 = 0xC3, 0xDB
+_PLAIN_ADD = 0
+_LD_IMM64 = 0x18  # two slots long
 
 
 class Refused(TracerError):
@@ -35,13 +52,39 @@ def under_the_clause(error: Refused, plan: Plan) -> TracerError:
     """The error at the place of the clause where that is too large; as it is where the fault is not the program's."""
     reason = next((reason for mark, reason in _TOO_MUCH.items() if mark in (error.detail or "")), None)
     clause = _clause(plan, error.function)
-    if reason is None or clause is None:
+    if clause is None:
         return error
+    if error.message == NO_ATOMICS.reason:
+        return _at(clause, plan, f"this clause is not available with bcc: {error.message}", error.hint, None)
+    if reason is None:
+        return error
+    return _at(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
+
+
+def long_key(map: MapDecl, plan: Plan) -> ProgramError:
+    """The error for a map whose key is too long for the kernel."""
+    message = f"the key of {map.name} is not available with bcc: {NO_LONG_KEYS.reason}"
+    return ProgramError(
+        plan.program.source, [Diagnostic(message, map.span, NO_LONG_KEYS.hint)], exit_code=1
+    )
+
+
+def reads_back(code: bytes) -> bool:
+    """Whether a program has an atomic instruction that does more than add (BPF instruction set, "Atomic")."""
+    at = 0
+    while at < len(code):
+        opcode, _, _, operation = struct.unpack_from("=BBhi", code, at)
+        if opcode in (_STX_ATOMIC_32, _STX_ATOMIC_64) and operation != _PLAIN_ADD:
+            return True
+        at += 16 if opcode == _LD_IMM64 else 8
+    return False
+
+
+def _at(clause: Clause, plan: Plan, message: str, hint: str | None, detail: str | None) -> ProgramError:
     start = clause.span.start
     name = clause.names[0] if clause.names else ""
     span = Span(start, start + len(name)) if plan.program.source.text.startswith(name, start) else clause.span
-    diagnostic = Diagnostic(f"this clause is too much for bcc: {reason}", span, _REMEDY)
-    return ProgramError(plan.program.source, [diagnostic], error.detail, exit_code=1)
+    return ProgramError(plan.program.source, [Diagnostic(message, span, hint)], detail, exit_code=1)
 
 
 def _clause(plan: Plan, function: str) -> Clause | None:

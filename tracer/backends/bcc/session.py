@@ -56,7 +56,7 @@ class BccSession:
         self._detached = False
         self._exited = False
         with ExitStack() as undo:
-            self._loaded = create_maps(generated)
+            self._loaded = create_maps(generated, self.plan)
             undo.callback(self._loaded.close)
             self.details: tuple[str, ...] = _load(self._loaded, program, multi)
             self._control = Control(
