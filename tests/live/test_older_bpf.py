@@ -15,7 +15,7 @@ ATOMICS = (
     " the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)"
 )
 FEWER = (
-    "leave out min(), max(), ++ as a value and strings of more than 64 bytes, as by str(arg0, 64); or --backend ftrace"
+    "leave out min(), max(), ++ as a value, strings of more than 64 bytes, printed strings; or --backend ftrace"
 )
 LONG_KEY = (
     "the key of @ is not available with bcc:"

@@ -28,7 +28,7 @@ def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
     cold = "" if has("sleepable") else "what lies on a page not in memory is counted as unreadable"
     read = Supported(but=cold)
-    short = "" if has("atomics") else "not of more than 64 bytes"
+    short = "" if has("atomics") else "none that are printed, or of more than 64 bytes"
     text = Supported(but="; ".join(filter(None, (short, cold))))
     keys = () if has("long_keys") else ("no keys of more than 512 bytes",)
     aggregation = (*(() if has("atomics") else ("no min, max",)), *keys)

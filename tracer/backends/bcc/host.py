@@ -36,7 +36,7 @@ def capabilities() -> Capabilities:
         facts["bpf ring buffer"] = _yes(kernel.has_ring(), "needs Linux 5.8")
         facts["bpf sleepable"] = _yes(kernel.can_sleep(), "needs Linux 6.0; strings on pages not in memory are counted")
         facts["bpf kernel reads"] = _yes(kernel.can_read_kernel(), "kernel lockdown closes them; not needed")
-        facts["bpf atomics"] = _yes(kernel.has_atomics(), "needs Linux 5.12; min, max, long strings: --backend ftrace")
+        facts["bpf atomics"] = _yes(kernel.has_atomics(), "needs Linux 5.12; min, max, some strings: --backend ftrace")
         facts["bpf long keys"] = _yes(kernel.has_long_keys(), "needs Linux 5.11; beyond 512 bytes: --backend ftrace")
         facts["bpf late allocation"] = _yes(kernel.allocates_at_hits(), "needs Linux 6.1; maps take it at once")
         facts["uprobe_multi"] = _multi_fact()

@@ -20,7 +20,7 @@ _TOO_MUCH = {
 
 NO_ATOMICS = Unsupported(
     "the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)",
-    "leave out min(), max(), ++ as a value and strings of more than 64 bytes, as by str(arg0, 64); or --backend ftrace",
+    "leave out min(), max(), ++ as a value, strings of more than 64 bytes, printed strings; or --backend ftrace",
 )
 NO_LONG_KEYS = Unsupported(
     "the kernel's BPF maps take keys of 512 bytes at most (Linux 5.11 takes longer ones)",
