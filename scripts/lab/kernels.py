@@ -16,7 +16,9 @@ class Kernel:
     `package`: a pattern of Debian's packages, its first group being the number that grows; None for the one we build.
     `append` is for its command line. `backends` are those that must work on it; `features` what else its tests may
     count on (see tests/vm): `hist`, hist triggers; `sleepable`, BPF uprobe programs that wait for pages;
-    `multi`, uprobe_multi links; `reads`, BPF helpers that copy the kernel's memory. `required` kernels are those that
+    `multi`, uprobe_multi links; `reads`, BPF helpers that copy the kernel's memory;
+    `string_page`, strings of an ftrace event that stay in their page (CVE-2024-50067; 5.10.262 writes past it, and what
+    that overwrites makes the kernel complain or crash: there is nothing to try). `required` kernels are those that
     scripts/test runs, and that must be to be had.
     """
 
@@ -39,7 +41,7 @@ KERNELS = (
         "Linux 6.1 built without bpf(): the real fallback to ftrace, with hist triggers",
         None,
         (FTRACE,),
-        frozenset({"hist"}),
+        frozenset({"hist", "string_page"}),
         required=True,
     ),
     Kernel(
@@ -47,7 +49,7 @@ KERNELS = (
         "Debian 12: both backends, hist triggers, sleepable BPF programs",
         _STOCK_6_1,
         (BCC, FTRACE),
-        frozenset({"hist", "reads", "sleepable"}),
+        frozenset({"hist", "reads", "sleepable", "string_page"}),
         required=True,
     ),
     Kernel(
@@ -55,7 +57,7 @@ KERNELS = (
         "the same with lockdown=confidentiality: tracefs is closed, BPF is open",
         _STOCK_6_1,
         (BCC,),
-        frozenset({"sleepable"}),
+        frozenset({"sleepable", "string_page"}),
         append="lockdown=confidentiality",
     ),
     Kernel(
@@ -63,7 +65,7 @@ KERNELS = (
         "Debian 12's newer kernel: uprobe_multi links, newer uprobes",
         r"linux-image-6\.12\.(\d+)\+deb12-amd64(?:-unsigned)?",
         (BCC, FTRACE),
-        frozenset({"hist", "reads", "sleepable", "multi"}),
+        frozenset({"hist", "reads", "sleepable", "multi", "string_page"}),
     ),
     Kernel(
         "5.10",

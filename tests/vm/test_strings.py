@@ -17,4 +17,5 @@ __all__ = [
     "test_ftrace_tells_strings_that_had_no_room_from_unreadable_ones",
 ]
 
-pytestmark = [pytest.mark.needs("ftrace"), pytest.mark.usefixtures("clean")]
+# Where strings do not stay in their page these tests overwrite what lies behind it.
+pytestmark = [pytest.mark.needs("ftrace", "string_page"), pytest.mark.usefixtures("clean")]
