@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from tracer.backends import perf
 from tracer.backends.ftrace.counters import CountedMaps
@@ -23,7 +24,6 @@ from tracer.backends.ftrace.descriptors import (
     Opening,
     raise_limit,
 )
-from tracer.backends.ftrace.histmaps import HistTriggers, why_not
 from tracer.backends.ftrace.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.reader import Reader
@@ -37,6 +37,9 @@ from tracer.resolve.model import Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import ExitEvent, Loss
 from tracer.results.values import MapStore
+
+if TYPE_CHECKING:
+    from tracer.backends.ftrace.histmaps import HistTriggers
 
 _RING = 1 << 23
 _ALL_RINGS = 1 << 28
@@ -175,12 +178,7 @@ class FtraceSession:
     def _attach(self) -> int:
         raise_limit()
         self._definitions = Definitions()
-        if (reason := why_not(self._definitions, self._target)) is not None:
-            self._program = self._program.sampled(reason)
-        events = self._definitions.define(self._program.events, self._typed.source)
-        self._triggers = HistTriggers(self._definitions, self._typed)
-        events = self._triggers.prepare(events)
-        self._maps.follow_triggers(self._triggers, needed_by_intervals(self._program.plan, self._triggers.maps))
+        events = self._define(self._definitions)
         opened = [event for event in events if not event.hist]
         try:
             self._open(opened)
@@ -192,11 +190,29 @@ class FtraceSession:
         assert self._descriptors is not None
         self._definitions.wait_for_watcher()
         self._descriptors.enable()
-        self._triggers.start()
+        if self._triggers is not None:
+            self._triggers.start()
         self._definitions.in_use()
         self.details = where_lines([*opened, *(event for event in events if event.hist)])
         sites = [place.site for event in self._program.events for place in event.places]
         return len({(site.identity, site.offset, site.kind == "uretprobe") for site in sites})
+
+    def _define(self, definitions: Definitions) -> list[Event]:
+        """Defines the events, and sets the triggers of those that have some."""
+        if any(event.hist for event in self._program.events):
+            # Loaded where it is needed: most programs have no triggers, and each start would pay for it.
+            from tracer.backends.ftrace.histmaps import HistTriggers, why_not
+
+            reason = why_not(definitions, self._target)
+            if reason is None:
+                events = definitions.define(self._program.events, self._typed.source)
+                self._triggers = HistTriggers(definitions, self._typed)
+                events = self._triggers.prepare(events)
+                maps = self._triggers.maps
+                self._maps.follow_triggers(self._triggers, needed_by_intervals(self._program.plan, maps))
+                return events
+            self._program = self._program.sampled(reason)
+        return definitions.define(self._program.events, self._typed.source)
 
     def _open(self, events: list[Event]) -> None:
         assert self._definitions is not None

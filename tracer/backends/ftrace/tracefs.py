@@ -13,6 +13,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tracer.backends.without import without
@@ -55,7 +56,7 @@ class Tracefs:
 
     def readme(self) -> str:
         """What this kernel knows of ftrace, in its own words."""
-        return _read(f"{self.root}/README")
+        return _readme(self.root)
 
     def knows(self, feature: str) -> bool:
         """Whether the README names a feature, a key of IN_README."""
@@ -254,6 +255,11 @@ def _append(path: str, line: str, known: bool) -> None:
         os.write(fd, data + b"\n")
     finally:
         os.close(fd)
+
+
+@lru_cache(maxsize=1)
+def _readme(root: str) -> str:
+    return _read(f"{root}/README")
 
 
 def _read(path: str) -> str:
