@@ -26,6 +26,7 @@ KNOWN = {
     "ref_ctr": "semaphores counted by the kernel (Linux 4.20), for both backends",
     "ustring": "fetch arguments of type ustring (Linux 5.3)",
     "hist": "hist triggers of ftrace (CONFIG_HIST_TRIGGERS)",
+    "string_bounds": "strings of a hit kept within the kernel's page for them (CVE-2024-50067)",
     "many": "several probes in one trace event (Linux 5.4)",
     "inherit_thread": "perf descriptors inherited by threads alone (Linux 5.13)",
     "format_lost": "lost samples counted for each perf descriptor (Linux 6.0)",

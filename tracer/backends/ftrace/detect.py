@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracer.backends import perf
 from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Unsupported, settled
+from tracer.backends.ftrace.bounds import bounds_strings
 from tracer.backends.ftrace.descriptors import Abilities
 from tracer.backends.ftrace.features import states
 from tracer.backends.ftrace.tracefs import IN_README, Tracefs, find
@@ -19,7 +20,10 @@ _ROOT_ONLY = ("tracefs", "uprobe_events", "ref_ctr", "ustring", "hist triggers",
 def detect() -> Capabilities:
     """The table; quick, and without root what only root can see is "unknown"."""
     facts = {"perf_event_paranoid": _first_line("/proc/sys/kernel/perf_event_paranoid")}
+    strings = bounds_strings()
+    facts["strings in bounds"] = "yes" if strings else "no: needs Linux 6.1.115, 6.6.59 or 6.12"
     unknown: dict[str, bool | None] = dict.fromkeys((*IN_README, "inherit_thread", "format_lost"))
+    unknown["string_bounds"] = strings
     if os.geteuid() != 0:
         facts |= {name: "unknown" for name in _ROOT_ONLY}
         return Capabilities("ftrace", NEEDS_ROOT, settled(states, unknown), facts)
@@ -34,6 +38,7 @@ def detect() -> Capabilities:
     facts["perf tracepoints"] = "yes" if refused is None else f"no: {refused.reason}"
     abilities = Abilities.detect()
     found = known | {"inherit_thread": abilities.inherit_thread, "format_lost": abilities.format_lost}
+    found["string_bounds"] = strings
     return Capabilities("ftrace", refused, settled(states, found), facts)
 
 

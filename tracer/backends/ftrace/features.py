@@ -13,6 +13,11 @@ _COMPUTED = Unsupported(
     elsewhere("bcc"),
 )
 
+_UNBOUND = Unsupported(
+    "the kernel may write past its buffer where the strings of a hit are near 4,000 bytes or more (CVE-2024-50067)",
+    "use a repaired kernel: 6.1.115, 6.6.59, 6.12; or TRACER_UNSAFE_STRINGS=1 where no string comes near that",
+)
+
 
 def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
@@ -36,7 +41,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.MEMORY_INDEXED: _INDEXED,
         Feature.GLOBAL_INDEXED: _INDEXED,
         Feature.UID: _NO_OWNER,
-        Feature.STRING: Supported(),
+        Feature.STRING: Supported() if has("string_bounds") else _UNBOUND,
         Feature.STRING_COMPUTED: _COMPUTED,
         Feature.LOAD: Supported(),
         Feature.LOAD_COMPUTED: _COMPUTED,

@@ -16,13 +16,10 @@ are more than a page. In such an event the last string that has a length was cut
 had no room (tried alike on 6.1, 6.12 and 6.18). See `decode`.
 
 What this cannot avoid: the kernel copies a string up to 4,096 bytes, whatever is asked for, and puts all of a hit into
-one page. Where that is too little, a kernel with the fix of CVE-2024-50067 (commit 373b9338c972; 5.15.170, 6.1.115,
-6.6.59, 6.12) cuts, and warns once in its log; one without writes past the page. Linux 5.10 never got it: 5.10.262 wrote
-the text over page tables, and complained of them later (tried). No fetch argument bounds a
-string: an array of bytes would, but it fails as a whole at the end of mapped memory and takes its full size at each
-hit. Nor can the fix be detected, since to try it is to corrupt memory; the only visible neighbour, the limit of 3 KB
-for the fixed part of an event, came later and is missing in repaired kernels. So strings are read, docs/backends.md
-names the kernels, and where a warning would stop the machine (`kernel.panic_on_warn`) strings are refused.
+one page. Where that is too little, a kernel with the fix of CVE-2024-50067 cuts, and warns once in its log; one without
+writes past the page: there strings are refused (`bounds`), as where a warning would stop the machine
+(`kernel.panic_on_warn`). No fetch argument bounds a string: an array of bytes would, but it fails as a whole at the end
+of mapped memory and takes its full size at each hit.
 """
 
 from __future__ import annotations
