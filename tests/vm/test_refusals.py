@@ -17,4 +17,5 @@ __all__ = [
     "test_what_the_kernel_refuses_is_said_under_what_it_is_about_in_its_own_words",
 ]
 
-pytestmark = [pytest.mark.needs("ftrace"), pytest.mark.usefixtures("clean")]
+# Their program reads strings, which ftrace refuses where they may leave their page.
+pytestmark = [pytest.mark.needs("ftrace", "string_page"), pytest.mark.usefixtures("clean")]
