@@ -30,6 +30,7 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.vm.plugin", "-p", 
 
 # Under emulation a run of tracer takes seconds, and two machines may have one processor between them.
 _PATIENCE = 10
+_COMPLAINTS = 5
 _COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|general protection|Kernel panic|INFO: task|rcu: INFO")
 
 
@@ -126,7 +127,9 @@ def complaints(console: str) -> list[str]:
 
 
 def _trouble(ended: Ended, said: str, timeout_s: float) -> list[str]:
-    lines = [f"the kernel complained: {line}" for line in complaints(ended.console)]
+    heard = complaints(ended.console)
+    lines = [f"the kernel complained: {line}" for line in heard[:_COMPLAINTS]]
+    lines += [f"the kernel complained {len(heard) - _COMPLAINTS} times more"] if len(heard) > _COMPLAINTS else []
     if ended.status is None:
         what = f"the tests were ended after {timeout_s:g} s" if ended.time_was_up else "the guest died"
         lines += [what, *ended.console.splitlines()[-40:], *said.splitlines()[-20:]]
