@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 
 from tracer.backends.bcc import follow, kernel, syscall
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
 from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, Unsupported, settled
 
-_TRIED = (
-    "bpf ring buffer", "bpf sleepable", "bpf kernel reads", "bpf atomics", "bpf long keys", "bpf late allocation",
-    "uprobe_multi",
-)  # fmt: skip
+_TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
+    "ring": ("bpf ring buffer", kernel.has_ring, "needs Linux 5.8"),
+    "sleepable": ("bpf sleepable", kernel.can_sleep, "needs Linux 6.0; strings on pages not in memory are counted"),
+    "kernel_reads": ("bpf kernel reads", kernel.can_read_kernel, "kernel lockdown closes them; not needed"),
+    "atomics": ("bpf atomics", kernel.has_atomics, "needs Linux 5.12; min, max, some strings: --backend ftrace"),
+    "long_keys": ("bpf long keys", kernel.has_long_keys, "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
+    "late_allocation": ("bpf late allocation", kernel.allocates_at_hits, "needs Linux 6.1; maps take it at once"),
+}
+"""What is tried where bpf() works, by its name in `without`: its name for `info`, the trial, and what is so without."""
 
 
 def capabilities() -> Capabilities:
@@ -31,14 +37,9 @@ def capabilities() -> Capabilities:
         unusable = Unsupported(binding.reason, binding.hint)
     if failed:
         answer = "unknown" if failed != errno.ENOSYS else "no: the kernel has no bpf()"
-        facts.update(dict.fromkeys(_TRIED, answer))
+        facts.update({fact: answer for fact, _, _ in _TRIALS.values()} | {"uprobe_multi": answer})
     else:
-        facts["bpf ring buffer"] = _yes(kernel.has_ring(), "needs Linux 5.8")
-        facts["bpf sleepable"] = _yes(kernel.can_sleep(), "needs Linux 6.0; strings on pages not in memory are counted")
-        facts["bpf kernel reads"] = _yes(kernel.can_read_kernel(), "kernel lockdown closes them; not needed")
-        facts["bpf atomics"] = _yes(kernel.has_atomics(), "needs Linux 5.12; min, max, some strings: --backend ftrace")
-        facts["bpf long keys"] = _yes(kernel.has_long_keys(), "needs Linux 5.11; beyond 512 bytes: --backend ftrace")
-        facts["bpf late allocation"] = _yes(kernel.allocates_at_hits(), "needs Linux 6.1; maps take it at once")
+        facts |= {fact: _yes(trial(), otherwise) for fact, trial, otherwise in _TRIALS.values()}
         facts["uprobe_multi"] = _multi_fact()
         if unusable is None and not kernel.has_ring():
             unusable = NO_RING
@@ -54,10 +55,7 @@ def _found(failed: int) -> dict[str, bool | None]:
     """What the kernel has, by name; None where only root can try it."""
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
     return {
-        "sleepable": hidden if failed else kernel.can_sleep(),
-        "atomics": hidden if failed else kernel.has_atomics(),
-        "long_keys": hidden if failed else kernel.has_long_keys(),
-        "late_allocation": hidden if failed else kernel.allocates_at_hits(),
+        **{name: hidden if failed else trial() for name, (_, trial, _) in _TRIALS.items()},
         "uprobe_multi": hidden if failed else kernel.has_multi(False),
         "task_newtask": None if os.geteuid() != 0 else not failed and follow.missing() is None,
         "ref_ctr": kernel.counts_semaphores(),

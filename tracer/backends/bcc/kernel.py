@@ -48,6 +48,15 @@ _NOBODY = 0xFFFF_FFFF
 """-1 as the kernel's pid_t."""
 
 
+def _takes(trial: Callable[[], int]) -> bool:
+    """Whether the kernel takes what a trial gives it, a program or a map; it is closed again."""
+    try:
+        os.close(trial())
+    except OSError:
+        return False
+    return True
+
+
 def bpf_error() -> int:
     """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
     if without("bpf"):
@@ -62,61 +71,34 @@ def bpf_error() -> int:
 @lru_cache(maxsize=1)
 def has_ring() -> bool:
     """BPF ring buffers (Linux 5.8)."""
-    if without("ring"):
-        return False
-    try:
-        os.close(syscall.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
-    except OSError:
-        return False
-    return True
+    return not without("ring") and _takes(lambda: syscall.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
 
 
 @lru_cache(maxsize=1)
 def can_sleep() -> bool:
     """Uprobe programs that wait for pages (Linux 6.0)."""
-    if without("sleepable"):
-        return False
-    try:
-        os.close(syscall.program_load(_WAIT, "tracer_try", sleepable=True))
-    except OSError:
-        return False
-    return True
+    return not without("sleepable") and _takes(lambda: syscall.program_load(_WAIT, "tracer_try", sleepable=True))
 
 
 @lru_cache(maxsize=1)
 def can_read_kernel() -> bool:
     """Helpers that copy the kernel's memory, our maps included: kernel lockdown in confidentiality mode closes them."""
-    if without("kernel_reads"):
-        return False
-    try:
-        os.close(syscall.program_load(_COPY, "tracer_try"))
-    except OSError:
-        return False
-    return True
+    return not without("kernel_reads") and _takes(lambda: syscall.program_load(_COPY, "tracer_try"))
 
 
 @lru_cache(maxsize=1)
 def has_atomics() -> bool:
     """Atomic instructions that do more than add (Linux 5.12)."""
-    if without("atomics"):
-        return False
-    try:
-        os.close(syscall.program_load(_ADD_AND_READ, "tracer_try"))
-    except OSError:
-        return False
-    return True
+    return not without("atomics") and _takes(lambda: syscall.program_load(_ADD_AND_READ, "tracer_try"))
 
 
 @lru_cache(maxsize=1)
 def has_long_keys() -> bool:
     """Hashes with keys of more than 512 bytes (Linux 5.11)."""
-    if without("long_keys"):
-        return False
-    try:
-        os.close(syscall.map_create(MapType.HASH, LONGEST_OLD_KEY + 8, 8, 1, syscall.F_NO_PREALLOC))
-    except OSError:
-        return False
-    return True
+    size = LONGEST_OLD_KEY + 8
+    return not without("long_keys") and _takes(
+        lambda: syscall.map_create(MapType.HASH, size, 8, 1, syscall.F_NO_PREALLOC)
+    )
 
 
 @lru_cache(maxsize=1)
