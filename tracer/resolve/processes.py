@@ -15,6 +15,7 @@ from tracer.errors import TracerError
 
 _DELETED = " (deleted)"
 _MAX_LINKS = 40
+_FIRST_PID_NAMESPACE = 0xEFFF_FFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ def users(inodes: Set[int], pid: int | None = None) -> list[int]:
         if any(each.executable and each.file is not None and each.file[1] in inodes for each in every):
             found.append(number)
     return found
+
+
+def in_first_pid_namespace() -> bool | None:
+    """Whether processes and threads have the numbers here that the kernel knows them by; None where it does not say."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return None
 
 
 def gone(pid: int) -> TracerError:
@@ -209,9 +218,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of /proc/PID/stat; `flags` are the PF_ bits of linux/sched.h."""
+    """Of /proc/PID/stat; `state` is a letter of proc(5), `flags` are the PF_ bits of linux/sched.h."""
 
     process: Process
+    state: str
     parent: int
     flags: int
 
@@ -223,7 +233,7 @@ def facts_of(pid: int) -> Facts | None:
             fields = file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return Facts(Process(pid, int(fields[19])), int(fields[1]), int(fields[6]))
+    return Facts(Process(pid, int(fields[19])), fields[0].decode(), int(fields[1]), int(fields[6]))
 
 
 def identity(pid: int) -> Process | None:

@@ -19,16 +19,16 @@ from tracer.backends.capabilities import Unsupported, elsewhere
 from tracer.backends.ftrace.tracefs import Tracefs, find
 from tracer.backends.without import without
 from tracer.errors import TracerError
+from tracer.resolve.processes import in_first_pid_namespace
 
 _TRACEPOINT = "task", "task_newtask"
 _BLOCK = 4096  # FOLLOWED_BLOCK in prelude.h
 _FIELDS = (r"pid_t pid;\s+offset:8;\s+size:4;", r" clone_flags;\s+offset:32;\s+size:8;")  # struct new_task
-_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 
 def missing() -> Unsupported | None:
     """Why descendants cannot be followed here, None where they can, or where only root could tell."""
-    if _in_namespace():
+    if in_first_pid_namespace() is False:  # a kernel without such namespaces does not say
         # BPF programs see the numbers of the first namespace, and -p has one of ours.
         return Unsupported("processes have other numbers in this container (a pid namespace)", elsewhere("ftrace"))
     if os.geteuid() != 0:
@@ -46,13 +46,6 @@ def _missing_in(tracefs: Tracefs) -> Unsupported | None:
     if not all(re.search(field, layout) for field in _FIELDS):
         return Unsupported("the kernel's tracepoint task:task_newtask has another layout", elsewhere("ftrace"))
     return None
-
-
-def _in_namespace() -> bool:
-    try:
-        return os.readlink("/proc/self/ns/pid") != _FIRST_NAMESPACE
-    except OSError:
-        return False  # a kernel without pid namespaces
 
 
 def create_map() -> int:

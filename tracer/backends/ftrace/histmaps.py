@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from tracer.backends.ftrace.definitions import Definitions
@@ -13,12 +12,12 @@ from tracer.errors import TracerError
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
 from tracer.resolve.model import Target
+from tracer.resolve.processes import in_first_pid_namespace
 from tracer.results.buckets import linear_bucket
 from tracer.results.integers import wrap_int
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key
 
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO
 _MASK = (1 << 64) - 1
 
 
@@ -81,7 +80,7 @@ class HistTriggers:
                 self._seen[name] = now
 
     def _prepared(self, event: Event) -> Event:
-        if any(THREAD in trigger.keys for trigger in event.hist) and not _in_first_pid_namespace():
+        if any(THREAD in trigger.keys for trigger in event.hist) and not in_first_pid_namespace():
             return event.sampled("a key that is tid, which the kernel numbers in the first pid namespace, not in ours")
         try:
             for trigger in event.hist:
@@ -156,11 +155,3 @@ def _value(part: Column | Value, columns: tuple[int, ...]) -> Value:
         return part
     number = columns[part.index]
     return wrap_int(number, 64, True) if part.signed else number
-
-
-def _in_first_pid_namespace() -> bool:
-    """Where the numbers of threads are ours."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
-    except OSError:
-        return False

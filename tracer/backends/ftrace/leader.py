@@ -14,6 +14,7 @@ import stat
 
 from tracer.backends import perf
 from tracer.backends.ftrace.descriptors import CannotOpen, Ended
+from tracer.resolve.processes import facts_of
 
 
 class Leader:
@@ -36,7 +37,8 @@ class Leader:
 
         A main thread that ended before the others stays as a zombie, and theirs are still counted.
         """
-        return self.hung_up and _state(self._pid) not in ("", "Z", "X")
+        facts = facts_of(self._pid) if self.hung_up else None
+        return facts is not None and facts.state not in ("Z", "X")
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -61,12 +63,3 @@ def takes_descriptors(program: str | None) -> bool:
         return bool(os.stat(program).st_mode & (stat.S_ISUID | stat.S_ISGID))
     except OSError:
         return False
-
-
-def _state(pid: int) -> str:
-    """The letter of proc(5), "" where there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1].decode()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
