@@ -7,7 +7,8 @@ other failure is a `TracerError`. Each class carries the exit status it ends in;
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from tracer.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ Each arrow is one function; each result is an immutable value that `-d` can prin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.resolve.model import EVERY_PROCESS, Target
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
+from tracer.dataclass import dataclass, field
 from tracer.interp.compile import compile_clause
 from tracer.interp.hostvalues import host_values
 from tracer.interp.runtime import Runtime

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tracer.backends.capabilities import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
+from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
 
 if TYPE_CHECKING:

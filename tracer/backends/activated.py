@@ -12,7 +12,6 @@ import select
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import astuple, replace
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +20,7 @@ from tracer.backends.base import Session
 from tracer.backends.capabilities import Feature
 from tracer.backends.outliving import start
 from tracer.backends.semaphores import Semaphore
+from tracer.dataclass import names, replace
 from tracer.errors import TracerError
 from tracer.plan.model import Plan
 from tracer.resolve.model import Target
@@ -179,7 +179,8 @@ class _Process:
     ) -> tuple[int, list[tuple[int, str]]]:
         """In how many processes they are up, and which could not be written, with the reason."""
         with suppress(BrokenPipeError), open(self._outliving.to, "w", closefd=False) as requests:
-            requests.write(json.dumps([pid, list(map(astuple, semaphores))]) + "\n")
+            rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
+            requests.write(json.dumps([pid, rows]) + "\n")
         answer = self._answer(wake)
         if answer is None:
             self._patience_s = 0  # what it raises yet it lowers by itself

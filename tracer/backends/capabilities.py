@@ -7,8 +7,9 @@ are those by which they can be switched off (`backends.without`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from tracer.dataclass import dataclass
 
 
 class Feature(Enum):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tracer.backends import perf
+from tracer.dataclass import dataclass
 
 _RING = 1 << 20
 _WANTED = perf.MMAP | perf.MMAP2 | perf.COMM | perf.COMM_EXEC | perf.TASK | perf.SAMPLE_ID_ALL

@@ -12,7 +12,8 @@ import mmap
 import os
 import struct
 import time
-from dataclasses import dataclass
+
+from tracer.dataclass import dataclass
 
 TYPE_SOFTWARE = 1
 TYPE_TRACEPOINT = 2

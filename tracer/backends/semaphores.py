@@ -18,8 +18,8 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 
+from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes import Mapping as Mapped
 from tracer.resolve.processes import Process, facts_of, identity, mappings, users

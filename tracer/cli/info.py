@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracer.cli.options import Json
+from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tracer.backends.capabilities import Capabilities, Feature

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from tracer.cli.closing import closing_lines
 from tracer.cli.names import Names
 from tracer.cli.signals import Signals
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.pipeline import open_session
 from tracer.resolve.model import Target

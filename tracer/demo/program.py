@@ -8,9 +8,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 _SOURCE = Path(__file__).with_name("bakery.c")

@@ -8,8 +8,8 @@ value is needed). Strings are delivered uncut; the interpreter cuts them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 
+from tracer.dataclass import names, replace
 from tracer.errors import NOWHERE
 from tracer.lang.typed import (
     Arg,
@@ -42,12 +42,26 @@ def fetches(clause: Clause) -> tuple[Expr, ...]:
     a leaf `nsecs`, `username` a leaf `uid`, `usym` needs a leaf `pid`), and `Str` and `Load` whose address
     `is_fetchable`.
     """
+    known = _found.get(id(clause))
+    if known is not None and known[0] is clause:
+        return known[1]
     found: dict[Expr, Expr] = {}
     if clause.predicate is not None:
         _collect(clause.predicate, found)
     for statement in clause.body:
         _collect(statement, found)
-    return tuple(found.values())
+    if len(_found) >= _MOST_KEPT:
+        _found.clear()
+    leaves = tuple(found.values())
+    _found[id(clause)] = clause, leaves
+    return leaves
+
+
+_MOST_KEPT = 64
+_found: dict[int, tuple[Clause, tuple[Expr, ...]]] = {}
+"""What `fetches` said, since it is asked for every place of a clause: by the identity of the clause, which stays alive
+here.
+"""
 
 
 def is_fetchable(address: Expr) -> bool:
@@ -124,8 +138,8 @@ def _collect(node: Expr | Stmt, found: dict[Expr, Expr]) -> None:
 
 
 def _children(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
-    for field in fields(node):
-        value = getattr(node, field.name)
+    for name in names(node):
+        value = getattr(node, name)
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, (Expr, Stmt)):
                 yield item

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from tracer.dataclass import dataclass, field
 from tracer.interp.clock import clock_ns
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from tracer.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

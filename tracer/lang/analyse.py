@@ -120,6 +120,7 @@ def _clause(checker: StatementChecker, unit: Unit) -> typed.Clause:
         clause.span,
         unit.sites,
         unit.points[0].period_ns,
+        tuple(point.span for point in unit.points),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tracer.dataclass import dataclass
 from tracer.errors import Source, Span
 
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]

@@ -15,6 +15,7 @@ from tracer.errors import Diagnostic, Span
 from tracer.lang import suggest, unsupported
 from tracer.lang.ast import AttachKind, AttachPoint
 from tracer.lang.lexer import DURATIONS_NS, Fault
+from tracer.regex import regex
 
 KINDS: dict[str, AttachKind] = {
     "usdt": "usdt",
@@ -46,13 +47,13 @@ SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
 
 _UNITS_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1, "m": DURATIONS_NS["m"], "h": DURATIONS_NS["h"]}
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
-_OFFSET = re.compile(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
-_DURATION = re.compile(r"([0-9]+)(ns|us|ms|[smhd])")
-_LINE = re.compile(r"[0-9]{1,9}")
+_NUMBER = regex(r"0[xX][0-9a-fA-F]+|[0-9]+")
+_OFFSET = regex(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
+_DURATION = regex(r"([0-9]+)(ns|us|ms|[smhd])")
+_LINE = regex(r"[0-9]{1,9}")
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
-_SOURCE_PATH = re.compile(r"/[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)")
-_PARAM = re.compile(r"\$([0-9]{1,6})")
+_SOURCE_PATH = regex(r"/[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)")
+_PARAM = regex(r"\$([0-9]{1,6})")
 
 
 class Part(NamedTuple):

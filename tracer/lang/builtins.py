@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from tracer.dataclass import dataclass
 from tracer.lang.types import BOOL, BoolType, IntType
 
 Place = Literal["anywhere", "probe", "return", "user"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
+from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
 from tracer.lang import suggest, unsupported
 from tracer.lang.ast import Setting

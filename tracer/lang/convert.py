@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import operations, typed
 from tracer.lang.inference import LITERAL

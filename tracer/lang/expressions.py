@@ -7,9 +7,9 @@ else it divides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NoReturn
 
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang import ast, unsupported
 from tracer.lang.builtins import FUNCTIONS, INTEGER_TYPES, VALUES

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.lang.types import (
     BoolType,
     IntType,
@@ -19,8 +19,9 @@ from tracer.lang.types import (
     Type,
     UsernameType,
 )
+from tracer.regex import regex
 
-_CONVERSION = re.compile(
+_CONVERSION = regex(
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
     r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>.|\Z)",
     re.S,

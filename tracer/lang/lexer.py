@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from tracer.errors import Diagnostic, Source, Span
+from tracer.regex import regex
 
 _words = str.split
 
@@ -36,16 +37,16 @@ DURATIONS_NS = {
     "d": 86_400_000_000_000,
 }
 
-_OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
-_BLANK = re.compile(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"[0-9][A-Za-z0-9_]*")
-_DECIMAL = re.compile(
+_OPERATOR = regex("|".join(map(re.escape, OPERATORS)))
+_BLANK = regex(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = regex(r"[0-9][A-Za-z0-9_]*")
+_DECIMAL = regex(
     r"(?P<digits>[0-9](?:_?[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
 )
-_HEX = re.compile(r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})")
-_OCTAL_ESCAPE = re.compile(r"[0-7]{1,3}")
-_HEX_ESCAPE = re.compile(r"[0-9a-fA-F]{1,2}")
+_HEX = regex(r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})")
+_OCTAL_ESCAPE = regex(r"[0-7]{1,3}")
+_HEX_ESCAPE = regex(r"[0-9a-fA-F]{1,2}")
 _SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", '"': b'"', "\\": b"\\"}
 
 MAX_UINT64 = (1 << 64) - 1

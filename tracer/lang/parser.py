@@ -6,16 +6,16 @@ reports the faults of all statements and clauses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source, Span
 from tracer.lang import ast, attach, unsupported
 from tracer.lang.lexer import Fault, Token
 from tracer.lang.statements import StatementParser, TooManyFaults
+from tracer.regex import regex
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:

@@ -23,9 +23,9 @@ Semantics shared by the C that BCC compiles and by the interpreter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang.types import Type
 from tracer.resolve.model import Site
@@ -448,7 +448,8 @@ class Clause:
     """`probe, probe /predicate/ { body }`.
 
     `kind`: "begin", "end", "interval" (every `period_ns`) run in user space and have no sites; "probe" runs at `sites`,
-    which may mix usdt, uprobe and uretprobe. `slots` are the types of the scratch variables.
+    which may mix usdt, uprobe and uretprobe. `slots` are the types of the scratch variables. `names` are the attach
+    points as written, `spans` where they stand.
     """
 
     id: int
@@ -460,6 +461,7 @@ class Clause:
     span: Span
     sites: tuple[Site, ...] = ()
     period_ns: int = 0
+    spans: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

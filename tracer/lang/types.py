@@ -16,8 +16,9 @@ Bytes, not str: what a target holds need not be UTF-8, and keys must compare as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from tracer.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ places gets one `Variant` for each distinct layout.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tracer.backends.capabilities import Feature
+from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import Clause, Program
 from tracer.resolve.model import ArgSpec, Site

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
+from tracer.dataclass import names
 from tracer.errors import Source, Span
 from tracer.lang.typed import Aggregate, Clause, Expr, MapAdd, Stmt
 
@@ -14,8 +14,8 @@ Node = Expr | Stmt
 def walk(node: Node) -> Iterator[Node]:
     """The node and everything below it, parents first, in the order of the text."""
     yield node
-    for field in fields(node):
-        value = getattr(node, field.name)
+    for name in names(node):
+        value = getattr(node, name)
         if isinstance(value, (Expr, Stmt)):
             yield from walk(value)
         elif isinstance(value, tuple):

@@ -7,8 +7,8 @@ Sources: System V ABI, AMD64 supplement, 3.2.3; AAPCS64, 6.8; Go's internal ABI 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
 from tracer.resolve.model import ArgSpec, Mem, Operand, Reg
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 
+from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES, Arch
 from tracer.resolve.code import Code

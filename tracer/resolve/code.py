@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tracer.dataclass import dataclass
 from tracer.resolve.disassembly import Instruction, decode
 from tracer.resolve.elf import Elf
 from tracer.resolve.elf_layout import PF_X

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 ET_EXEC, ET_DYN = 2, 3

@@ -17,8 +17,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.resolve.arch import X86_64, host
 from tracer.resolve.elf_layout import printable

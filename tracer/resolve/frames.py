@@ -13,9 +13,9 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
+from tracer.dataclass import dataclass
 from tracer.resolve.elf import MAX_READ, Elf
 from tracer.resolve.elf_layout import PT_GNU_EH_FRAME
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
 from tracer.resolve.binary import Binary

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from tracer.dataclass import dataclass
 
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}  # DW_FORM_data1, …2, …4, …8, …16

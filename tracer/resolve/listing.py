@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.lang.attach import scan
 from tracer.lang.lexer import Fault

@@ -6,8 +6,9 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from tracer.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ Sources: sys/sdt.h of systemtap; the AT&T syntax of the GNU assembler; AAPCS64 f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from tracer.dataclass import dataclass
 from tracer.resolve.arch import AARCH64, X86_64, X86_REGISTERS, Arch
 from tracer.resolve.model import ArgSpec, Const, Mem, Operand, Reg, Unreadable
 

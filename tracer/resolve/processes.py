@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Set
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 _DELETED = " (deleted)"

@@ -19,9 +19,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from tracer.dataclass import dataclass
 from tracer.resolve.code import Code, Range
 from tracer.resolve.disassembly import Instruction
 from tracer.resolve.elf_layout import EM_X86_64, PF_W, ElfError

@@ -15,8 +15,8 @@ import os
 import stat
 import time
 from bisect import bisect_right
-from dataclasses import dataclass, field
 
+from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.elf import Elf
 from tracer.resolve.processes import Mapping, mappings, path_of, root

@@ -33,8 +33,8 @@ The address that the note gives stays the site; the other is found by `safety.py
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.resolve.elf import Elf
 from tracer.resolve.elf_layout import PF_W, notes
 

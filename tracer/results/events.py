@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from tracer.dataclass import dataclass, names
 from tracer.lang.types import Value
 from tracer.results.values import MapSnapshot
 
@@ -66,7 +66,7 @@ class Loss:
     crowded: int = 0
 
     def __add__(self, other: Loss) -> Loss:
-        return Loss(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Loss(*(getattr(self, name) + getattr(other, name) for name in names(self)))
 
     def __bool__(self) -> bool:
-        return any(getattr(self, f.name) for f in fields(self))
+        return any(getattr(self, name) for name in names(self))

@@ -13,9 +13,9 @@ Keys are always tuples, () for a map without a key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from tracer.dataclass import dataclass
 from tracer.lang.typed import AggregateName, MapDecl
 from tracer.lang.types import Value
 from tracer.results.integers import quotient

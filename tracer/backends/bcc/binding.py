@@ -10,8 +10,9 @@ from __future__ import annotations
 import glob
 import importlib.util
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from tracer.dataclass import dataclass
 
 _PLACES = (
     "/usr/lib/python3/dist-packages",

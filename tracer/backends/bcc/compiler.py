@@ -20,12 +20,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from tracer.backends.bcc.binding import Binding, NoBinding, find_binding
 from tracer.backends.bcc.loops import closed_by_jumps
 from tracer.backends.bcc.refused import Refused, function_in
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs, cache_directory
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.lang.types import (
     BoolType,
     IntType,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from dataclasses import dataclass, field
 
 from tracer.backends.bcc import follow, kernel, syscall
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
@@ -16,6 +15,7 @@ from tracer.backends.bcc.control import control_size
 from tracer.backends.bcc.refused import LONGEST_OLD_KEY, NO_ATOMICS, Refused, long_key, reads_back
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
+from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.plan.model import Plan
 

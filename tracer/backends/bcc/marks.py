@@ -15,11 +15,11 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.tabledata import Raw
+from tracer.dataclass import dataclass, field
 from tracer.results.values import Key
 
 SETTLED_S = 0.05

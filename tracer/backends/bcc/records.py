@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Literal
 
+from tracer.dataclass import dataclass
 from tracer.lang.types import (
     BoolType,
     IntType,

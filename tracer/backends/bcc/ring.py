@@ -18,7 +18,8 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from tracer.dataclass import dataclass
 
 _BUSY = 1 << 31
 _DISCARDED = 1 << 30

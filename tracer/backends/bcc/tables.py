@@ -20,10 +20,10 @@ after it counts anew; the map is then a hash with the mark in its key, with or w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tracer.backends.bcc.layout import KeyLayout, size_of
+from tracer.dataclass import dataclass
 from tracer.lang.typed import (
     Aggregate,
     Clear,

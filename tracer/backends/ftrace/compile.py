@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tracer.backends.ftrace import hist
 from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetch, Fetches, NotExpressible, Source, finish
@@ -11,6 +10,7 @@ from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
 from tracer.backends.ftrace.histchoice import choose
 from tracer.backends.ftrace.program import Event, FtraceProgram, Place, Run, merged
 from tracer.backends.ftrace.uses import Uses, counted
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text
 from tracer.interp.fetch import fetches, leaf_of

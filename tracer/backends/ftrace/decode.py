@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tracer.backends import perf
@@ -33,6 +32,7 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.backends.ftrace.layout import EventFormat, FieldAt
+from tracer.dataclass import dataclass
 from tracer.interp.runtime import NO_ROOM, Compiled, Runtime
 from tracer.lang.types import Stack
 

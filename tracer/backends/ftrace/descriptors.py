@@ -28,10 +28,10 @@ import resource
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from tracer.backends import perf
 from tracer.backends.without import without
+from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes import threads_of
 

@@ -24,9 +24,9 @@ of mapped memory and takes its full size at each hit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from tracer.dataclass import dataclass, field
 from tracer.errors import Span
 from tracer.interp.fetch import split_address
 from tracer.lang.typed import Arg, Builtin, Expr, Load, Retval, Str, UStack

@@ -16,7 +16,6 @@ What the kernel could test too, but not as we do:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tracer.backends.ftrace.fetchargs import (
     ChildPid,
@@ -27,6 +26,7 @@ from tracer.backends.ftrace.fetchargs import (
     Source,
     ThreadName,
 )
+from tracer.dataclass import dataclass
 from tracer.lang.typed import (
     Arg,
     Binary,

@@ -19,8 +19,8 @@ and the values of up to two fields to their sums. What it does, and does not (tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from tracer.dataclass import dataclass, replace
 from tracer.lang.types import Value
 
 MOST_ROWS = 1 << 17

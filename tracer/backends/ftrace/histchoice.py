@@ -8,13 +8,13 @@ taken into the kernel adds up in any order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from tracer.backends.ftrace.fetchargs import Constant, Fetch, FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, push_down
 from tracer.backends.ftrace.hist import CPU, LEAST_ROWS, MOST_KEYS, MOST_ROWS, MOST_SUMS, THREAD, Column, Feed, Trigger
 from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.uses import Uses
+from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
 from tracer.lang.types import IntType, StringType, Value
 from tracer.plan.model import Plan

@@ -10,8 +10,8 @@ and at its end `Hits: N` (hits that are in the table) and `Dropped: N` (those fo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 _INFO = "# trigger info: "

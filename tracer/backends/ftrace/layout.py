@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tracer.backends.ftrace.fetchargs import Fetch
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 _REPORT = "--backend bcc reads none; please report it with what -v adds"

@@ -13,8 +13,8 @@ import fcntl
 import os
 import re
 import stat
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 DIRECTORY = "/run/tracer"

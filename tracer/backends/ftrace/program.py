@@ -10,12 +10,12 @@ one probe for an event, `split` gives each place its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from tracer.backends.ftrace import hist
 from tracer.backends.ftrace.fetchargs import Fetch, Source, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.hist import Trigger
+from tracer.dataclass import dataclass, replace
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site

@@ -12,11 +12,11 @@ import fcntl
 import os
 import re
 import time
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from tracer.backends.without import without
+from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
 MOUNT_POINT = "/sys/kernel/tracing"

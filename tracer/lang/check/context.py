@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Literal
 
+from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang import ast, typed
 from tracer.lang.check.facts import Facts

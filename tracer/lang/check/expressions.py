@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tracer.dataclass import replace
 from tracer.lang import ast, suggest, typed, unsupported
 from tracer.lang.builtins import INTEGER_TYPES
 from tracer.lang.check.names import NameChecker

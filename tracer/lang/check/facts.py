@@ -7,8 +7,8 @@ passes agree. So a clause may read a map that a later clause assigns.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 
+from tracer.dataclass import dataclass, field
 from tracer.errors import Span
 from tracer.lang.inference import LITERAL, identity, join, wide
 from tracer.lang.typed import MapKind

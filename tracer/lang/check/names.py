@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tracer.errors import Span
 from tracer.lang import ast, suggest, typed, unsupported
 from tracer.lang.builtins import FUNCTIONS, VALUES
@@ -12,8 +10,9 @@ from tracer.lang.convert import literal, string
 from tracer.lang.inference import LITERAL, SMALL
 from tracer.lang.lexer import Fault, number
 from tracer.lang.types import UINT64, StackType, StringType, Type, UsernameType
+from tracer.regex import regex
 
-ARGUMENT = re.compile(r"arg([0-9]+)")
+ARGUMENT = regex(r"arg([0-9]+)")
 COMM_SIZE = 16
 """TASK_COMM_LEN of the kernel."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, Span
 from tracer.lang import typed
 from tracer.lang.convert import binary as fold

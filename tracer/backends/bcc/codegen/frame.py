@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.tables import Table
+from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Clause, Program
 from tracer.lang.types import BoolType, IntType, StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant

@@ -8,14 +8,13 @@ int probe_0(struct pt_regs *ctx) …      one for each clause and places of its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tracer.backends.bcc.codegen import expressions, statements
 from tracer.backends.bcc.codegen.frame import Frame, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.records import Record
 from tracer.backends.bcc.tables import Table, marks, tables
+from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)

@@ -9,8 +9,8 @@ puts them into a copy of the program for each variant.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tracer.dataclass import dataclass
 from tracer.plan.model import Variant
 
 SITE_TEXTS = 1000
