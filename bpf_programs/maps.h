@@ -4,19 +4,29 @@
 /* --- histograms ------------------------------------------------------------------------------------------------ */
 
 /* As results/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for each power of two above. */
+/* 16, say, where `value` has a bit above the low 16, else 0. */
+#define WIDER(value, bits) ((((1ULL << (bits)) - 1 - (value)) >> 63) * (bits))
+
 static __always_inline u32 log2_bucket(u64 value, u32 bits)
 {
-	u32 exponent = 0;
-	u64 rest = value;
+	u64 exponent, step, rest = value;
 
 	if (value >> 63)
 		return 0;
-	if (rest >> 32) { exponent += 32; rest >>= 32; }
-	if (rest >> 16) { exponent += 16; rest >>= 16; }
-	if (rest >> 8) { exponent += 8; rest >>= 8; }
-	if (rest >> 4) { exponent += 4; rest >>= 4; }
-	if (rest >> 2) { exponent += 2; rest >>= 2; }
-	if (rest >> 1) exponent += 1;
+	exponent = WIDER(rest, 32);
+	rest >>= exponent;
+	step = WIDER(rest, 16);
+	rest >>= step;
+	exponent += step;
+	step = WIDER(rest, 8);
+	rest >>= step;
+	exponent += step;
+	step = WIDER(rest, 4);
+	rest >>= step;
+	exponent += step;
+	step = WIDER(rest, 2);
+	rest >>= step;
+	exponent += step + (rest >> 1);
 	if (exponent < bits || !value)
 		return value + 1;
 	return 1 + ((exponent - bits) << bits) + (value >> (exponent - bits));
@@ -106,6 +116,18 @@ static __always_inline void total_add(unsigned long map, const void *key, u64 va
 	__sync_fetch_and_add(&sum->total, value);
 }
 
+static __always_inline void raise(u64 *extreme, u64 value)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < 64; i++) {
+		u64 seen = *(volatile u64 *)extreme;
+
+		if (seen >= value || __sync_val_compare_and_swap(extreme, seen, value) == seen)
+			return;
+	}
+	lose(LOST_EVENTS); /* each round it was another value that went further: nobody has seen it happen */
+}
+
 /* min and max as one: values are encoded so that further out is larger (SIGNED_MAX and its kin). */
 static __always_inline void extreme_raise(unsigned long map, const void *key, u64 value, u64 *length)
 {
@@ -118,14 +140,7 @@ static __always_inline void extreme_raise(unsigned long map, const void *key, u6
 		if (!extreme)
 			return lose(LOST_KEYS);
 	}
-#pragma clang loop unroll(disable)
-	for (u32 i = 0; i < 64; i++) {
-		u64 seen = *(volatile u64 *)extreme;
-
-		if (seen >= value || __sync_val_compare_and_swap(extreme, seen, value) == seen)
-			return;
-	}
-	lose(LOST_EVENTS); /* each round it was another value that went further: nobody has seen it happen */
+	raise(extreme, value);
 }
 
 #define TOP_BIT (1ULL << 63)
@@ -143,15 +158,29 @@ static __always_inline void array_counter_add(unsigned long map, u32 index, u64 
 		__sync_fetch_and_add(counter, value);
 }
 
-static __always_inline void array_total_add(unsigned long map, u64 value)
+static __always_inline void array_total_add(unsigned long map, u32 index, u64 value)
 {
-	u32 index = 0;
 	struct total *sum = map_lookup(map, &index);
 
 	if (sum) {
 		__sync_fetch_and_add(&sum->hits, 1);
 		__sync_fetch_and_add(&sum->total, value);
 	}
+}
+
+struct extreme {
+	u64 value, seen;
+};
+
+/* 0 is a value too, so `seen` says whether there is one: set behind it, so that nobody reads a 0 that is none. */
+static __always_inline void array_extreme_raise(unsigned long map, u32 index, u64 value)
+{
+	struct extreme *extreme = map_lookup(map, &index);
+
+	if (!extreme)
+		return;
+	raise(&extreme->value, value);
+	*(volatile u64 *)&extreme->seen = 1;
 }
 
 static __always_inline void assign(unsigned long map, const void *key, const void *value, u64 *length)

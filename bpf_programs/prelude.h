@@ -1,10 +1,11 @@
 /*
  * What every generated program is made of. No text of a user ever stands here.
  *
- * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. SLEEPABLE says whether programs
+ * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. CONTROL is one too: the address of
+ * the control block, which is the only element of its map, so that no hit looks it up (Linux 5.2). SLEEPABLE says whether programs
  * may wait for a page of the traced process, COOKIES whether links tell which site was hit, KERNEL_READS whether helpers
- * may read the kernel's memory; the generated part defines them before it includes this, and the maps CONTROL, LOSSES, RING
- * and SCRATCH, and struct control.
+ * may read the kernel's memory; the generated part defines them before it includes this, and the maps LOSSES, RING and
+ * SCRATCH, and struct control.
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
@@ -13,10 +14,10 @@
 /* Multiples of three, so that no two differ by a power of two: LLVM would turn a choice between two maps into arithmetic
  * on their numbers, and there would be no constant left to replace. */
 #define MAP(n) (0xfeedface00000000UL + 3 * (n))
+#define CONTROL 0xfeedfacb00000000UL
 
 #define UPDATE_ANY 0
 #define UPDATE_NEW 1
-#define NO_WAKEUP 1
 #define USER_STACK (1 << 8)
 
 /* Helper numbers of include/uapi/linux/bpf.h. */
@@ -90,23 +91,45 @@ static __always_inline int note_new_task(struct new_task *task)
 }
 #endif
 
+/* One more hit of this program's attach point, for the overhead guard: before anything else, since what is sent on costs
+ * the traced program as much. Not atomic, as no answer is made of it: a program that is preempted between the load and the
+ * store can lose one. The loader puts the number of the attach point into the code. */
+#define HITS MAP(1002)
+
+static __always_inline void count_hit(void)
+{
+	u64 number = 0xfeedfacc00000000UL;
+	u32 point;
+	u64 *hits;
+
+	OPAQUE(number);
+	point = number;
+	hits = map_lookup(HITS, &point);
+	if (hits)
+		++*hits;
+}
+
 /* The control block, or NULL where the program has said exit(), or the process is none of those that are followed. */
 static __always_inline struct control *enter(void)
 {
-	u32 zero = 0;
-	struct control *control;
+	struct control *control = (struct control *)CONTROL;
 
+	count_hit();
 #ifdef FOLLOWED
 	char *is = followed(current_pid_tgid() >> 32);
 
 	if (!is || !*is)
 		return NULL;
 #endif
-	control = map_lookup(CONTROL, &zero);
-	if (!control || control->exiting)
+	OPAQUE(control); /* the loader looks for the constant as it stands: no member's offset may be added to it here */
+	if (!control)
+		__builtin_unreachable();
+	if (control->exiting)
 		return NULL;
+#ifdef FOLLOWED
 	if (!control->hit)
 		control->hit = 1; /* so that silence can be explained; written once, since all CPUs share this line */
+#endif
 	return control;
 }
 
@@ -120,6 +143,31 @@ static __always_inline const u64 *site_texts(void *ctx)
 	u32 number = attach_cookie(ctx);
 
 	return map_lookup(SITE_TEXTS, &number);
+}
+
+#define SITE_WORD(n) (site[n])
+#elif BY_PLACE
+#define SITE_PLACES MAP(1003)
+
+/* The texts of the site that was hit, by the place in its page. The loader puts the number of the program's page of such
+ * places into the code. */
+static __always_inline const u64 *site_texts(struct pt_regs *ctx)
+{
+	u64 number = 0xfeedfacd00000000UL;
+	u32 page, text;
+	const u32 *texts;
+
+	OPAQUE(number);
+	page = number;
+	texts = map_lookup(SITE_PLACES, &page);
+	if (!texts)
+		return NULL;
+#if defined(__aarch64__)
+	text = texts[ctx->pc & 4095];
+#else
+	text = texts[ctx->ip & 4095];
+#endif
+	return map_lookup(SITE_TEXTS, &text);
 }
 
 #define SITE_WORD(n) (site[n])
@@ -280,9 +328,11 @@ static __always_inline void scratch_give(void *slot)
 		at += length_;                                                                                             \
 	} while (0)
 
-static __always_inline void emit(const void *record, u64 size)
+/* All take `wakeup` of the control block: BPF_RB_NO_WAKEUP while the reader is awake and looks by itself, and
+ * BPF_RB_FORCE_WAKEUP while it sleeps. */
+static __always_inline void emit(const void *record, u64 size, u64 wakeup)
 {
-	if (ring_output(RING, record, size, NO_WAKEUP))
+	if (ring_output(RING, record, size, wakeup))
 		lose(LOST_EVENTS);
 }
 
@@ -297,33 +347,33 @@ static __always_inline u64 raise_mark(u64 *mark, u64 by)
 }
 
 /* Where the ring is full, a later clear's record will do: it only says what room can be given back. */
-static __always_inline void emit_raised(u64 number, u64 before)
+static __always_inline void emit_raised(u64 number, u64 before, u64 wakeup)
 {
 	u64 record[2] = {number, before};
 
-	ring_output(RING, record, sizeof(record), NO_WAKEUP);
+	ring_output(RING, record, sizeof(record), wakeup);
 }
 
 /* print(@x) of what a clear has just ended: nobody could show it later, so it is lost where the ring is full. */
-static __always_inline void emit_ended(u64 number, u64 before)
+static __always_inline void emit_ended(u64 number, u64 before, u64 wakeup)
 {
 	u64 record[2] = {number, before};
 
-	emit(record, sizeof(record));
+	emit(record, sizeof(record), wakeup);
 }
 
 /* print(@x) of a map that probes clear somewhere: as it is at this mark. */
-static __always_inline void emit_moment(u64 number, u64 mark, u64 *pending)
+static __always_inline void emit_moment(u64 number, u64 mark, u64 *pending, u64 wakeup)
 {
 	u64 record[2] = {number, mark};
 
-	if (ring_output(RING, record, sizeof(record), NO_WAKEUP))
+	if (ring_output(RING, record, sizeof(record), wakeup))
 		__sync_fetch_and_add(pending, 1);
 }
 
 /* An event that must not be lost: where the ring is full, user space finds it in `pending`. */
-static __always_inline void emit_control(u64 number, u64 *pending)
+static __always_inline void emit_control(u64 number, u64 *pending, u64 wakeup)
 {
-	if (ring_output(RING, &number, sizeof(number), NO_WAKEUP))
+	if (ring_output(RING, &number, sizeof(number), wakeup))
 		__sync_fetch_and_add(pending, 1);
 }

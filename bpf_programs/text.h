@@ -10,15 +10,41 @@ static __always_inline void clear_line(void *to)
 	word[0] = word[1] = word[2] = word[3] = word[4] = word[5] = word[6] = word[7] = 0;
 }
 
-/* Clears a long buffer as far as it was used; `size` is a multiple of 64. */
-static __always_inline void clear_text(char *to, u32 size, u64 used)
+/* How much of a long buffer is used, from its slot: of the number itself the verifier would learn in which line of 64 bytes
+ * it lies, and follow all that comes after once for each. */
+static __always_inline u64 in_use(const u64 *used)
 {
+	return *(const volatile u64 *)used;
+}
+
+/* Clears a long buffer as far as it was used; `size` is a multiple of 64. */
+static __always_inline void clear_text(char *to, u32 size, const u64 *used)
+{
+	u64 end = in_use(used);
+
 	clear_line(to);
 #pragma clang loop unroll(disable)
 	for (u32 at = 64; at < size; at += 64) {
-		if (at >= used)
+		if (at >= end)
 			break;
 		clear_line(to + at);
+	}
+}
+
+/* Copies a long buffer as far as it is used; as `clear_text` has it. */
+static __always_inline void copy_lines(void *to, u32 size, const void *from, const u64 *used)
+{
+	u64 end = in_use(used);
+
+#pragma clang loop unroll(disable)
+	for (u32 at = 0; at < size; at += 64) {
+		u64 *line = to + at;
+		const u64 *source = from + at;
+
+		if (at >= end)
+			break;
+		for (u32 i = 0; i < 8; i++)
+			line[i] = source[i];
 	}
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import shlex
 import shutil
 import signal
@@ -19,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from tracer.errors import TracerError, UsageError
+from tracer.waiting import readable
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
 _GO = b"g"
@@ -112,7 +112,7 @@ class Child:
 
     def _wait(self, timeout_s: float) -> None:
         if self.pidfd >= 0:
-            select.select([self.pidfd], [], [], max(timeout_s, 0))
+            readable([self.pidfd], timeout_s)
         else:
             time.sleep(min(max(timeout_s, 0), 0.01))
 

@@ -44,12 +44,14 @@ class Diagnostic:
     """One finding: what is wrong, where in the user's text, and how to mend it.
 
     `message` names the construct and the reason, in lower case and without a full stop; `hint` is the remedy.
+    `lacking`: a warning that the answer will be incomplete, to be said with -q too.
     """
 
     message: str
     span: Span = NOWHERE
     hint: str | None = None
     severity: str = "error"
+    lacking: bool = False
 
 
 class TracerError(Exception):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
     from tracer.plan.model import Plan
 
-STAGES = ("ast", "typed", "plan", "program")
+STAGES = ("ast", "typed", "plan", "program", "bytecode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,22 @@ def plan(
 ) -> tuple[Plan, list[Diagnostic]]:
     """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong.
 
-    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin).
+    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin). What is wrong with either shows
+    in `analyse`.
     """
     from tracer.lang.analyse import analyse
+    from tracer.lang.config import configure
     from tracer.lang.parser import parse
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
     from tracer.resolve.expand import expand
 
     tree = parse(source, params)
-    sites = expand(tree, target)
+    left_out: list[Diagnostic] = []
+    sites = expand(tree, target, configure(tree.config, environment)[0].max_probes, left_out)
     typed = analyse(tree, sites, environment)
     lowered = lower(typed, target.follow)
-    found = [*typed.warnings, *check_arguments(lowered)]
+    found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(source, errors)
@@ -96,6 +99,10 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
 
     if compiled.program is None or compiled.backend is None:
         return compiled, LocalSession(compiled.plan)
+    if any(site.red_zone for site in compiled.plan.sites):
+        from tracer.backends.nops import refuse_rewritten
+
+        refuse_rewritten(compiled.plan)
     try:
         return compiled, _opened(compiled.backend, compiled.program, compiled, target)
     except ProgramError as error:
@@ -153,4 +160,6 @@ def dump(
 
         return dump_plan(lowered)
     compiled = compile(lowered, forced, need_usable=False, activation=activation)
-    return compiled.program.text() if compiled.program is not None else "nothing to attach: runs in user space\n"
+    if compiled.program is None:
+        return "nothing to attach: runs in user space\n"
+    return compiled.program.bytecode() if stage == "bytecode" else compiled.program.text()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import select
 from types import TracebackType
 
 from tracer.errors import TracerError
 from tracer.resolve.processes import facts_of
+from tracer.waiting import readable
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
 
@@ -36,7 +36,7 @@ class RunningProcess:
     def ended(self) -> bool:
         """Whether it has ended; one that its parent has not reaped yet has."""
         if self.pidfd >= 0:
-            return bool(select.select([self.pidfd], [], [], 0)[0])
+            return bool(readable([self.pidfd], 0))
         return _thread_group(self.pid) is None
 
     def close(self) -> None:

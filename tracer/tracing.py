@@ -19,7 +19,9 @@ from tracer.results.events import Event, ExitEvent, Loss, MapEvent
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.lang.typed import Clause
+    from tracer.overhead import Guard
     from tracer.plan.model import Plan
+    from tracer.resolve.model import Site
     from tracer.results.values import MapSnapshot, MapStore
 
 _LONGEST_WAIT_S = 1.0
@@ -44,15 +46,20 @@ class Renderer(Protocol):
 
 @dataclass(slots=True)
 class Controls:
-    """What signal handlers set and the loop looks at.
+    """What signal handlers set and the loop looks at: `stop` asks for the end, `hurry` for an end that leaves out what
+    has not been shown yet, `print_maps` for the maps. The loop tells when the probes are `detached`.
 
-    `wake` are descriptors that become readable when something was set or a watched process ended; `acknowledge` reads
-    them empty, so that the next wait waits again.
+    `wake` are descriptors that become readable when something was set, a watched process ended, or the output's reader
+    has gone; `signals` is the one of them that signals make readable (-1: none), and `acknowledge` reads that empty, so
+    that the next wait waits again.
     """
 
     stop: bool = False
+    hurry: bool = False
     print_maps: bool = False
+    detached: bool = False
     wake: tuple[int, ...] = ()
+    signals: int = -1
     acknowledge: Callable[[], None] = lambda: None
 
 
@@ -77,22 +84,26 @@ class Outcome:
 
 def run(
     session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None = None,
-    on_attached: Callable[[int], None] = lambda sites: None,
+    on_attached: Callable[[int], None] = lambda sites: None, guard: Guard | None = None,
 ) -> Outcome:
-    """Runs the whole trace. The session is open and is closed by the caller."""
-    trace = _Trace(session, plan, renderer, controls, watched)
+    """Runs the whole trace. The session is open and is closed by the caller. Where the `guard` has detached all there
+    was, a trace ends that has no interval and no command to wait for.
+    """
+    trace = _Trace(session, plan, renderer, controls, watched, guard)
     return trace.run(on_attached)
 
 
 class _Trace:
     def __init__(
-        self, session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None
-    ) -> None:
+        self, session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None,
+        guard: Guard | None,
+    ) -> None:  # fmt: skip
         self.session = session
         self.plan = plan
         self.renderer = renderer
         self.controls = controls
         self.watched = watched
+        self.guard = guard
         self.code: int | None = None
         self.in_handler = False
         self.runtime = Runtime(maps=session.maps, emit=self.handle, loss=Loss())
@@ -106,14 +117,18 @@ class _Trace:
         self.run_handler(self.begin)
         attached = 0
         if self.code is None:
-            attached = self.session.attach()
-            on_attached(attached)
-            if self.watched is not None:
-                self.watched.start()
-            self.loop()
+            attached = self.session.attach(lambda: self.controls.stop)
+            if not self.controls.stop:
+                on_attached(attached)
+                if self.watched is not None:
+                    self.watched.start()
+                self.loop()
         self.session.detach()
+        self.controls.detached = True
         if self.code is None:
-            self.consume(self.session.drain())
+            self.consume(self.session.drain(self.has_to_hurry))
+            if self.controls.hurry:
+                self.session.drop()
         self.run_handler(self.end, closing=True)
         return Outcome(self.code or 0, self.session.loss() + self.runtime.loss, self.session.hits(), attached)
 
@@ -121,8 +136,11 @@ class _Trace:
         now = time.monotonic_ns()
         for timer in self.timers:
             timer.start(now)
+        if self.guard is not None:
+            self.guard.start(now)
         while not self.controls.stop:
-            self.consume(self.session.events(self.wait_s(), min((timer.due for timer in self.timers), default=None)))
+            nearest = min((timer.due for timer in self.timers), default=None)
+            self.consume(self.session.events(self.wait_s(), nearest))
             if self.code is not None:
                 return
             self.controls.acknowledge()
@@ -133,11 +151,16 @@ class _Trace:
                 self.controls.print_maps = False
                 self.run_handler([], closing=True)
             self.renderer.flush()
+            if self.guard is not None:
+                self.guard.look(self.session, time.monotonic_ns)
+                if self.guard.idle and not self.timers and (self.watched is None or not self.watched.child_pid):
+                    return
 
     def wait_s(self) -> float:
         now = time.monotonic_ns()
         nearest = min((timer.due - now for timer in self.timers), default=_LONGEST_WAIT_S * 1e9)
-        return float(min(max(nearest / 1e9, 0.0), _LONGEST_WAIT_S))
+        guarded = self.guard.wait_s(now) if self.guard is not None else _LONGEST_WAIT_S
+        return float(min(max(nearest / 1e9, 0.0), guarded, _LONGEST_WAIT_S))
 
     def run_timers(self) -> None:
         now = time.monotonic_ns()
@@ -146,10 +169,16 @@ class _Trace:
             # What happened before the interval was over belongs to it, and nothing later, however late we are.
             if self.code is None:
                 self.consume(self.session.events(0, moment))
+            if self.controls.stop:
+                return  # there may be more that belongs to it: all of that is END's now
             if self.code is None:
                 self.run_handler([timer.entry])
 
+    def has_to_hurry(self) -> bool:
+        return self.controls.hurry
+
     def consume(self, events: Iterable[Event]) -> None:
+        """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""
         try:
             for event in events:
                 # print(@x) and print(@y) that follow each other see one moment.
@@ -158,7 +187,7 @@ class _Trace:
                 elif self.in_handler:
                     self.leave()
                 self.handle(event)
-                if self.code is not None:
+                if self.code is not None or (self.controls.stop and not self.controls.detached):
                     return
         finally:
             self.leave()
@@ -223,8 +252,17 @@ class _Timer:
         return moments[-_CATCH_UP:]
 
 
-def probe_count(plan: Plan) -> int:
+def probe_count(plan: Plan, left_out: Sequence[Site] = ()) -> int:
     """How many probes a user sees attached: each name once in each clause, however many sites it has."""
+    missing = {(site.identity, site.offset, site.kind) for site in left_out}
     return len(plan.user) + sum(
-        len({site.probe for variant in probe.variants for site in variant.sites}) for probe in plan.probes
+        len(
+            {
+                site.probe
+                for variant in probe.variants
+                for site in variant.sites
+                if not missing or (site.identity, site.offset, site.kind) not in missing
+            }
+        )
+        for probe in plan.probes
     )

@@ -107,7 +107,7 @@ def _follow(
             if booted is None and (share / "up").exists():
                 booted = time.monotonic() - start
             relay()
-            if ended or (share / "status").exists():
+            if ended or _status(share / "status") is not None:
                 break
             if time.monotonic() - start > timeout_s:
                 time_was_up = True
@@ -121,7 +121,7 @@ def _follow(
 
 
 def _status(path: Path) -> int | None:
-    """None where the file is not there, or the guest died while it wrote it."""
+    """None where the file is not there or not whole: the guest makes it, and then writes it."""
     try:
         text = path.read_text()
     except FileNotFoundError:

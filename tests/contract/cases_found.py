@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.contract.case import Case
 from tests.contract.depot import ITEMS, rounds
 from tests.contract.expect import average, keyed, scalar
 
 R = rounds()
+A = [r for r in R if r.item.isascii()]
 
 
 def own_average() -> list[int]:
@@ -64,6 +67,42 @@ CASES = [
         "usdt:T:depot:parcel { @h[arg2] = hist(arg3); @n[len(@h)] = count(); if (arg0 == 10) { delete(@h, 3); } }"
         " END { clear(@h); }",
         keyed("@n", {**{n: 1 for n in range(1, 9)}, 9: 1 + 8, 10: 1 + 22}),
+        probes=2,
+    ),
+    Case(
+        "a_short_string_read_into_a_wide_place",
+        'usdt:T:depot:parcel { if ((arg2, arg2 == 3 ? "glue" : str(arg1)) == (arg2, str(arg1, 9))) { @same = count(); }'
+        " $short = str(arg1, 9); @[$short] = count(); }",
+        keyed("@", {item.encode()[:8].decode(): 8 for item in ITEMS})
+        + scalar("@same", sum(r.item == "glue" or (r.zone != 3 and len(r.item.encode()) < 9) for r in R)),
+    ),
+    Case(
+        "two_strings_said_many_times",
+        "usdt:T:depot:parcel /arg0 % 5 != 3/ {"
+        " @a[str(arg1), arg0 & 1 ? str(arg1) : str(arg1 + 1), str(arg1 + 1)] = count();"
+        ' @b[strcontains(str(arg1), "l") ? str(arg1) : "", arg0 & 1 ? str(arg1) : "no"] = count();'
+        " $t = (1, str(arg1)); $t = (2, str(arg1 + 1)); $u = $t; @c[$u.1, $t.1, str(arg1)] = count();"
+        " @d[str(arg1), str(arg1 + 1)] = (str(arg1), 1);"
+        " @e[@d[str(arg1), str(arg1 + 1)].0, str(arg1) == str(arg1 + 1), strlen(str(arg1))] = count(); }",
+        keyed("@a", Counter((r.item, r.item if r.id & 1 else r.item[1:], r.item[1:]) for r in A))
+        + keyed("@b", Counter((r.item if "l" in r.item else "", r.item if r.id & 1 else "no") for r in A))
+        + keyed("@c", Counter((r.item[1:], r.item[1:], r.item) for r in A))
+        + keyed("@d", {(r.item, r.item[1:]): (r.item, 1) for r in A})
+        + keyed("@e", Counter((r.item, False, len(r.item)) for r in A)),
+    ),
+    Case(
+        "a_comparison_of_no_bytes_reads_its_string",
+        'usdt:T:depot:stray { @before = count(); if (!strncmp(str(arg1), "x", 0)) { @after = count(); } }'
+        ' usdt:T:depot:parcel { if (!strncmp(str(arg1), "x", 0)) { @read = count(); } }',
+        scalar("@before", 1) + scalar("@read", 40),
+        probes=2,
+        unreadable=1,
+    ),
+    Case(
+        "extremes_deleted_at_the_end",
+        "usdt:T:depot:parcel { @a[arg2 & 3] = max(arg0); @b = min(arg0); @c = max(arg3); @d[arg0] = max(arg3); }"
+        " END { delete(@a, 2); delete(@b); delete(@c); delete(@d, 5); @c = max((uint64)7); clear(@d); }",
+        keyed("@a", {zone: max(r.id for r in R if r.zone & 3 == zone) for zone in (0, 1, 3)}) + scalar("@c", 7),
         probes=2,
     ),
     Case(

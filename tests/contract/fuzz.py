@@ -71,7 +71,11 @@ TEXTS = (
     "x" * 63,
     "y" * 64,
     "abcdefghijklmnopqrstuvwxyz" * 3,
+    "z" * 255,
+    "w" * 256,
 )
+SIZES = (65, 72, 100, 128, 256, 257, 300, 1024)
+"""Values of max_strlen around which keys change their table."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,14 @@ class Place:
     guard: str | None = None
     bytes: int = 4
 
+    @property
+    def user(self) -> bool:
+        """Whether it runs in user space, where any map may be read at any time."""
+        return self.probe in ("BEGIN", "END")
 
+
+NUMERALS = ("0", "1", "2", "3", "9", "255", "(-1)", "(-4)", "(-128)")
+USER_PLACES = (Place("BEGIN", NUMERALS), Place("END", NUMERALS))
 PLACES = (
     Place("usdt:T:depot:parcel", ("arg0", "arg2", "arg3", "arg4"), "arg1"),
     Place("usdt:T:depot:parcel", ("arg0", "arg2", "arg3", "arg4"), "arg1"),
@@ -105,7 +116,9 @@ PLACES = (
 
 @dataclass
 class Map:
-    """A map: the kinds of its key's parts with the types they are cast to, and what it holds."""
+    """A map: the kinds of its key's parts with the types they are cast to, and what it holds. A `quiet` one is only
+    added to by probes, with keys that are mostly bounded.
+    """
 
     name: str
     key: tuple[Kind, ...]
@@ -113,6 +126,7 @@ class Map:
     holds: str  # "int64", "uint64", "s", "t", or an aggregation
     size: int = 64
     tuple: Kind = ()
+    quiet: bool = False
 
 
 @dataclass
@@ -167,8 +181,8 @@ class Fuzz:
                 return self.pick(
                     f"strlen({self.text(deeper)})", f"strncmp({self.text(deeper)}, {self.text(deeper)}, {length})"
                 )
-            case 17 if self.maps:
-                return f"len({self.random.choice(self.maps).name})"
+            case 17 if self.readable():
+                return f"len({self.random.choice(self.readable()).name})"
             case 18 if self.place.text and self.place.bytes:
                 kind = self.pick("int8", "uint8", "int16", "uint16", "int32", "uint32")
                 return f"*({kind} *)({self.place.text} + {self.random.randrange(2)})"
@@ -197,7 +211,7 @@ class Fuzz:
         """`$x++` and its kin, `@x[k]++`."""
         op = self.pick("++", "--")
         found = [name for scope in self.scopes for name, kind, type in scope if kind == "i" and type != "loop"]
-        maps = [each for each in self.maps if each.holds in ("int64", "uint64")]
+        maps = [each for each in self.readable() if each.holds in ("int64", "uint64")]
         if maps and (self.chance(40) or not found):
             target = self.reference(self.random.choice(maps), 1)
         elif found:
@@ -224,8 +238,8 @@ class Fuzz:
                 return f"({self.text(deeper)} {self.pick('==', '!=')} {self.text(deeper)})"
             case 10:
                 return f"strcontains({self.text(deeper)}, {self.text(0)})"
-            case 11 if self.maps:
-                each = self.random.choice(self.maps)
+            case 11 if self.readable():
+                each = self.random.choice(self.readable())
                 if each.key:
                     return f"has_key({each.name}, {self.key(each, deeper)})"
                 return f"({self.integer(deeper)} && {self.boolean(deeper)})"
@@ -250,7 +264,7 @@ class Fuzz:
                 return f"({self.boolean(depth - 1)} ? {self.text(depth - 1)} : {self.text(depth - 1)})"
             case 6 if depth > 0:
                 return self.map_value(depth, "s") or '"none"'
-            case 7:
+            case 7 if not self.place.user:
                 # The replay does not tell the functions apart into which `move` was inlined.
                 return self.pick("comm", "probe", "probe" if "move" in self.place.probe else "func")
             case _:
@@ -280,10 +294,50 @@ class Fuzz:
 
     # --- maps
 
+    def readable(self) -> list[Map]:
+        """The maps that may be read, or assigned, here."""
+        return [each for each in self.maps if self.place.user or not each.quiet]
+
+    def bounded(self, depth: int) -> str:
+        """An integer of few values, for the eyes of `backends.bcc.dense` or not."""
+        small = self.random.choice((1, 2, 3, 5, 7, 15, 100))
+        if depth <= 0:
+            return self.pick(f"{small}", f"(-{small})", f"({self.leaf()} & {small})", f"({self.leaf()} % {small})")
+        match self.random.randrange(11):
+            case 0 | 1:
+                return f"(({self.integer(1)}) & {small})"
+            case 2 | 3:
+                return f"(({self.integer(1)}) % {small})"
+            case 4:
+                return f"(({self.bounded(depth - 1)}) {self.pick(*ARITHMETIC)} ({self.bounded(depth - 1)}))"
+            case 5:
+                return f"(({self.bounded(depth - 1)}) {self.pick('/', '>>', '%')} {small})"
+            case 6:
+                return f"(({self.bounded(depth - 1)}) {self.pick('+', '-', '*', '|', '^', '&')} {small})"
+            case 7:
+                return f"({self.boolean(1)} ? {self.bounded(depth - 1)} : {self.bounded(depth - 1)})"
+            case 8:
+                return f"({self.pick(*INTS)})({self.bounded(depth - 1)})"
+            case 9:
+                return f"(({self.pick('int8', 'uint8')})({self.leaf()}))"
+            case _:
+                return f"{self.random.choice(NUMBERS[:12])}"
+
+    def choice_of_texts(self, depth: int) -> str:
+        """One of a few texts that stand in the program."""
+        if depth > 0 and self.chance(40):
+            then, otherwise = self.choice_of_texts(depth - 1), self.choice_of_texts(depth - 1)
+            return f"({self.boolean(1)} ? {then} : {otherwise})"
+        return f'"{self.random.choice(TEXTS)}"'
+
     def key(self, each: Map, depth: int) -> str:
         parts = []
         for kind, type in zip(each.key, each.key_types, strict=True):
-            if kind == "i":
+            if each.quiet and kind == "i" and self.chance(97):
+                parts.append(f"({type})({self.bounded(2)})")
+            elif each.quiet and kind == "s" and each.size % 3:
+                parts.append(self.choice_of_texts(2))
+            elif kind == "i":
                 small = f"({self.integer(depth)}) % {self.random.choice((2, 3, 5, 10))}"
                 parts.append(f"({type})({small})" if self.chance(80) else f"({type})({self.integer(depth)})")
             else:
@@ -297,7 +351,7 @@ class Fuzz:
         holds = {"i": ("int64", "uint64", "count", "sum", "min", "max", "avg", "stats"), "s": ("s",)}
         maps = [
             each
-            for each in self.maps
+            for each in self.readable()
             if (each.holds in holds[kind] if isinstance(kind, str) else each.holds == "t" and each.tuple == kind)
         ]
         return self.reference(self.random.choice(maps), depth - 1) if maps else None
@@ -306,9 +360,12 @@ class Fuzz:
         """A statement that changes a map."""
         each = self.random.choice(self.maps)
         target = self.reference(each, 2)
-        if each.key and self.chance(6):
+        if each.key and self.chance(6) and each in self.readable():
             return f"delete({each.name}, {self.key(each, 2)});"
         match each.holds:
+            case "int64" | "uint64" if each not in self.readable():
+                value = f"({each.holds})({self.integer(3)})"
+                return f"{target}{self.pick('++', '++', '--', f' += {value}', f' -= {value}')};"
             case "int64" | "uint64":
                 match self.random.randrange(4):
                     case 0:
@@ -426,11 +483,11 @@ class Fuzz:
         """print or printf."""
         match self.random.randrange(5):
             case 0:
-                return f"print({self.integer(3)});"
+                return f"print((int64)({self.integer(3)}));"  # print(@x) would be a snapshot, of some later moment
             case 1:
-                return f"print({self.of(self.tuple_kind(1), 3)});"
+                return f"print((1, {self.of(self.tuple_kind(1), 3)}));"
             case 2:
-                return f"print({self.text(2)});"
+                return f"print((2, {self.text(2)}));"
             case _:
                 parts, values = [], []
                 for _ in range(self.random.randrange(1, 6)):
@@ -465,7 +522,8 @@ class Fuzz:
                 key = (*key, "i")
             types = tuple(self.pick("int64", "uint64") if kind == "i" else "" for kind in key)
             size = self.random.randrange(0, 6) if holds == "hist" else self.random.randrange(1, 40)
-            self.maps.append(Map(f"@{holds[0]}{number}", key, types, holds, size, self.tuple_kind(1)))
+            quiet = holds not in ("s", "t") and self.chance(50)
+            self.maps.append(Map(f"@{holds[0]}{number}", key, types, holds, size, self.tuple_kind(1), quiet))
 
     def clause(self, size: int) -> str:
         self.place = self.random.choice(PLACES)
@@ -477,10 +535,42 @@ class Fuzz:
         body = self.block(3, size)
         return f"{self.place.probe}{f' /{guard}/' if guard else ''} {{ {body} }}"
 
+    def user_clause(self, place: Place) -> str:
+        """A BEGIN or END that uses the maps."""
+        self.place = place
+        parts = []
+        maps = self.maps
+        if place.probe == "BEGIN":
+            # On bcc, probes cannot read what user space aggregates.
+            self.maps = [each for each in maps if each.quiet or each.holds in ("int64", "uint64", "s", "t")]
+        for _ in range(self.random.randrange(1, 8) if self.maps else 0):
+            each = self.random.choice(self.maps)
+            keyed = f"[{self.key(each, 1)}]" if each.key else ""
+            match self.random.randrange(9):
+                case 0:
+                    parts.append(f"delete({each.name}{keyed});")
+                case 1:
+                    parts.append(f"{self.pick('clear', 'zero')}({each.name});")
+                case 2:
+                    parts.append(f"print({each.name}{self.pick('', ', 2', ', 3, 2')});")
+                case 3:
+                    parts.append(f"print(len({each.name}));")
+                case 4 if each.key and each.holds not in ("hist", "lhist", "stats"):
+                    parts.append(f"for ($kv : {each.name}) {{ print($kv); }}")
+                case 5 if each.key:
+                    parts.append(f"print(has_key({each.name}, {keyed[1:-1]}));")
+                case _:
+                    parts.append(self.update())
+        self.maps = maps
+        return f"{place.probe} {{ {' '.join(parts)} }}"
+
     def program(self, clauses: int, size: int) -> str:
         """A program of so many clauses of about so many statements."""
         self.make_maps()
         parts = [self.clause(size) for _ in range(clauses)]
+        parts += [self.user_clause(place) for place in USER_PLACES if self.chance(50)]
+        if self.chance(30):
+            parts.insert(0, f"config = {{ max_strlen = {self.random.choice(SIZES)} }}")
         self.place = PLACES[0]
         # Every map is assigned somewhere, or reading it would be an error.
         maps = self.maps

@@ -7,7 +7,7 @@ product's own; what a backend does (fetching, filtering, aggregating in the kern
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
@@ -93,7 +93,11 @@ class Replay:
         self._hits = hits
         self._attached = False
 
-    def attach(self) -> int:
+    @property
+    def left_out(self) -> Sequence[Site]:
+        return ()
+
+    def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Hits begin to count."""
         self._attached = True
         return sum(len(clause.sites) for clause in self._clauses)
@@ -115,7 +119,13 @@ class Replay:
         """No hit counts any more."""
         self._attached = False
 
-    def drain(self) -> Iterable[Event]:
+    def collect(self) -> None:
+        """Nothing is in any buffer."""
+
+    def drop(self) -> None:
+        """Nothing is on its way."""
+
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
         """Nothing is on its way."""
         return ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -23,13 +24,26 @@ PATIENCE = float(os.environ.get("TRACER_TEST_PATIENCE", "1"))
 PATIENCE_S = 60.0
 
 
+_OVERHEAD = re.compile(r"(?:\S+:\d+:\d+\n)?[^\n]*\n *\^+ warning: \d+ hits a second at [^\n]*\n")
+
+
 @dataclass(frozen=True)
 class Done:
-    """A run that ended; `err` is decoded, what is not UTF-8 in it is marked."""
+    """A run that ended; `said` is what it wrote to stderr, decoded, what is not UTF-8 in it is marked."""
 
     status: int
     out: bytes
-    err: str
+    said: str
+
+    @property
+    def err(self) -> str:
+        """What it said, but for warnings of overhead: whether there are any depends on the machine."""
+        return _OVERHEAD.sub("", self.said)
+
+    @property
+    def overhead(self) -> list[str]:
+        """The warnings of overhead, each with the line of the program that it is under."""
+        return _OVERHEAD.findall(self.said)
 
     @property
     def text(self) -> str:
@@ -92,7 +106,12 @@ class Running:
 
     @property
     def err(self) -> str:
-        """What it said so far."""
+        """What it said so far, but for warnings of overhead."""
+        return _OVERHEAD.sub("", self.said)
+
+    @property
+    def said(self) -> str:
+        """All that it said so far."""
         return self._err.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout: float = PATIENCE_S) -> None:
@@ -115,7 +134,7 @@ class Running:
             status = self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout} s: {self.err}") from None
-        return Done(status, self.out, self.err)
+        return Done(status, self.out, self.said)
 
     def stop(self, timeout: float = PATIENCE_S) -> Done:
         """Ctrl-C, and its end."""

@@ -71,7 +71,7 @@ def uprobe_events() -> list[str]:
 def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[object]]:
     """What is new since a snapshot and stays, after giving the kernel time to free what nobody holds.
 
-    What a living process holds open is not left: another tracer may run beside the tests.
+    What a living process holds open is not left, nor is what another program defined: they may run beside the tests.
     """
     end = time.monotonic() + patience_s * PATIENCE
     left = traces()
@@ -80,7 +80,7 @@ def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[o
         left = left.still_in(traces())
     held = _held() if beyond else {}
     found = {
-        kind: [one for one in ones if one not in held.get(kind, ()) and not _is_of_living_tracer(one)]
+        kind: [one for one in ones if one not in held.get(kind, ()) and not _is_of_another(one)]
         for kind, ones in beyond.items()
     }
     return {kind: ones for kind, ones in found.items() if ones}
@@ -108,10 +108,12 @@ def _held() -> dict[str, set[int]]:
     return held
 
 
-def _is_of_living_tracer(one: object) -> bool:
-    """Whether a definition is of a tracer that runs: its group names it by pid."""
-    named = re.match(r"[pr]\d*:tracer_(\d+)_", one) if isinstance(one, str) else None
-    return named is not None and os.path.exists(f"/proc/{named[1]}")
+def _is_of_another(one: object) -> bool:
+    """Whether a definition is of another program or of another tracer that runs: its group names it by pid."""
+    if not isinstance(one, str) or re.match(r"[pr]\d*:", one) is None:
+        return False
+    named = re.match(r"[pr]\d*:tracer_(\d+)_", one)
+    return named is None or (int(named[1]) != os.getpid() and os.path.exists(f"/proc/{named[1]}"))
 
 
 def _ids(command: int) -> Iterator[int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.singly import singly
 from tracer import pipeline
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.session import BccSession
@@ -41,9 +42,9 @@ def trace(program: str, command: Sequence[str | Path]) -> Traced:
         child = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
         events: list[Event] = []
         while child.poll() is None:
-            events += session.events(0.01)
+            events += singly(session.events(0.01))
         session.detach()
-        events += session.drain()
+        events += singly(session.drain())
         assert child.stderr is not None
         with child.stderr:
             errors = child.stderr.read()

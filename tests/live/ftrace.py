@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.harness.cli import read_line, target, tell
+from tests.singly import singly
 from tracer import pipeline
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
@@ -42,7 +43,7 @@ def session(text: str, pid: int | None = None) -> Iterator[FtraceSession]:
 def finish(opened: FtraceSession) -> list[Event]:
     """Detaches; what was on its way."""
     opened.detach()
-    return list(opened.drain())
+    return list(singly(opened.drain()))
 
 
 def items(opened: FtraceSession, name: str = "@") -> dict[Key, MapValue]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -93,8 +93,11 @@ def activated(tmp_path: Path, backend: str, path: Path, *options: object, body: 
 
 def counters(running: Running) -> list[psutil.Process]:
     """The processes that count for it."""
-    children = psutil.Process(running.pid).children()
-    return [each for each in children if any("counting.py" in word for word in each.cmdline())]
+    found = []
+    for child in psutil.Process(running.pid).children():
+        with suppress(psutil.NoSuchProcess):  # others come and go at the start
+            found += [child] if any("counting.py" in word for word in child.cmdline()) else []
+    return found
 
 
 def counts(done: Done) -> dict[int, int]:

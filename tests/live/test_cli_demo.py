@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import stat
 from pathlib import Path
@@ -37,25 +38,49 @@ def test_without_a_compiler_the_systems_python_is_traced(tmp_path: Path) -> None
     assert "Compared: bcc and ftrace gave the same bytes for 2 of 2" in done.text
 
 
-def test_is_built_once_and_trusted_only_if_it_is_ours(tmp_path: Path) -> None:
-    first = build(tmp_path)
-    assert first is not None
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the cache is for this test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def built() -> Path:
+    binary = build()
+    assert binary is not None
+    return binary
+
+
+def test_is_built_once_and_trusted_only_if_it_is_ours(home: Path) -> None:
+    first = built()
     made = first.stat()
-    assert not made.st_mode & 0o022
-    assert build(tmp_path) == first
+    assert first.is_relative_to(home) and not made.st_mode & 0o022
+    assert built() == first
     assert first.stat().st_mtime_ns == made.st_mtime_ns
     first.chmod(made.st_mode | stat.S_IWOTH)
-    assert build(tmp_path) == first
+    assert built() == first
     assert not first.stat().st_mode & 0o022, "what anybody could have written must be built anew"
 
 
-def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
-    first = build(tmp_path)
-    assert first is not None
-    os.chown(first.parent, 65534, 65534)
-    second = build(tmp_path)
-    assert second is not None
-    assert second.parent != first.parent
+def test_a_link_in_its_place_is_not_followed(home: Path) -> None:
+    first = built()
+    first.unlink()
+    first.symlink_to("/bin/true")
+    assert built() == first
+    assert first.is_file() and not first.is_symlink()
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_a_binary_that_somebody_else_can_exchange_is_not_used(
+    home: Path, monkeypatch: pytest.MonkeyPatch, above: int
+) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: pwd.struct_passwd(("x", "x", user, user, "", "/proc", "/bin/sh")))
+    first = built()
+    os.chown(first.parents[above], 65534, 65534)
+    monkeypatch.setenv("TMPDIR", str(home))
+    second = built()
+    assert not second.is_relative_to(home)
+    assert second.stat().st_uid == second.parent.stat().st_uid == 0
     shutil.rmtree(second.parent)
 
 
@@ -65,7 +90,8 @@ def test_without_compiler_and_python_the_error_names_the_remedy(
     from tracer.errors import TracerError
 
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(demo, "system_python", lambda: None)
     with pytest.raises(TracerError) as caught:
-        demonstration(tmp_path)
+        demonstration()
     assert caught.value.hint == "apt-get install gcc systemtap-sdt-dev"

@@ -147,6 +147,18 @@ def test_every_stage_prints_and_attaches_nothing(place: Callable[[str], Path], c
     assert "count" in done.text
 
 
+def test_the_bytecode_of_a_program_is_shown_and_ftrace_has_none(place: Callable[[str], Path], clean: None) -> None:
+    program = f"usdt:{place('depot')}:depot:parcel {{ @[arg0 & 15] = count(); }}"
+    done = tracer("-d", "bytecode", "-e", program)
+    first, *lines = done.text.splitlines()
+    assert (done.status, done.err) == (0, "")
+    assert first == f"probe_0: {len(lines)} instructions" and lines[-1].endswith(": exit")
+    assert sum("map @ ll" in line for line in lines) == sum("control block ll" in line for line in lines) == 1
+    done = tracer("--backend", "ftrace", "-d", "bytecode", "-e", program)
+    said = "tracer: error: ftrace runs no bytecode; -d program shows what it gets; --backend bcc has bytecode\n"
+    assert (done.status, done.text, done.err) == (1, "", said)
+
+
 @pytest.fixture
 def public() -> Iterator[Path]:
     """A directory that everybody may enter: pytest's own are closed."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kernel import nothing_left, uprobe_events
+from tests.harness.kernel import nothing_left
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items
-from tracer.backends.ftrace import definitions
+from tracer.backends.ftrace import checks, definitions
 from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.program import Event, FtraceProgram
@@ -54,10 +54,8 @@ def changed(program: FtraceProgram, *events: Event) -> FtraceProgram:
 
 def refused(program: FtraceProgram) -> tuple[str, str, str | None, list[str]]:
     """The message, the marked text, the remedy, and the lines for -v."""
-    before = uprobe_events()
     with nothing_left(), pytest.raises(ProgramError) as raised, FtraceSession(program, EVERY_PROCESS) as opened:
         opened.attach()
-    assert uprobe_events() == before
     assert raised.value.exit_code == 1
     (diagnostic,) = raised.value.diagnostics
     marked = raised.value.source.text[diagnostic.span.start : diagnostic.span.end]
@@ -127,13 +125,13 @@ def test_a_file_that_vanishes_between_the_check_and_the_definition_is_said(
     path = tmp_path / "app"
     path.write_bytes(app.read_bytes())
     program = compiled(f"uprobe:{path}:hit {{ @ = count(); }}")
-    check = definitions._check_identity
+    check = checks.check_identity
 
     def check_and_remove(found: os.stat_result, expected: FileIdentity, name: str) -> None:
         check(found, expected, name)
         path.unlink()
 
-    monkeypatch.setattr(definitions, "_check_identity", check_and_remove)
+    monkeypatch.setattr(definitions, "check_identity", check_and_remove)
     message, marked, hint, detail = refused(program)
     where = f"{path}:0x{program.events[0].places[0].site.offset:x}"
     assert (message, marked, hint) == (

@@ -15,10 +15,10 @@ import pytest
 from tests.harness.cli import read_line, target, tell, until
 from tests.harness.kernel import TRACEFS, nothing_left, uprobe_events
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items, session
+from tracer.backends import room
 from tracer.backends.ftrace import cleanup as cleanup_module
 from tracer.backends.ftrace import descriptors as descriptors_module
 from tracer.backends.ftrace import owner
-from tracer.backends.ftrace import session as session_module
 from tracer.backends.ftrace.cleanup import cleanup
 from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import FtraceProgram
@@ -145,7 +145,7 @@ def test_a_kernel_with_one_probe_for_an_event_gives_the_same_answer(
 
 
 def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "_RING", 1 << 14)
+    monkeypatch.setattr(room, "ring_of_each", lambda cpus: 1 << 14)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
         with gated(churn, "20000") as (_, go):
             go()
@@ -159,7 +159,7 @@ def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, m
 def test_where_the_kernel_does_not_tell_losses_they_are_counted_to_the_last_too(
     churn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "_RING", 1 << 14)
+    monkeypatch.setattr(room, "ring_of_each", lambda cpus: 1 << 14)
     without = classmethod(lambda cls: cls(format_lost=False, inherit_thread=True))
     monkeypatch.setattr(descriptors_module.Abilities, "detect", without)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
@@ -175,7 +175,7 @@ def test_strings_are_refused_where_a_warning_would_stop_the_machine(
 ) -> None:
     setting = tmp_path / "panic_on_warn"
     setting.write_text("1\n")
-    monkeypatch.setattr("tracer.backends.ftrace.definitions._PANIC_ON_WARN", str(setting))
+    monkeypatch.setattr("tracer.backends.ftrace.checks._PANIC_ON_WARN", str(setting))
     with pytest.raises(ProgramError) as raised, session(f"uprobe:{churn}:hit {{ @[str(arg0)] = count(); }}"):
         pass
     assert raised.value.hint == "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0"

@@ -146,7 +146,7 @@ def test_a_target_that_is_killed_ends_the_trace(
 ) -> None:
     path = place("hot")
     with target(path, "120") as process:
-        program = f"uprobe:{path}:spin /arg0 % 1000 == 0/ {{ @ = count(); }}"
+        program = f"uprobe:{path}:spin /arg0 % 20 == 0/ {{ @ = count(); }}"
         with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
             speed_settles(process, is_slow, 5)
             process.kill()

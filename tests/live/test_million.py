@@ -48,6 +48,44 @@ def test_increments_of_four_threads_at_once_are_exact(backend: str, place: Calla
     }
 
 
+def test_few_known_keys_of_four_threads_at_once_are_exact_on_bcc(place: Callable[[str], Path], clean: None) -> None:
+    path = place("threads")
+    done = tracer(
+        *("--backend", "bcc", "-f", "json"),
+        *(
+            "-e",
+            f"usdt:{path}:threads:hit {{ @c[arg1 & 15] = count(); @m[arg1 % 3, arg1 > 2] = max(arg1);"
+            ' @lo[arg1 & 1] = min(arg1); @h[arg0 & 3] = hist(arg1 & 255); @t[arg1 < 10 ? "few" : "many"]++; }',
+        ),
+        *("-c", f"{path} {THREADS} {HITS}"),
+        timeout=200,
+    )
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    found = maps(done)
+    assert found["@c"] == {str(key): THREADS * len(range(key, HITS, 16)) for key in range(16)}
+    last = [max(range(key, HITS, 3)) for key in range(3)]
+    expected = {f"{key},false": key for key in range(3)} | {f"{key},true": last[key] for key in range(3)}
+    assert found["@m"] == expected
+    assert found["@lo"] == {"0": 0, "1": 1}
+    assert {key: total(buckets) for key, buckets in found["@h"].items()} == {str(k): HITS for k in range(THREADS)}
+    assert found["@t"] == {"few": THREADS * 10, "many": THREADS * (HITS - 10)}
+
+
+def test_a_hundred_thousand_keys_are_all_there(place: Callable[[str], Path], clean: None) -> None:
+    path = place("threads")
+    done = tracer(
+        *("--backend", "bcc", "-f", "json"),
+        *(
+            "-e",
+            f"config = {{ max_map_keys = 131072 }} usdt:{path}:threads:hit {{ @[arg1 % 100000] = count(); }}",
+        ),
+        *("-c", f"{path} {THREADS} {HITS}"),
+        timeout=200,
+    )
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert maps(done)["@"] == {str(key): THREADS * len(range(key, HITS, 100_000)) for key in range(100_000)}
+
+
 def test_aggregations_of_four_threads_at_once_are_exact(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:

@@ -1,4 +1,5 @@
 /* hot [SECONDS]: calls `spin` without pause and says every 20 ms, as "NS", how many nanoseconds one call took on average.
+ * For each line it calls `spin_mark` once.
  *
  * A probe on `spin` or `hot:spin` makes a call some hundred times slower, so that the output shows when it is there. */
 #include <stdio.h>
@@ -18,6 +19,8 @@ __attribute__((noinline, noclone)) long spin(long i) {
   return i;
 }
 
+__attribute__((noinline, noclone)) void spin_mark(void) { __asm__ volatile("" ::: "memory"); }
+
 int main(int argc, char **argv) {
   double end = now() + (argc > 1 ? atof(argv[1]) : 10.0) * 1e9, mark = now();
   long calls = 0;
@@ -26,6 +29,7 @@ int main(int argc, char **argv) {
     if (++calls & 127) continue;
     double t = now();
     if (t - mark < 2e7) continue;
+    spin_mark();
     printf("%.1f\n", (t - mark) / (double)calls);
     fflush(stdout);
     if (t > end) return 0;

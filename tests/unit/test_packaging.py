@@ -55,10 +55,3 @@ def test_the_source_tree_uses_its_own_fixed_c() -> None:
     assert paths.bpf_programs() == ROOT / "bpf_programs"
 
 
-def test_the_cache_is_the_effective_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert paths.cache_directory() == tmp_path / "tracer"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "absent"))
-    assert paths.cache_directory() != tmp_path / "absent" / "tracer"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert paths.cache_directory().is_absolute()

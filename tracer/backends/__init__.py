@@ -74,11 +74,12 @@ def choose(
     from tracer.plan.check import check
 
     names = [forced] if forced else list(BACKENDS)
+    wanted = {need.feature for need in plan.needs}
     refusals: list[Diagnostic] = []
     reasons: list[_Reason] = []
     for name in names:
         backend = BACKENDS[name]()
-        capabilities, by_hand = _activated(backend.capabilities(), activation)
+        capabilities, by_hand = _activated(backend.capabilities(wanted), activation)
         unusable = capabilities.unusable
         if unusable is not None and need_usable:
             reasons.append(_Reason(name, unusable.reason, unusable.hint))

@@ -10,7 +10,7 @@ import json
 import os
 import select
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -22,8 +22,9 @@ from tracer.backends.outliving import start
 from tracer.backends.semaphores import Semaphore
 from tracer.dataclass import names, replace
 from tracer.errors import TracerError
+from tracer.overhead import Cost
 from tracer.plan.model import Plan
-from tracer.resolve.model import Target
+from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
@@ -100,9 +101,14 @@ class ActivatedSession:
     def details(self, lines: tuple[str, ...]) -> None:
         self._session.details = lines
 
-    def attach(self) -> int:
+    @property
+    def left_out(self) -> Sequence[Site]:
+        """See `Session`."""
+        return self._session.left_out
+
+    def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches, then raises the semaphores: a hit before would find no probe."""
-        sites = self._session.attach()
+        sites = self._session.attach(stop)
         pid = self._target.pid
         self._process = process = _Process()
         raised, refused = process.raise_all(pid, self._semaphores, self.wake)
@@ -118,9 +124,17 @@ class ActivatedSession:
         """See `Session`."""
         return self._session.events(timeout_s, until_ns)
 
-    def drain(self) -> Iterable[Event]:
+    def collect(self) -> None:
+        """Takes what has come out of the kernel's buffers."""
+        self._session.collect()
+
+    def drop(self) -> None:
+        """Gives up what was still on its way."""
+        self._session.drop()
+
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
         """See `Session`."""
-        return self._session.drain()
+        return self._session.drain(hurried)
 
     def loss(self) -> Loss:
         """See `Session`."""
@@ -129,6 +143,18 @@ class ActivatedSession:
     def hits(self) -> int:
         """See `Session`."""
         return self._session.hits()
+
+    def point_hits(self) -> Sequence[int] | None:
+        """See `Session`."""
+        return self._session.point_hits()
+
+    def hit_cost(self, point: int) -> Cost | None:
+        """See `Session`."""
+        return self._session.hit_cost(point)
+
+    def detach_point(self, point: int) -> None:
+        """See `Session`. Its semaphores stay up until the end: they let the target prepare arguments, and no more."""
+        self._session.detach_point(point)
 
     def close(self) -> None:
         """Undoes everything."""
@@ -178,8 +204,8 @@ class _Process:
         self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...]
     ) -> tuple[int, list[tuple[int, str]]]:
         """In how many processes they are up, and which could not be written, with the reason."""
+        rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
         with suppress(BrokenPipeError), open(self._outliving.to, "w", closefd=False) as requests:
-            rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
             requests.write(json.dumps([pid, rows]) + "\n")
         answer = self._answer(wake)
         if answer is None:

@@ -7,13 +7,14 @@ the first hit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Protocol
 
-from tracer.backends.capabilities import Capabilities
+from tracer.backends.capabilities import Capabilities, Feature
+from tracer.overhead import Cost
 from tracer.plan.model import Plan
-from tracer.resolve.model import Target
+from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
@@ -27,6 +28,9 @@ class Program(Protocol):
 
     def text(self) -> str:
         """What will be given to the kernel, for people: the C program, or the writes to tracefs."""
+
+    def bytecode(self) -> str:
+        """The instructions that the kernel will run, for people. Raises `TracerError` where there are none."""
 
 
 class Session(Protocol):
@@ -43,8 +47,14 @@ class Session(Protocol):
     details: tuple[str, ...]
     """What is worth saying to those who want to know more: one line each. `attach` can add some."""
 
-    def attach(self) -> int:
-        """Attaches all probes or none; returns how many sites. Raises `TracerError`, `ProgramError` with spans."""
+    @property
+    def left_out(self) -> Sequence[Site]:
+        """Sites of a pattern that the kernel does not probe, known after `attach`; see `backends.unprobed`."""
+
+    def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
+        """Attaches all probes or none, but for those `left_out`; returns how many sites. `stop` is asked now and then:
+        once it says so nothing stays attached, and the answer is 0. Raises `TracerError`, `ProgramError` with spans.
+        """
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """What happened, oldest first; waits up to `timeout_s` for the first one. The consumer handles each event
@@ -60,14 +70,33 @@ class Session(Protocol):
     def detach(self) -> None:
         """No hit after it counts."""
 
-    def drain(self) -> Iterable[Event]:
-        """After `detach`: what was still on its way."""
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
+        """After `detach`: what was still on its way, until `hurried()` says that it is to be left."""
+
+    def collect(self) -> None:
+        """Takes what has come out of the kernel's buffers, into memory of bounded size: for a consumer that is held up
+        while it handles an event.
+        """
+
+    def drop(self) -> None:
+        """After `detach`: gives up what was still on its way, and counts it as lost."""
 
     def loss(self) -> Loss:
         """Losses so far."""
 
     def hits(self) -> int:
         """How often any probe was hit so far (for explaining silence); -1 where that is not known."""
+
+    def point_hits(self) -> Sequence[int] | None:
+        """Hits of each attach point so far (`plan.points`), those that a predicate sends on too: they cost as much.
+        None where they cannot be told at the moment.
+        """
+
+    def hit_cost(self, point: int) -> Cost | None:
+        """What a hit of an attach point costs the traced program; None while it is being measured: ask again soon."""
+
+    def detach_point(self, point: int) -> None:
+        """Ends one attach point: no hit after it counts there, and others go on."""
 
     def close(self) -> None:
         """Undoes everything."""
@@ -84,8 +113,11 @@ class Backend(Protocol):
 
     name: str
 
-    def capabilities(self) -> Capabilities:
-        """What this host allows; every "no" with its reason and remedy. Works without root, by trying, quickly."""
+    def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
+        """What this host allows; every "no" with its reason and remedy. Works without root, by trying, quickly.
+
+        Where some features are `wanted`, others may be given as supported without a trial, and the facts left out.
+        """
 
     def compile(self, plan: Plan) -> Program:
         """No root, no kernel."""

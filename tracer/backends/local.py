@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import select
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
+from tracer.waiting import readable
 
 if TYPE_CHECKING:
+    from tracer.overhead import Cost
     from tracer.plan.model import Plan
+    from tracer.resolve.model import Site
 
 
 class LocalSession:
@@ -22,21 +24,32 @@ class LocalSession:
         self.wake: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
 
-    def attach(self) -> int:
+    @property
+    def left_out(self) -> Sequence[Site]:
+        """None."""
+        return ()
+
+    def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """No sites."""
         return 0
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """Waits; nothing ever happens."""
-        select.select(self.wake, [], [], timeout_s)
+        readable(self.wake, timeout_s)
         return ()
 
     def detach(self) -> None:
         """Nothing is attached."""
 
-    def drain(self) -> Iterable[Event]:
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
         """Nothing is on its way."""
         return ()
+
+    def collect(self) -> None:
+        """Nothing ever comes."""
+
+    def drop(self) -> None:
+        """Nothing is on its way."""
 
     def loss(self) -> Loss:
         """What the maps dropped."""
@@ -45,6 +58,17 @@ class LocalSession:
     def hits(self) -> int:
         """None."""
         return 0
+
+    def point_hits(self) -> tuple[int, ...]:
+        """Of nothing."""
+        return ()
+
+    def hit_cost(self, point: int) -> Cost | None:
+        """Nothing can be hit."""
+        return None
+
+    def detach_point(self, point: int) -> None:
+        """There is none."""
 
     def close(self) -> None:
         """Nothing to undo."""

@@ -21,6 +21,14 @@ class Outliving:
     back: int
 
 
+def inherited() -> dict[str, str]:
+    """What a child of ours has of our environment: what an interpreter built with a shared library may need.
+
+    Nothing else: an `ARCH` that was meant for the build of a kernel would have libbcc compile for another machine.
+    """
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+
+
 def start(file: str) -> Outliving:
     """Runs a Python file with an interpreter that loads nothing else. Raises `OSError` where that fails."""
     import signal
@@ -34,8 +42,7 @@ def start(file: str) -> Outliving:
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-B", os.path.abspath(file)],
-            # Nothing of our environment but what an interpreter built with a shared library may need.
-            {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+            inherited(),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, read, 0),
                 (os.POSIX_SPAWN_DUP2, write, 1),

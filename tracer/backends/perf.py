@@ -69,7 +69,9 @@ _TAIL = 1032
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What of `struct perf_event_attr` is used here; `clock` is a clockid for `use_clockid`, or None."""
+    """What of `struct perf_event_attr` is used here; `clock` is a clockid for `use_clockid`, or None. `config1` and
+    `config2` mean what the type says.
+    """
 
     type: int
     config: int
@@ -79,6 +81,8 @@ class Attributes:
     watermark: int = 0
     clock: int | None = None
     max_stack: int = 0
+    config1: int = 0
+    config2: int = 0
 
     def pack(self) -> bytes:
         """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
@@ -86,7 +90,7 @@ class Attributes:
         period = 1 if self.sample_type else 0
         return _ATTR.pack(
             self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
-            0, 0, 0, 0, 0, self.clock or 0, 0, 0, self.max_stack, 0,
+            self.config1, self.config2, 0, 0, 0, self.clock or 0, 0, 0, self.max_stack, 0,
         )  # fmt: skip
 
 

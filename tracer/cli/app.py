@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracer.cli.arguments import COMMANDS, as_command
-from tracer.cli.errors import error_text
 from tracer.errors import TracerError, UsageError
 
 if TYPE_CHECKING:
@@ -30,25 +29,30 @@ OVERVIEW = """Trace user programs: one line, through eBPF or ftrace.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit status: 0, 1 for a failure, 2 for wrong use or a wrong program."""
+    """Runs one command; returns its exit status: 0, 1 for a failure, 2 for wrong use or a wrong program.
+
+    Nothing is left in the buffers of stdout and stderr.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         sys.excepthook = _fault_of_ours  # before typer is imported: its own hook hands on to the one it found
     try:
         status = _run(arguments)
-        sys.stdout.flush()
+        _flush_output()
         return status
     except BrokenPipeError:  # the reader of stdout has had enough (`| head`): no failure
         _drop_output()
         return 0
     except KeyboardInterrupt:
         _say("tracer: interrupted\n")
+        _drop_output()
         return 1
     except TracerError as error:
-        _say(error_text(error, verbose=_is_verbose(arguments)))
+        _say_error(error, _is_verbose(arguments))
+        _drop_output()
         return error.exit_code
     except OSError as error:
-        _say(error_text(TracerError(_os_error(error))))
+        _say_error(TracerError(_os_error(error)))
         _drop_output()
         return 1
 
@@ -129,10 +133,15 @@ def _os_error(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _drop_output() -> None:
-    """What stdout still holds and cannot write must not fail a second time, when the interpreter ends."""
-    try:
+def _flush_output() -> None:
+    if sys.stdout is not None:  # it was closed before we began
         sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """What stdout still holds and cannot write must not fail a second time."""
+    try:
+        _flush_output()
     except OSError:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
@@ -144,7 +153,13 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
     if _is_verbose(sys.argv[1:]):
         sys.__excepthook__(kind, error, trace)
     hint = "please report it with what -v adds to this line"
-    _say(error_text(TracerError(f"internal error: {kind.__name__}: {error}", hint)))
+    _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
+
+
+def _say_error(error: TracerError, verbose: bool = False) -> None:
+    from tracer.cli.errors import error_text
+
+    _say(error_text(error, verbose=verbose))
 
 
 def _say(text: str) -> None:

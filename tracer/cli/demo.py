@@ -23,7 +23,6 @@ def command() -> int:
     It shows a count by key, a histogram and a latency on each backend that works here, and compares them.
     """
     from tracer.demo.program import demonstration
-    from tracer.paths import cache_directory
 
     host = examine()
     usable = [name for name, state in host.backends.items() if state.usable]
@@ -33,7 +32,7 @@ def command() -> int:
             print(f"tracer: {name} cannot be used here: {state.reason}{hint}", file=sys.stderr)
     if not usable:
         raise TracerError("the demo traces, and nothing can be traced here", "see tracer info; tracing needs root")
-    shown = demonstration(cache_directory())
+    shown = demonstration()
     print(f"Tracing {shown.what}")
     verdicts = [_ask(shown, number, question, usable) for number, question in enumerate(shown.questions, 1)]
     print(f"\n{_comparison(usable, verdicts)}")

@@ -36,9 +36,7 @@ def command(
     With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds every
     site's address and arguments.
     """
-    import sys
-
-    from tracer.resolve.listing import list_probes
+    from tracer.resolve.listing import list_lines, list_probes
     from tracer.resolve.model import Target
 
     if pid is not None:
@@ -46,17 +44,19 @@ def command(
 
         with RunningProcess(checked_pid(pid)):
             pass  # it is there, and no thread: said in one line if not
-    write = sys.stdout.write
+    if not verbose and not as_json:
+        for lines in list_lines(pattern, Target(pid)):
+            print(lines, end="")
+        return 0
     for listed in list_probes(pattern, Target(pid), arguments=verbose or as_json):
         if as_json:
             import json
 
-            write(json.dumps(listed.as_json(), ensure_ascii=False) + "\n")
+            print(json.dumps(listed.as_json(), ensure_ascii=False))
         else:
-            write(listed.probe + "\n")
-            if verbose:
-                for line in site_lines(listed):
-                    write(f"    {line}\n")
+            print(listed.probe)
+            for line in site_lines(listed):
+                print(f"    {line}")
     return 0
 
 

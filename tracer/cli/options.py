@@ -17,6 +17,14 @@ class Format(str, Enum):
     JSON = "json"
 
 
+class Buffering(str, Enum):
+    """`-B`."""
+
+    LINE = "line"
+    FULL = "full"
+    NONE = "none"
+
+
 class BackendName(str, Enum):
     """`--backend`."""
 
@@ -32,6 +40,7 @@ class Stage(str, Enum):
     TYPED = "typed"
     PLAN = "plan"
     PROGRAM = "program"
+    BYTECODE = "bytecode"
 
 
 # Typer reads these at run time and its older versions know no `X | None` there.

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tracer.cli.dry_run import dry_run_text
-from tracer.cli.errors import diagnostics_text
-from tracer.cli.options import BackendName, Format, Pid, Stage, Verbose, checked_pid
+from tracer.cli.options import BackendName, Buffering, Format, Pid, Stage, Verbose, checked_pid
 from tracer.errors import Source, TracerError, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +44,12 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
     ] = None,
+    buffering: Annotated[
+        Buffering,
+        typer.Option(
+            "-B", help="When to write results: as they come (line), by large pieces (full), or each by itself (none)."
+        ),
+    ] = Buffering.LINE,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
     verbose: Verbose = False,
     stage: Annotated[
@@ -55,7 +59,19 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print sites, backend and kernel program, and attach nothing.")
     ] = False,
+    max_rate: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--max-rate", metavar="N", help="Detach what is hit more than N times a second.", show_default=False
+        ),
+    ] = None,
     backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = BackendName.AUTO,
+    max_probes: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--max-probes", metavar="N", min=1, max=1 << 20, show_default=False, help="Probe at most N places."
+        ),
+    ] = None,
     by_hand: Annotated[
         bool,
         typer.Option(
@@ -70,6 +86,8 @@ def command(
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
     if follow and pid is None and child is None:
         raise UsageError("--follow needs -p or -c", "without them every process is traced already")
+    if max_rate is not None and max_rate <= 0:
+        raise UsageError(f"--max-rate {max_rate}: a limit is positive", "it counts hits a second")
     from tracer import pipeline
     from tracer.backends import Activation
     from tracer.resolve.model import Target
@@ -80,22 +98,35 @@ def command(
         asked = Activation.TOO_EARLY
     elif follow:
         asked = Activation.FOLLOWED
+    settings = dict(os.environ)
+    if max_probes is not None:
+        settings["TRACER_MAX_PROBES"] = str(max_probes)
     argv, program = _command(child)
     with _process(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
-            print(pipeline.dump(stage.value, source, params, target, forced, os.environ, asked), end="")
+            print(pipeline.dump(stage.value, source, params, target, forced, settings, asked), end="")
             return 0
-        plan, warnings = pipeline.plan(source, params, target, os.environ)
-        if warnings and not quiet:
-            sys.stderr.write(diagnostics_text(source, warnings))
+        plan, warnings = pipeline.plan(source, params, target, settings)
+        if max_rate is not None:
+            from tracer.dataclass import replace
+
+            plan = replace(plan, apart=True)
+        if said := [each for each in warnings if each.lacking or not quiet]:
+            from tracer.cli.errors import diagnostics_text
+
+            sys.stderr.write(diagnostics_text(source, said))
         compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=asked)
         if dry_run:
+            from tracer.cli.dry_run import dry_run_text
+
             print(dry_run_text(compiled, forced), end="")
             return 0
         from tracer.cli.trace import Request, trace
 
-        request = Request(process, argv, follow, format.value, output, quiet, verbose, by_hand)
+        request = Request(
+            process, argv, follow, format.value, output, quiet, verbose, by_hand, max_rate, buffering.value
+        )
         return trace(compiled, request)
 
 

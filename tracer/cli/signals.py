@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -11,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracer.tracing import Controls
 
+_AT_ONCE_S = 0.5
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
     """From `with` to its end SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 for the maps.
+
+    A second one, half a second later or more, or one that comes when the probes are gone already, asks to hurry: what
+    has not been shown yet is left out. (timeout(1) and a terminal under sudo can send one signal twice at once.)
 
     A pipe in `controls.wake` becomes readable at each signal (signal.set_wakeup_fd), so a wait that began just before
     ends at once. With `last`, nothing but the end of this process follows: a signal that asks for it then is ignored,
@@ -28,6 +34,7 @@ class Signals:
         self._previous: dict[int, Any] = {}
         self._read = self._write = -1
         self._previous_wakeup = -1
+        self._asked = -math.inf
 
     def __enter__(self) -> Signals:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -38,6 +45,7 @@ class Signals:
                 self._take(number, self._end)
         self._take(signal.SIGUSR1, self._print)
         self._controls.wake = (*self._controls.wake, self._read)
+        self._controls.signals = self._read
         self._controls.acknowledge = self._drain
         return self
 
@@ -48,6 +56,7 @@ class Signals:
             signal.signal(number, signal.SIG_IGN if self._last else previous)
         signal.set_wakeup_fd(self._previous_wakeup)
         self._controls.wake = tuple(descriptor for descriptor in self._controls.wake if descriptor != self._read)
+        self._controls.signals = -1
         self._controls.acknowledge = lambda: None
         os.close(self._read)
         os.close(self._write)
@@ -56,7 +65,12 @@ class Signals:
         self._previous[number] = signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        self._controls.stop = True
+        controls, now = self._controls, time.monotonic()
+        if (controls.stop or controls.detached) and now - self._asked > _AT_ONCE_S:
+            controls.hurry = True
+        if not controls.stop:
+            controls.stop = True
+            self._asked = now
 
     def _print(self, number: int, frame: FrameType | None) -> None:
         self._controls.print_maps = True

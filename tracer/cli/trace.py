@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tracer.cli.closing import closing_lines
 from tracer.cli.names import Names
+from tracer.cli.output import Output
 from tracer.cli.signals import Signals
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.pipeline import open_session
-from tracer.resolve.model import Target
+from tracer.resolve.model import Site, Target
 from tracer.tracing import Controls, Watched, probe_count, run
+
+_COLLECTIONS = (20_000, 50, 50)
+"""For gc.set_threshold: an event makes some objects and no cycle, and looking for cycles after each 700 objects, as
+Python does by itself, took a tenth of the time of a million events.
+"""
 
 if TYPE_CHECKING:
     from tracer.backends.activated import ActivatedSession
     from tracer.backends.base import Session
     from tracer.child import Child
+    from tracer.cli.overhead import Findings
+    from tracer.overhead import Guard
     from tracer.pipeline import Compiled
     from tracer.render.json import JsonRenderer
     from tracer.render.text import TextRenderer
     from tracer.running import RunningProcess
 
+_NAMED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
-    results and words go.
+    results and words go. `max_rate` is the most hits a second of an attach point.
     """
 
     process: RunningProcess | None
@@ -40,6 +54,8 @@ class Request:
     quiet: bool
     verbose: bool
     activation: bool = False
+    max_rate: int | None = None
+    buffering: str = "line"
 
 
 def trace(compiled: Compiled, request: Request) -> int:
@@ -48,24 +64,28 @@ def trace(compiled: Compiled, request: Request) -> int:
         for note in compiled.notes:
             _say(f"tracer: {note}")
     with ExitStack() as stack:
-        out = stack.enter_context(_output(request.output))
-        child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
         controls = Controls()
+        out = stack.enter_context(_output(request, controls))
+        child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
         stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
         renderer = _renderer(compiled, request.format, names, out)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
+        out.meanwhile = session.collect
         by_hand = _by_hand(session) if running.by_hand else None
         known = session.details
         if not request.quiet:
             details = (*_unused_activation(running, request), *known) if request.verbose else ()
             for note in (*running.notes[len(compiled.notes) :], *details):
                 _say(f"tracer: {note}")
-        attached = f"Attached {_counted(probe_count(compiled.plan), 'probe')}"
 
         def on_attached(sites: int) -> None:
+            left_out = session.left_out
+            attached = f"Attached {_counted(probe_count(compiled.plan, left_out), 'probe')}"
+            if left_out:
+                _say(f"tracer: {_not_probed(left_out, sites)}")  # with -q too: the answer is incomplete
             if not request.quiet:
                 if by_hand is not None:
                     _say(f"tracer: {by_hand.activation}")
@@ -74,9 +94,18 @@ def trace(compiled: Compiled, request: Request) -> int:
                 for note in session.details[len(known) :] if request.verbose else ():
                     _say(f"tracer: {note}")
 
-        outcome = run(session, compiled.plan, renderer, controls, watched, on_attached)
+        findings = _findings(compiled, target, renderer, request)
+        guard = findings.guard() if findings is not None else None
+        if guard is not None:
+            out.meanwhile = partial(_meanwhile, session, guard, controls)
+        gc.freeze()  # what is there now stays
+        gc.set_threshold(*_COLLECTIONS)
+        gc.enable()
+        outcome = run(session, compiled.plan, renderer, controls, watched, on_attached, guard)
+        if guard is not None:
+            guard.tell()
         renderer.lost(outcome.loss)
-        renderer.flush()
+        out.finish()
         session.close()
         if by_hand is not None and by_hand.left is not None:
             _say(f"tracer: {by_hand.left}")
@@ -84,9 +113,20 @@ def trace(compiled: Compiled, request: Request) -> int:
             child.end()
             if (failure := child.failure()) is not None:
                 _say(f"tracer: {failure}")
-        for line in closing_lines(compiled.plan, target, outcome, running.backend, request.quiet):
+        lines = closing_lines(compiled.plan, target, outcome, running.backend, request.quiet)
+        for line in (*(findings.closing if findings is not None else ()), *lines):
             _say(f"tracer: {line}")
+        if out.left_out:
+            _say(f"tracer: {out.left_out} bytes of output left out: nobody reads them")
+            return outcome.code or 1
         return outcome.code
+
+
+def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
+    """While nobody reads our output: the traced programs must not pay for that."""
+    session.collect()
+    if not controls.detached:
+        guard.look_aside(session, time.monotonic_ns)
 
 
 def _by_hand(session: Session) -> ActivatedSession | None:
@@ -104,20 +144,27 @@ def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:
 
 
 @contextmanager
-def _output(path: str | None) -> Iterator[BinaryIO]:
+def _output(request: Request, controls: Controls) -> Iterator[Output]:
     """Where results go, as bytes: a traced program's strings come out as they went in."""
+    path = request.output
     if path is None:
-        yield sys.stdout.buffer
+        if sys.stdout is None:  # descriptor 1 may be any file by now
+            raise TracerError("stdout is closed", "-o FILE writes results to a file")
+        with Output(sys.stdout.fileno(), "stdout", request.buffering, controls) as output:
+            yield output
         return
     try:
-        file = open(path, "wb")  # noqa: SIM115 - closed below; errors in the body are not ours to translate
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise TracerError(f"cannot write {path}: {error.strerror}") from None
-    with file:
-        yield file
+    try:
+        with Output(descriptor, path, request.buffering, controls) as output:
+            yield output
+    finally:
+        os.close(descriptor)
 
 
-def _renderer(compiled: Compiled, format: str, names: Names, out: BinaryIO) -> TextRenderer | JsonRenderer:
+def _renderer(compiled: Compiled, format: str, names: Names, out: Output) -> TextRenderer | JsonRenderer:
     if format == "json":
         from tracer.render.json import JsonRenderer
 
@@ -125,6 +172,17 @@ def _renderer(compiled: Compiled, format: str, names: Names, out: BinaryIO) -> T
     from tracer.render.text import TextRenderer
 
     return TextRenderer(compiled.plan.program, names, out)
+
+
+def _findings(
+    compiled: Compiled, target: Target, renderer: TextRenderer | JsonRenderer, request: Request
+) -> Findings | None:
+    """Where what the overhead guard finds is said; None where nothing is traced."""
+    if not compiled.plan.probes:
+        return None
+    from tracer.cli.overhead import Findings
+
+    return Findings(compiled.plan, target, renderer, request.max_rate, request.quiet)
 
 
 def _child(argv: tuple[str, ...]) -> Child:
@@ -155,6 +213,13 @@ def _watched(
     if wake >= 0:
         controls.wake = (*controls.wake, wake)
     return target, Watched(ended) if child is None else Watched(ended, child.start, child.pid)
+
+
+def _not_probed(sites: Sequence[Site], attached: int) -> str:
+    names = [site.probe for site in sites[:_NAMED]]
+    rest = f" and {len(sites) - _NAMED} more" if len(sites) > _NAMED else ""
+    places = _counted(attached + len(sites), "place")
+    return f"{len(sites)} of {places} left out: the kernel cannot probe the instruction at {', '.join(names)}{rest}"
 
 
 def _counted(number: int, thing: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
+from tracer import cache
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
@@ -36,9 +38,9 @@ class Demonstration:
     questions: tuple[Question, ...]
 
 
-def demonstration(cache: Path) -> Demonstration:
+def demonstration() -> Demonstration:
     """The bakery where a compiler builds it, else the system's Python. Raises `TracerError` where neither is there."""
-    built = build(cache)
+    built = build()
     if built is not None:
         return bakery(built)
     found = system_python()
@@ -105,27 +107,25 @@ def python(interpreter: str, probed: str) -> Demonstration:
     )
 
 
-def build(cache: Path) -> Path | None:
+def build() -> Path | None:
     """The bakery's binary, built once; None where there is no compiler or no sys/sdt.h.
 
-    What lies in the cache will run as root: it counts only if it is ours and nobody else may write it.
+    It will run as root: what lies in the cache counts only where nobody else could have put it there.
     """
     source = _SOURCE.read_bytes()
-    folder = cache / f"demo-{hashlib.sha256(source + os.uname().machine.encode()).hexdigest()[:12]}"
-    binary = folder / "bakery"
-    if _is_ours(binary) and _is_ours(folder):
-        return binary
+    place = cache.folder("demo")
+    if place is not None:
+        binary = Path(place, f"bakery-{cache.key_of(source, os.uname().machine)[:16]}")
+        with suppress(FileNotFoundError):
+            if cache.is_ours(binary.lstat(), stat.S_IFREG):
+                return binary
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not _is_ours(folder):
-            raise PermissionError(folder)
-    except OSError:  # no home, a read-only one, or somebody else's folder
-        folder = Path(tempfile.mkdtemp(prefix="tracer-demo-"))
-        binary = folder / "bakery"
-    unfinished = folder / f"bakery.{os.getpid()}"
+    if place is None:
+        # Not where TMPDIR says: in a folder of somebody else's even a directory of ours can be exchanged.
+        binary = Path(tempfile.mkdtemp(prefix="tracer-demo-", dir="/tmp"), "bakery")
+    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}")
     result = subprocess.run(
         [compiler, "-O2", "-o", str(unfinished), str(_SOURCE)], stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -150,11 +150,3 @@ def system_python() -> tuple[str, str] | None:
             if b"python\0function__return\0" in file.read():
                 return interpreter, path
     return None
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022

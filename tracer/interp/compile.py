@@ -8,11 +8,13 @@ is in it (see `interp.source`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import TYPE_CHECKING, cast
 
 from tracer.interp.expressions import Expressions
 from tracer.interp.mapcode import MapCode
-from tracer.interp.runtime import Compiled, Runtime
+from tracer.interp.runtime import Compiled, Hit, Runtime
 from tracer.interp.source import Writer
 from tracer.interp.statements import Statements
 from tracer.lang.typed import Clause, Program
@@ -30,14 +32,33 @@ def compile_clause(program: Program, clause: Clause, variant: Variant | None, ru
     source, names = _generate(program, clause, variant, runtime)
     namespace: dict[str, object] = {}
     # The text is ours from the first to the last character: digits, and names that we made up.
-    exec(compile(source, f"<clause {clause.id}>", "exec"), {"__builtins__": _BUILTINS}, namespace)
+    exec(_code(source, f"<clause {clause.id}>"), {"__builtins__": _BUILTINS}, namespace)
     make = cast("Callable[..., Compiled]", namespace["make"])
     return make(*names.values())
+
+
+def made_later(make: Callable[[], Compiled]) -> Compiled:
+    """A function that is made at its first hit."""
+    made: Compiled | None = None
+
+    def first(hit: Hit) -> None:
+        nonlocal made
+        if made is None:
+            made = make()
+        made(hit)
+
+    return first
 
 
 def source_of(program: Program, clause: Clause, variant: Variant | None, runtime: Runtime) -> str:
     """The Python source of a clause, for people and tests."""
     return _generate(program, clause, variant, runtime)[0]
+
+
+@lru_cache(maxsize=64)
+def _code(source: str, name: str) -> CodeType:
+    """Compiled once for the variants that differ in bound values alone: of a wildcard there are thousands."""
+    return compile(source, name, "exec")
 
 
 _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}

@@ -11,7 +11,12 @@ from tracer.lang.ast import Setting
 from tracer.lang.builtins import STACK_FRAMES_MOST
 from tracer.lang.typed import Config
 
-LIMITS = {"max_strlen": (2, 1 << 16), "max_map_keys": (1, 1 << 24), "stack_frames": (1, STACK_FRAMES_MOST)}
+LIMITS = {
+    "max_strlen": (2, 1 << 16),
+    "max_map_keys": (1, 1 << 24),
+    "max_probes": (1, 1 << 20),
+    "stack_frames": (1, STACK_FRAMES_MOST),
+}
 """Least and largest value of each setting."""
 
 _PREFIXES = ("bpftrace_", "tracer_")

@@ -470,6 +470,7 @@ class Config:
 
     max_strlen: int = 1024
     max_map_keys: int = 16384
+    max_probes: int = 16384
     stack_frames: int = 127
 
 

@@ -27,27 +27,43 @@ def _variants(clause: Clause, numbers: count[int]) -> tuple[Variant, ...]:
     names = {node.name for node in nodes if isinstance(node, Builtin)}
     returns = any(isinstance(node, Retval) for node in nodes)
 
-    groups: dict[object, tuple[dict[int, ArgSpec], list[Site]]] = {}
+    with_probe, with_function = "probe" in names, "func" in names
+
+    layouts: dict[object, _Layout] = {}
+    known: dict[int, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
+    groups: dict[object, tuple[_Args, list[Site]]] = {}
     for site in clause.sites:
-        args = {index: _argument(site, index) for index in indices}
-        layout = (
+        layout = known.get(id(site.args))
+        if layout is None:
+            args = {index: _argument(site, index) for index in indices}
             # The text of an argument is for people; equal places may be spelled differently.
-            tuple((spec.size, spec.signed, spec.operand) for spec in args.values()),
-            site.probe if "probe" in names else None,
-            site.function if "func" in names else None,
+            places = tuple((spec.size, spec.signed, spec.operand) for spec in args.values())
+            layout = known[id(site.args)] = layouts.setdefault(places, (len(layouts), args))
+        key = (
+            layout[0],
+            site.probe if with_probe else None,
+            site.function if with_function else None,
             returns and site.kind,
         )
-        groups.setdefault(layout, (args, []))[1].append(site)
+        group = groups.get(key)
+        if group is None:
+            groups[key] = layout[1], [site]
+        else:
+            group[1].append(site)
     return tuple(
         Variant(
             id=next(numbers),
             args=args,
-            probe=sites[0].probe if "probe" in names else None,
-            function=sites[0].function if "func" in names else None,
+            probe=sites[0].probe if with_probe else None,
+            function=sites[0].function if with_function else None,
             sites=tuple(sites),
         )
         for args, sites in groups.values()
     )
+
+
+_Args = dict[int, ArgSpec]
+_Layout = tuple[int, _Args]
 
 
 def _argument(site: Site, index: int) -> ArgSpec:

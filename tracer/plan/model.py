@@ -48,7 +48,8 @@ class Need:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, run by `interp`; `follow`
-    says that the descendants of the traced process are traced as well.
+    says that the descendants of the traced process are traced as well, `apart` that an attach point may have to be
+    detached while others go on.
     """
 
     program: Program
@@ -56,6 +57,7 @@ class Plan:
     user: tuple[Clause, ...]
     needs: tuple[Need, ...]
     follow: bool = False
+    apart: bool = False
 
     @property
     def sites(self) -> tuple[Site, ...]:

@@ -30,7 +30,7 @@ from tracer.lang.typed import (
 )
 from tracer.plan.model import Need, ProbePlan
 from tracer.plan.walk import Node, walk_clause
-from tracer.resolve.model import Global, Mem
+from tracer.resolve.model import Global, Mem, Site
 
 _OWNER = frozenset({"uid", "gid", "username"})
 
@@ -49,15 +49,15 @@ def needs(program: Program, probes: tuple[ProbePlan, ...], follow: bool = False)
 
 
 def _of_sites(probe: ProbePlan) -> Iterator[Need]:
-    clause = probe.clause
+    span = probe.clause.span
+    first: dict[Feature, Site] = {}
     for variant in probe.variants:
         for site in variant.sites:
-            if site.kind == "uretprobe":
-                yield Need(Feature.URETPROBE, site.probe, clause.span)
-            else:
-                yield Need(Feature.UPROBE, site.probe, clause.span)
+            first.setdefault(Feature.URETPROBE if site.kind == "uretprobe" else Feature.UPROBE, site)
             if site.semaphore is not None:
-                yield Need(Feature.SEMAPHORE, f"the semaphore of {site.probe}", clause.span)
+                first.setdefault(Feature.SEMAPHORE, site)
+    for feature, site in first.items():
+        yield Need(feature, f"the semaphore of {site.probe}" if feature is Feature.SEMAPHORE else site.probe, span)
 
 
 def _of_body(program: Program, probe: ProbePlan) -> Iterator[Need]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 
-_PERCENT = re.compile(r"%([%f])")
+from tracer.regex import regex
+
+_PERCENT = regex(r"%([%f])")
 
 
 def boot_time_ns() -> int:

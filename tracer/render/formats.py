@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tracer.lang.typed import ForMap, ForRange, If, Printf, Program, Stmt, While
 from tracer.lang.types import Type
 from tracer.render.printf import Format, compile_format
 from tracer.render.values import ValueText
+from tracer.results.events import PrintfBatch
 
 
 def compiled_formats(program: Program, values: ValueText) -> dict[int, Format]:
@@ -19,6 +20,13 @@ def compiled_formats(program: Program, values: ValueText) -> dict[int, Format]:
             if types.setdefault(printf.format, found) != found:
                 raise ValueError(f"format {printf.format} is used with arguments of different types")
     return {index: compile_format(program.formats[index], found, values) for index, found in types.items()}
+
+
+def formatted(batch: PrintfBatch, formats: Mapping[int, Format]) -> Iterable[bytes]:
+    """The texts of a batch; `formats` are those of `compiled_formats`."""
+    if isinstance(batch.format, int):
+        return map(formats[batch.format], batch.rows)
+    return [formats[format](row) for format, row in zip(batch.format, batch.rows, strict=True)]
 
 
 def _printfs(body: tuple[Stmt, ...]) -> Iterator[Printf]:

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from tracer.lang.types import IntType
 from tracer.render.clock import format_time
-from tracer.render.formats import compiled_formats
+from tracer.render.formats import compiled_formats, formatted
 from tracer.render.histogram import json_histogram, rows
 from tracer.render.values import Show, ValueJson, ValueText, json_number, json_string
-from tracer.results.events import MapEvent, PrintfEvent, TimeEvent, ValueEvent
+from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
 from tracer.results.values import Average
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl, Program
+    from tracer.render.sink import Sink
     from tracer.render.symbols import Symbolizer
     from tracer.results.events import Event, Loss
     from tracer.results.values import MapSnapshot, MapStore, MapValue
 
+_NUL = rb"\u0000"
+_VALUE = b'{"type": "value", "data": %b}\n'
 _LINE_TYPES = {"hist": b"hist", "lhist": b"hist", "avg": b"stats", "stats": b"stats"}
 
 
 class JsonRenderer:
-    """Writes lines of JSON to a binary stream. Without a symbolizer addresses stay numbers."""
+    """Writes lines of JSON to a stream of bytes. Without a symbolizer addresses stay numbers."""
 
-    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: BinaryIO) -> None:
+    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink) -> None:
         self._out = out
         self._write = out.write
         text = ValueText(symbolizer)
@@ -43,17 +46,31 @@ class JsonRenderer:
 
     def lost(self, loss: Loss) -> None:
         """How many events were lost, if any. Other losses are said on stderr alone, see `render.loss`."""
-        if loss.events:
-            self._write(b'{"type": "lost_events", "count": %d, "data": {"events": %d}}\n' % (loss.events, loss.events))
+        lost = loss.events + loss.dropped
+        if lost:
+            self._write(b'{"type": "lost_events", "count": %d, "data": {"events": %d}}\n' % (lost, lost))
+
+    def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
+        """That an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`; `maps`
+        are incomplete from here on.
+        """
+        data = b'{"probe": %b, "hits": %d, "seconds": %.3f, "after": %.3f, "incomplete": [%b]}' % (
+            json_string(probe.encode(errors="surrogateescape")), hits, seconds, after_s,
+            b", ".join(json_string(name.encode()) for name in maps),
+        )  # fmt: skip
+        self._write(b'{"type": "detached", "data": %b}\n' % data)
 
     def event(self, event: Event, store: MapStore) -> None:
         """Shows one event; `store` is read for print(@x). Clear, zero and exit are the run loop's."""
         if isinstance(event, PrintfEvent):
             text = self._formats[event.format](event.args)
-            self._write(b'{"type": "printf", "data": %b}\n' % json_string(text))
+            self._write(_line(text))
+        elif isinstance(event, PrintfBatch):
+            self._write(_lines(list(formatted(event, self._formats))))
         elif isinstance(event, ValueEvent):
-            shown = self._shapes[event.shape](event.value)
-            self._write(b'{"type": "value", "data": %b}\n' % shown)
+            self._write(_VALUE % self._shapes[event.shape](event.value))
+        elif isinstance(event, ValueBatch):
+            self._write(b"".join([_VALUE % shown for shown in map(self._shapes[event.shape], event.values)]))
         elif isinstance(event, MapEvent):
             self._map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):
@@ -83,6 +100,20 @@ class JsonRenderer:
             data = _map_value(decl, entries[0][1], div or 1, scalar)
         kind = _LINE_TYPES.get(decl.kind, b"map")
         self._write(b'{"type": "%b", "data": {%b: %b}}\n' % (kind, json_string(decl.name.encode()), data))
+
+
+def _line(text: bytes) -> bytes:
+    return b'{"type": "printf", "data": %b}\n' % json_string(text)
+
+
+def _lines(texts: list[bytes]) -> bytes:
+    """The lines of many printfs. Their texts become JSON strings all at once, with a NUL between two; where one holds
+    a NUL itself, or what a NUL becomes in JSON, it is done one by one.
+    """
+    quoted = json_string(b"\0".join(texts))
+    if quoted.count(_NUL) != len(texts) - 1:
+        return b"".join(map(_line, texts))
+    return b'{"type": "printf", "data": %b}\n' % quoted.replace(_NUL, b'"}\n{"type": "printf", "data": "')
 
 
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:

@@ -19,6 +19,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             " incomplete; print less in the probe, or count there",
             "event",
         ),
+        (loss.dropped, "{} left out: not shown yet when the trace was told to end at once", "event"),
         (
             loss.unreadable,
             "{} left out: an argument or string could not be read there; "

@@ -10,11 +10,11 @@ function makes the text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tracer.lang.types import BoolType, IntType, StringType, Type, Value
+from tracer.regex import regex
 from tracer.render.values import Show, ValueText
 
 Format = Callable[[tuple[Value, ...]], bytes]
@@ -23,7 +23,7 @@ PLAIN_BITS = 32
 """What `%d`, `%u`, `%x` … show without a length modifier: C's int."""
 
 _BITS = {"hh": 8, "h": 16, "": PLAIN_BITS, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
-_CONVERSION = re.compile(
+_CONVERSION = regex(
     r"%(?P<flags>[-+ #0']*)(?P<width>[0-9]*)(?:\.(?P<precision>[0-9]*))?"
     r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diuxXocps%])"
 )

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from tracer.lang.types import IntType
 from tracer.render.clock import format_time
-from tracer.render.formats import compiled_formats
+from tracer.render.formats import compiled_formats, formatted
 from tracer.render.histogram import rows, text_histogram
 from tracer.render.values import Show, ValueText
-from tracer.results.events import MapEvent, PrintfEvent, TimeEvent, ValueEvent
+from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
 from tracer.results.values import Average
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl, Program
+    from tracer.render.sink import Sink
     from tracer.render.symbols import Symbolizer
     from tracer.results.events import Event, Loss
     from tracer.results.values import MapSnapshot, MapStore, MapValue
 
 
 class TextRenderer:
-    """Writes what people read to a binary stream. Without a symbolizer addresses stay numbers."""
+    """Writes what people read to a stream of bytes. Without a symbolizer addresses stay numbers."""
 
-    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: BinaryIO) -> None:
+    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink) -> None:
         self._out = out
         self._write = out.write
         self._values = ValueText(symbolizer)
@@ -40,12 +41,19 @@ class TextRenderer:
     def lost(self, loss: Loss) -> None:
         """Nothing: see `render.loss` for what is said on stderr."""
 
+    def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
+        """Nothing, as for what is lost."""
+
     def event(self, event: Event, store: MapStore) -> None:
         """Shows one event; `store` is read for print(@x). Clear, zero and exit are the run loop's."""
         if isinstance(event, PrintfEvent):
             self._write(self._formats[event.format](event.args))
+        elif isinstance(event, PrintfBatch):
+            self._write(b"".join(formatted(event, self._formats)))
         elif isinstance(event, ValueEvent):
             self._write(self._shapes[event.shape](event.value) + b"\n")
+        elif isinstance(event, ValueBatch):
+            self._write(b"".join([b"%b\n" % text for text in map(self._shapes[event.shape], event.values)]))
         elif isinstance(event, MapEvent):
             self._map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from json.encoder import encode_basestring
 from typing import Any
 
 from tracer.lang.types import (
@@ -116,6 +115,8 @@ def json_number(value: int) -> bytes:
 
 def json_string(text: bytes) -> bytes:
     """A JSON string in UTF-8. Bytes that are not UTF-8 become U+FFFD: JSON has no way to say them."""
+    from json.encoder import encode_basestring  # its package takes a hundredth of the whole start
+
     quoted = encode_basestring(text.decode("utf-8", "replace"))
     if "\\b" in quoted or "\\f" in quoted:
         quoted = _with_long_escapes(quoted)

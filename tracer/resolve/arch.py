@@ -7,6 +7,7 @@ Sources: System V ABI, AMD64 supplement, 3.2.3; AAPCS64, 6.8; Go's internal ABI 
 from __future__ import annotations
 
 import platform
+from functools import lru_cache
 
 from tracer.dataclass import dataclass
 from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
@@ -29,8 +30,12 @@ class Arch:
     returns: str
     stack_arg: int
 
+    @lru_cache(maxsize=4)  # noqa: B019 - architectures are two constants
     def function_args(self, go: bool = False) -> tuple[ArgSpec, ...]:
-        """arg0, arg1, … at the entry of a function, 8 bytes each; of a Go function the words in Go's registers."""
+        """arg0, arg1, … at the entry of a function, 8 bytes each; of a Go function the words in Go's registers.
+
+        One tuple for all functions: a wildcard means tens of thousands.
+        """
         registers = self.go_args if go else self.args
         operands: list[Operand] = [Reg(name) for name in registers]
         if not go:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from types import TracebackType
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES, Arch
-from tracer.resolve.code import Code
 from tracer.resolve.elf import Elf
 from tracer.resolve.elf_layout import MACHINE_NAMES
-from tracer.resolve.globals import Places
-from tracer.resolve.line_programs import LinePrograms
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
-from tracer.resolve.operands import Argument, parse
-from tracer.resolve.symbols import Symbols
-from tracer.resolve.unwind import Unwinding
-from tracer.resolve.usdt import UsdtNote, read_notes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from tracer.resolve.code import Code
+    from tracer.resolve.globals import Places
+    from tracer.resolve.line_programs import LinePrograms
+    from tracer.resolve.operands import Argument
+    from tracer.resolve.symbols import Symbols
+    from tracer.resolve.unwind import Unwinding
+    from tracer.resolve.usdt import UsdtNote
 
 DEBUG_ROOT = "/usr/lib/debug"
 
 
 class Binary:
     """One file. `path` is where it is opened, absolute; `shown` how the user's text names it."""
+
+    reproducible = True
+    """Whether what was found of it follows from this file and its debug files alone."""
 
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
@@ -46,31 +54,48 @@ class Binary:
         return arch
 
     @cached_property
+    def debug_files(self) -> set[str]:
+        """The places where a separate debug file was looked for."""
+        return set()
+
+    @cached_property
     def symbols(self) -> Symbols:
         """Its symbols."""
-        return Symbols(self.elf, find_debug_file)
+        from tracer.resolve.symbols import Symbols
+
+        return Symbols(self.elf, self.debug_file)
 
     @cached_property
     def code(self) -> Code:
         """Its functions and instructions."""
+        from tracer.resolve.code import Code
+
         return Code(self.elf, self.symbols)
 
     @cached_property
     def unwinding(self) -> Unwinding:
         """What may unwind through its functions."""
+        from tracer.resolve.unwind import Unwinding
+
         return Unwinding(self.code)
 
     @cached_property
     def usdt(self) -> tuple[UsdtNote, ...]:
         """Its USDT sites."""
+        from tracer.resolve.usdt import read_notes
+
         return read_notes(self.elf)
 
     @cached_property
     def _places(self) -> Places:
+        from tracer.resolve.globals import Places
+
         return Places(self.elf, self.symbols)
 
     def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
         """The arguments of a USDT site, symbols not looked up."""
+        from tracer.resolve.operands import parse
+
         return parse(note.arguments, self.arch)
 
     def arguments(self, note: UsdtNote) -> tuple[ArgSpec, ...]:
@@ -88,10 +113,18 @@ class Binary:
         content = self.elf.content(section) if section is not None else b""
         return content.startswith(b"\xff Go buildinf:") and len(content) > 15 and bool(content[15] & 2)
 
+    @cached_property
+    def _go(self) -> bool:
+        return self.unwinding.go
+
+    @cached_property
+    def _plain_args(self) -> tuple[ArgSpec, ...]:
+        return self.arch.function_args()
+
     def function_args(self, name: str) -> tuple[ArgSpec, ...]:
         """arg0, arg1, … at the first instruction of a function."""
-        if not self.unwinding.go or "." not in name:  # functions of C in a Go file have plain names
-            return self.arch.function_args()
+        if not self._go or "." not in name:  # functions of C in a Go file have plain names
+            return self._plain_args
         if self._go_registers:
             return self.arch.function_args(go=True)
         unknown = Unreadable("Go before 1.18 passes arguments in its own way")
@@ -101,12 +134,22 @@ class Binary:
         """A symbol's name as people write it: of C++ the demangled one, where this machine can tell."""
         if not name.startswith("_Z"):
             return name
+        return self._demangle(name) or name
+
+    @cached_property
+    def _demangle(self) -> Callable[[str], str | None]:
         from tracer.resolve.demangle import demangler
 
         try:
-            return demangler()(name) or name
+            return demangler()
         except TracerError:
-            return name
+            self.reproducible = False
+            return lambda name: None
+
+    def debug_file(self, elf: Elf) -> Elf | None:
+        """Its separate debug file, if there is one."""
+        self.debug_files.update(_debug_paths(elf))
+        return find_debug_file(elf)
 
 
 class Binaries:
@@ -146,13 +189,7 @@ def machine_name(machine: int) -> str:
 def find_debug_file(elf: Elf) -> Elf | None:
     """The separate debug file that the build id names, if it is installed and is really of this build."""
     build_id = elf.build_id
-    if build_id is None or len(build_id) < 6:
-        return None
-    root = ""
-    if elf.path.startswith("/proc/") and "/root/" in elf.path:
-        root = elf.path[: elf.path.index("/root/") + 5]
-    for directory in dict.fromkeys((f"{root}{DEBUG_ROOT}", DEBUG_ROOT)):
-        path = f"{directory}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    for path in _debug_paths(elf):
         if not os.path.isfile(path):
             continue
         try:
@@ -163,3 +200,15 @@ def find_debug_file(elf: Elf) -> Elf | None:
             return found
         found.close()
     return None
+
+
+def _debug_paths(elf: Elf) -> tuple[str, ...]:
+    """Where the debug file of that build id would be: in the file's own root directory, and in ours."""
+    build_id = elf.build_id
+    if build_id is None or len(build_id) < 6:
+        return ()
+    root = ""
+    if elf.path.startswith("/proc/") and "/root/" in elf.path:
+        root = elf.path[: elf.path.index("/root/") + 5]
+    directories = dict.fromkeys((f"{root}{DEBUG_ROOT}", DEBUG_ROOT))
+    return tuple(f"{directory}/.build-id/{build_id[:2]}/{build_id[2:]}.debug" for directory in directories)

@@ -114,6 +114,10 @@ class Elf:
             data += more
         return data
 
+    def some(self, offset: int, size: int) -> bytes:
+        """The bytes of the file from `offset`, at most `size`."""
+        return self.read(offset, min(size, self.size - offset), "the code")
+
     def _read_header(self) -> None:
         if self.size < 4 or self.read(0, 4, "the header") != b"\x7fELF":
             raise self.error("not an ELF file")
@@ -284,7 +288,9 @@ class Elf:
         if self._stat is None:
             return FileIdentity(0, 0, self.size, 0, self.build_id)
         status = self._stat
-        return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, self.build_id)
+        return FileIdentity(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, self.build_id, status.st_ctime_ns
+        )
 
 
 def _open(path: str, label: str) -> int:

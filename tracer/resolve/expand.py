@@ -1,100 +1,177 @@
 """Attach points → sites: from what the user wrote to places in files that are safe to probe.
 
 The first stage that looks at the machine. Nothing here needs root or touches the kernel, and whatever it returns has
-been checked by `safety` and `returns`.
+been checked by `safety` and `returns`. What reads files is imported when there is one to read.
 """
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.ast import AttachPoint, Program
-from tracer.resolve import arch
-from tracer.resolve.binary import Binaries, Binary, machine_name
-from tracer.resolve.elf_layout import printable
-from tracer.resolve.files import Found, find_files
-from tracer.resolve.function_sites import function_sites
-from tracer.resolve.functions import NothingThere
-from tracer.resolve.line_sites import NoSuchLine, line_sites
 from tracer.resolve.model import Site, Target
-from tracer.resolve.usdt_sites import usdt_sites
+from tracer.resolve.room import Room
 
-MAX_FUNCTIONS = 5000
-"""More functions than this under one attach point are taken for a slip of the pen (`uprobe:BIN:*`)."""
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tracer.resolve.binary import Binaries, Binary
+    from tracer.resolve.files import Found
+
+_OF_FILES = ("usdt", "uprobe", "uretprobe")
+
+ENOUGH = 1 << 20
+"""Sites that no program has."""
 
 
-def expand(program: Program, target: Target, limit: int = MAX_FUNCTIONS) -> dict[int, tuple[Site, ...]]:
-    """The sites of every clause, by its index; () for BEGIN, END and interval.
+def expand(
+    program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None
+) -> dict[int, tuple[Site, ...]]:
+    """The sites of every clause, by its index, no more than `limit` together; () for BEGIN, END and interval.
 
-    Raises `ProgramError` with all faults.
+    `warnings` gets what had to be left out of patterns. Raises `ProgramError` with all faults.
     """
+    if not any(point.kind in _OF_FILES for clause in program.clauses for point in clause.points):
+        return {index: () for index in range(len(program.clauses))}
     faults: list[Diagnostic] = []
+    room = Room(limit, limit)
     result: dict[int, tuple[Site, ...]] = {}
-    with Binaries() as binaries:
+    with _Files() as files:
         for index, clause in enumerate(program.clauses):
             sites: dict[tuple[str, int, int, int, str], Site] = {}
-            for point in clause.points:
-                if point.kind not in ("usdt", "uprobe", "uretprobe"):
-                    continue
+            points = (point for point in clause.points if point.kind in _OF_FILES)
+            for number, point in enumerate(points):
+                left_out: list[str] = []
                 try:
-                    found = sites_of(point, binaries, target, limit)
+                    found = sites_of(point, files, target, room.less(len(sites)), left_out)
                 except TracerError as error:
                     faults.append(Diagnostic(error.message, point.span, error.hint))
                     continue
+                if warnings is not None:
+                    warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
                 for site in found:
                     # Two patterns may mean one place; it is probed once.
                     key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
-                    sites.setdefault(key, site)
+                    sites.setdefault(key, replace(site, point=number) if number else site)
             result[index] = tuple(sites.values())
+            room = room.less(len(sites))
     if faults:
         raise ProgramError(program.source, faults)
     return result
 
 
-def sites_of(point: AttachPoint, binaries: Binaries, target: Target, limit: int = MAX_FUNCTIONS) -> tuple[Site, ...]:
-    """The sites of one attach point. Raises `TracerError` where there is none, or one that must not be probed."""
+def sites_of(
+    point: AttachPoint, files: _Files, target: Target, room: Room, left_out: list[str], believe: bool = True
+) -> tuple[Site, ...]:
+    """The sites of one attach point; `left_out` gets a line for each file in which a pattern means more. Raises
+    `TracerError` where there is none, one that must not be probed, or no room for all. `believe`: what an earlier run
+    found.
+    """
+    from tracer.resolve.files import NoSuchLine, NothingThere, find_files
+    from tracer.resolve.kept import keep, recall
+
     found = find_files(point.path, target)
     sites: list[Site] = []
     failures: list[TracerError] = []
-    seen: set[int] = set()
-    for file in found:
+    seen: set[str] = set()
+    for each in found:
+        file = files.first(each)
+        if file.path in seen:
+            continue
+        seen.add(file.path)
+        kept = recall(point, file) if believe else None
+        if kept is not None and len(kept) <= room.left - len(sites):
+            sites += kept
+            continue
         try:
-            binary = _open(file, binaries)
+            binary = files.open(file)
         except TracerError as error:
             if file.sure:
                 raise
             failures.append(error)  # a pattern of paths may well match what is no program
             continue
-        if id(binary) in seen:
-            continue
-        seen.add(id(binary))
+        before = len(left_out)
         try:
-            if point.kind == "usdt":
-                sites += usdt_sites(point, binary)
-            elif point.source is not None:
-                sites += line_sites(point, binary, limit - len(sites), limit)
-            else:
-                sites += function_sites(point, binary, limit - len(sites), limit)
+            of_file = _sites_in(binary, point, room.less(len(sites)), left_out)
         except NothingThere as error:
             failures.append(error)
+            if not file.sure:
+                keep(point, binary, ())
+            continue
+        if len(left_out) == before:  # what is left out is to be said each time
+            keep(point, binary, of_file)
+        sites += of_file
+    if not sites and believe and len(failures) < len(seen):
+        return sites_of(point, files, target, room, left_out, believe=False)  # why there is nothing is not kept
     if not sites:
         if len(failures) > 1:
             # The one file that knows the source file says which lines have code.
             failures = [each for each in failures if isinstance(each, NoSuchLine)]
         raise failures[0] if failures else _nothing(point, len(found))
+    room.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
 
 
-def _open(file: Found, binaries: Binaries) -> Binary:
-    binary = binaries.open(file.path, file.shown)
-    host = arch.host()
-    if host is not None and binary.elf.machine != host.machine:
-        raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {host.name}")
-    if not file.sure:
-        binary.elf.sections, binary.elf.segments  # noqa: B018 (damaged headers show when they are read)
-    return binary
+def _sites_in(binary: Binary, point: AttachPoint, room: Room, left_out: list[str]) -> list[Site]:
+    if point.kind == "usdt":
+        from tracer.resolve.usdt_sites import usdt_sites
+
+        return usdt_sites(point, binary)
+    if point.source is not None:
+        from tracer.resolve.line_sites import line_sites
+
+        return line_sites(point, binary, room)
+    from tracer.resolve.function_sites import function_sites
+
+    return function_sites(point, binary, room, left_out)
+
+
+class _Files:
+    """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
+
+    def __init__(self) -> None:
+        self._binaries: Binaries | None = None
+        self._first: dict[tuple[int, int], Found] = {}
+
+    def first(self, file: Found) -> Found:
+        """The file under the name by which it was first asked for."""
+        try:
+            status = os.stat(file.path)
+        except (OSError, ValueError):
+            return file  # opening it says why
+        return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
+
+    def open(self, file: Found) -> Binary:
+        """The file, if its code can run here. Raises `ElfError`."""
+        from tracer.resolve import arch
+        from tracer.resolve.binary import Binaries, machine_name
+
+        if self._binaries is None:
+            self._binaries = Binaries()
+        binary = self._binaries.open(file.path, file.shown)
+        host = arch.host()
+        if host is not None and binary.elf.machine != host.machine:
+            raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {host.name}")
+        if not file.sure:
+            binary.elf.sections, binary.elf.segments  # noqa: B018 (damaged headers show when they are read)
+        return binary
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._binaries is not None:
+            self._binaries.__exit__(kind, error, trace)
 
 
 def _nothing(point: AttachPoint, files: int) -> TracerError:
+    from tracer.resolve.elf_layout import printable
+
     if point.source is not None:
         return TracerError(f"no code comes from '{printable(point.source)}' in any of {files} files")
     what = "USDT probe" if point.kind == "usdt" else "function"

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.resolve.arch import X86_64, host
 from tracer.resolve.elf_layout import printable
 from tracer.resolve.libraries import find_library, is_library_name
-from tracer.resolve.loaded import loaded_files
 from tracer.resolve.model import Target
 from tracer.resolve.processes import executable_files, root, within
 
@@ -44,10 +43,31 @@ def is_pattern(text: str) -> bool:
     return any(character in text for character in "*?[")
 
 
+def matcher(pattern: str) -> Callable[[str], object]:
+    """A test for a pattern of glob(7), or for equality where it holds no wildcard."""
+    if not is_pattern(pattern):
+        return pattern.__eq__
+    if pattern == "*":
+        return bool
+    import fnmatch
+
+    return re.compile(fnmatch.translate(pattern)).match
+
+
+class NothingThere(TracerError):
+    """The file has no such probe or function; another of several files may have it."""
+
+
+class NoSuchLine(NothingThere):
+    """The file knows the source file, but not that line of it."""
+
+
 def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
     """The files an attach point's path means. Raises `TracerError` where there is none."""
     if text is None or text in ("", "*"):
         if target.pid is None and target.program is not None:
+            from tracer.resolve.loaded import loaded_files
+
             return tuple(Found(path, path, sure=False) for path in loaded_files(target.program))
         if target.pid is None:
             raise TracerError(
@@ -111,6 +131,8 @@ def _needed(name: str, target: Target) -> str | None:
     """The library of that name that the command's program will load."""
     if target.pid is not None or target.program is None:
         return None
+    from tracer.resolve.loaded import loaded_files
+
     try:
         return _among(loaded_files(target.program), name)
     except TracerError:

@@ -6,18 +6,19 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf_layout import printable
+from tracer.resolve.elf_layout import ElfError, printable
 from tracer.resolve.functions import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
-from tracer.resolve.returns import plan_return
-from tracer.resolve.safety import function_start, inside_function, offset_of_code
+from tracer.resolve.room import Room
+from tracer.resolve.safety import function_start, function_starts, inside_function, offset_of_code, red_zone
 from tracer.resolve.symbol_table import Function
 
 
-def function_sites(point: AttachPoint, binary: Binary, room: int, limit: int) -> list[Site]:
-    """The sites of every function that the attach point means; `room` is how many of `limit` are left.
+def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: list[str]) -> list[Site]:
+    """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
+    `left_out` gets a line about them.
 
-    Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed.
+    Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `room`.
     """
     if point.address is not None:
         return _at_address(point, binary, point.address)
@@ -27,30 +28,36 @@ def function_sites(point: AttachPoint, binary: Binary, room: int, limit: int) ->
     functions = find_functions(binary, name, point.kind)
     if not functions:
         raise not_found(binary, name)
-    if len(functions) > room:
-        raise TracerError(
-            f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions, more than {limit}",
-            "narrow the pattern",
-        )
+    room.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")
     if point.kind == "uretprobe":
         if point.offset:
             raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")
-        return _returns(binary, functions)
+        return _returns(binary, functions, left_out)
     if point.offset:
         return [_inside(point, binary, each) for each in functions]
-    return [_entry(binary, each, f"uprobe:{binary.shown}:{each.name}") for each in functions]
+    offsets = function_starts(binary.code, functions)
+    sites: list[Site] = []
+    refused: list[TracerError] = []
+    for each, offset in zip(functions, offsets, strict=True):
+        if isinstance(offset, ElfError):
+            refused.append(offset)
+        else:
+            sites.append(_entry(binary, each, offset))
+    _leave_out(refused, len(functions), bool(sites), left_out, "be probed")
+    return sites
 
 
-def _entry(binary: Binary, function: Function, probe: str) -> Site:
+def _entry(binary: Binary, function: Function, offset: int) -> Site:
+    name = function.name
     return Site(
         kind="uprobe",
         path=binary.path,
         identity=binary.identity,
         address=function.address,
-        offset=function_start(binary.code, function),
-        probe=probe,
-        function=binary.readable(function.name),
-        args=binary.function_args(function.name),
+        offset=offset,
+        probe=f"uprobe:{binary.shown}:{name}",
+        function=binary.readable(name),
+        args=binary.function_args(name),
     )
 
 
@@ -63,9 +70,14 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
         name = printable(function.name)
         raise TracerError(f"{printable(binary.shown)}: {name} has {size} bytes, so there is no {name}+{point.offset}")
     offset, _ = inside_function(binary.code, address, around)
-    probe = f"uprobe:{binary.shown}:{function.name}+{point.offset}"
-    site = _entry(binary, function, probe)
-    return replace(site, address=address, offset=offset, args=later(site.args))
+    site = _entry(binary, function, offset)
+    return replace(
+        site,
+        address=address,
+        probe=f"{site.probe}+{point.offset}",
+        args=later(site.args),
+        red_zone=red_zone(binary.code, address),
+    )
 
 
 def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
@@ -80,7 +92,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
                 f"write uretprobe:PATH:{around.start:#x}",
             )
         function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
-        return [replace(site, probe=text) for site in _returns(binary, (function,), around.name)]
+        return [replace(site, probe=text) for site in _returns(binary, (function,), [], around.name)]
     args = binary.function_args(around.name)
     return [
         Site(
@@ -92,6 +104,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
             probe=text if not point.offset else f"{text}+{point.offset}",
             function=function_text(binary, address),
             args=args if address == around.start else later(args),
+            red_zone=red_zone(binary.code, address),
         )
     ]
 
@@ -104,7 +117,11 @@ def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
     return tuple(replace(each, operand=gone) if isinstance(each.operand, Mem) else each for each in args)
 
 
-def _returns(binary: Binary, functions: tuple[Function, ...], text: str | None = None) -> list[Site]:
+def _returns(
+    binary: Binary, functions: tuple[Function, ...], left_out: list[str], text: str | None = None
+) -> list[Site]:
+    from tracer.resolve.returns import plan_return
+
     sites = []
     refused: list[TracerError] = []
     for each in functions:
@@ -126,11 +143,17 @@ def _returns(binary: Binary, functions: tuple[Function, ...], text: str | None =
                     function=binary.readable(each.name if text is None else text),
                 )
             )
-    if refused and len(functions) == 1:
-        raise refused[0]
-    if refused:
-        raise TracerError(
-            f"{len(refused)} of {len(functions)} functions cannot be probed on return; the first: {refused[0].message}",
-            "narrow the pattern, or trace their entries with uprobe",
-        )
+    _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")
     return sites
+
+
+def _leave_out(refused: list[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
+    """Of one function, or of all, it is an error, of some a line in `left_out`."""
+    if not refused:
+        return
+    if number == 1:
+        raise refused[0]
+    which = f"{len(refused)} of {number} functions"
+    if not others:
+        raise TracerError(f"{which} cannot {what}; the first: {refused[0].message}", refused[0].hint)
+    left_out.append(f"{which} left out: they cannot {what}; the first: {refused[0].message}")

@@ -6,22 +6,17 @@ name as people write it, with or without parameters (without: every overload). S
 
 from __future__ import annotations
 
-import fnmatch
 import os.path
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tracer.errors import TracerError
+from tracer.regex import regex
 from tracer.resolve.binary import Binary
-from tracer.resolve.demangle import demangler
 from tracer.resolve.elf_layout import ElfError, printable
-from tracer.resolve.files import did_you_mean, is_pattern
+from tracer.resolve.files import NothingThere, did_you_mean, is_pattern, matcher
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import is_cold, unique_places
-
-
-class NothingThere(TracerError):
-    """The file has no such probe or function; another of several files may have it."""
 
 
 def find_functions(binary: Binary, name: str, kind: str = "uprobe") -> tuple[Function, ...]:
@@ -42,6 +37,7 @@ def find_functions(binary: Binary, name: str, kind: str = "uprobe") -> tuple[Fun
         try:
             return _by_cpp_name(binary, name)
         except TracerError:  # no demangler here: the name is simply not found
+            binary.reproducible = False
             return ()
     return tuple(each for each in found if not each.ifunc)
 
@@ -49,15 +45,6 @@ def find_functions(binary: Binary, name: str, kind: str = "uprobe") -> tuple[Fun
 def is_readable_cpp(name: str) -> bool:
     """Whether the name is written as in C++ source."""
     return "::" in name or "(" in name
-
-
-def matcher(pattern: str) -> Callable[[str], object]:
-    """A test for a pattern of glob(7), or for equality where it holds no wildcard."""
-    if not is_pattern(pattern):
-        return pattern.__eq__
-    if pattern == "*":
-        return bool
-    return re.compile(fnmatch.translate(pattern)).match
 
 
 def not_found(binary: Binary, name: str) -> NothingThere:
@@ -119,10 +106,12 @@ def _indirect(binary: Binary, function: Function, kind: str) -> ElfError:
 # --- C++ names -----------------------------------------------------------------------------------------------------
 
 # Words that the mangling abbreviates, so that they do not stand in the mangled name.
-_ABBREVIATED = re.compile(r"std|string|allocator|basic_\w*|[io]o?stream|operator|const|unsigned|anonymous|namespace")
+_ABBREVIATED = regex(r"std|string|allocator|basic_\w*|[io]o?stream|operator|const|unsigned|anonymous|namespace")
 
 
 def _by_cpp_name(binary: Binary, pattern: str) -> tuple[Function, ...]:
+    from tracer.resolve.demangle import demangler
+
     demangle = demangler()
     matches = matcher(pattern)
     with_parameters = "(" in pattern

@@ -34,7 +34,8 @@ def open_verified(path: str, identity: FileIdentity) -> int:
 
 def _compare(path: str, status: os.stat_result, identity: FileIdentity) -> None:
     now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if now != (identity.device, identity.inode, identity.size, identity.mtime_ns):
+    touched = identity.ctime_ns not in (None, status.st_ctime_ns)
+    if touched or now != (identity.device, identity.inode, identity.size, identity.mtime_ns):
         raise TracerError(
             f"{path}: the file changed after its probes were looked up",
             "nothing was attached; run the command again",

@@ -17,26 +17,23 @@ from typing import NamedTuple
 
 from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
-from tracer.resolve.binary import Binary, find_debug_file
+from tracer.resolve.binary import Binary
 from tracer.resolve.code import Range
 from tracer.resolve.elf_layout import printable
-from tracer.resolve.files import did_you_mean
+from tracer.resolve.files import NoSuchLine, NothingThere, did_you_mean
 from tracer.resolve.function_sites import later
-from tracer.resolve.functions import NothingThere, function_text
+from tracer.resolve.functions import function_text
 from tracer.resolve.line_programs import LinePrograms, Row, Sequence
 from tracer.resolve.model import Site
-from tracer.resolve.safety import inside_function
+from tracer.resolve.room import Room
+from tracer.resolve.safety import inside_function, red_zone
 from tracer.resolve.symbols import is_cold
 
 _MOST_NAMED = 5
 
 
-class NoSuchLine(NothingThere):
-    """The file knows the source file, but not that line of it."""
-
-
-def line_sites(point: AttachPoint, binary: Binary, room: int, limit: int) -> list[Site]:
-    """The sites of a source line; `room` is how many of `limit` are left.
+def line_sites(point: AttachPoint, binary: Binary, room: Room) -> list[Site]:
+    """The sites of a source line.
 
     Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
     """
@@ -58,8 +55,7 @@ def line_sites(point: AttachPoint, binary: Binary, room: int, limit: int) -> lis
     addresses = _reached([each for sequence in found for each in _pieces(sequence, point, binary)])
     if not addresses:
         raise _no_code(point, shown, found)
-    if len(addresses) > room:
-        raise TracerError(f"{shown}: {source}:{point.line} begins at {len(addresses)} places, more than {limit}")
+    room.check(len(addresses), f"{shown}: {source}:{point.line} begins at {len(addresses)} places")
     return [_site(point, binary, address) for address in addresses]
 
 
@@ -68,7 +64,7 @@ def _programs(binary: Binary) -> LinePrograms:
     if binary.lines is None:
         programs = LinePrograms(binary.elf)
         if not programs.present:
-            debug = find_debug_file(binary.elf)
+            debug = binary.debug_file(binary.elf)
             programs = LinePrograms(debug) if debug is not None else programs
         binary.lines = programs
     if not binary.lines.present:
@@ -158,4 +154,5 @@ def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
         probe=f"uprobe:{binary.shown}:{point.source}:{point.line}{column}",
         function=function_text(binary, address),
         args=args if address == around.start else later(args),
+        red_zone=red_zone(binary.code, address),
     )

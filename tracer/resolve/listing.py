@@ -8,24 +8,27 @@ files it has mapped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.lang.attach import scan
 from tracer.lang.lexer import Fault
+from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf_layout import PF_X, printable
-from tracer.resolve.files import Found, find_files
-from tracer.resolve.functions import NothingThere, find_functions, matcher, not_found
+from tracer.resolve.files import Found, NothingThere, find_files, matcher
+from tracer.resolve.functions import find_functions, not_found
 from tracer.resolve.model import ArgSpec, Target, Unreadable
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.usdt import UsdtNote
 
+_Listed = TypeVar("_Listed")
+
 # A number would be an address, and `+8` at the end an offset.
-_PLAIN = re.compile(r"[A-Za-z_][\w.]*").fullmatch
-_MISREAD = re.compile(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
+_PLAIN = regex(r"[A-Za-z_][\w.]*")
+_MISREAD = regex(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 
 
 class ListedSite(NamedTuple):
@@ -89,6 +92,27 @@ def list_probes(pattern: str | None, target: Target, arguments: bool = True) -> 
 
     Without `arguments` their places are left out, which is faster; the sites are there all the same.
     """
+
+    def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
+        return _usdt(wanted, binary, arguments) if kind == "usdt" else _functions(wanted, binary)
+
+    return _in_files(pattern, target, of_kind)
+
+
+def list_lines(pattern: str | None, target: Target) -> Iterator[str]:
+    """The attach points of `list_probes`, a line each, many lines at a time. Raises `TracerError`."""
+
+    def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[str]:
+        if kind != "usdt":
+            return _function_lines(wanted, binary)
+        return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
+
+    return _in_files(pattern, target, of_kind)
+
+
+def _in_files(
+    pattern: str | None, target: Target, of_kind: Callable[[str, _Pattern, Binary], Iterator[_Listed]]
+) -> Iterator[_Listed]:
     wanted = _parse(pattern)
     found = find_files(wanted.path, target)
     failures: list[TracerError] = []
@@ -103,7 +127,7 @@ def list_probes(pattern: str | None, target: Target, arguments: bool = True) -> 
                     if id(binary) in seen:
                         continue
                     seen.add(id(binary))
-                    listed = _usdt(wanted, binary, arguments) if kind == "usdt" else _functions(wanted, binary)
+                    listed = of_kind(kind, wanted, binary)
                 except TracerError as error:
                     if file.sure and not isinstance(error, NothingThere):
                         raise
@@ -185,27 +209,42 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
 
 
 def _functions(wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
+    return _in_order_of_name(_matching(wanted, binary), wanted.kinds[-1], binary)
+
+
+def _function_lines(wanted: _Pattern, binary: Binary) -> Iterator[str]:
+    """Written for 60,000 functions: their names are looked at all at once, and singly only where one is unusual."""
+    names = sorted({each[0] for each in _matching(wanted, binary)})
+    # In this order a digit or a dot at the beginning of a name would come first.
+    if names[0][0] < "A" or not "".join(names).replace(".", "").isidentifier():
+        plain = _PLAIN.fullmatch
+        names = [name if plain(name) else quoted(name) for name in names if name.isprintable()]
+    before = f"{wanted.kinds[-1]}:{quoted(binary.shown)}:"
+    return iter(["".join([f"{before}{name}\n" for name in names])])
+
+
+def _matching(wanted: _Pattern, binary: Binary) -> tuple[Function, ...]:
     functions = find_functions(binary, wanted.function, wanted.kinds[-1])
     if not functions:
         raise not_found(binary, wanted.function)
-    return _in_order_of_name(functions, wanted.kinds[-1], binary)
+    return functions
 
 
 def _in_order_of_name(functions: tuple[Function, ...], kind: str, binary: Binary) -> Iterator[Listed]:
-    """Written for 50,000 functions in some 50 ms: most of them have a name of their own and lie in one segment."""
+    """Most functions have a name of their own and lie in one segment."""
     offset_of = binary.elf.offset_of
     segment = next((each for each in binary.elf.loads if each.flags & PF_X), None)
     start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)
     moved = segment.offset - segment.address if segment is not None else 0
     before, path = f"{kind}:{quoted(binary.shown)}:", binary.path
     sites: tuple[ListedSite, ...] = ()
-    ordered = sorted(functions)
+    ordered, plain = sorted(functions), _PLAIN.fullmatch
     for index, (name, address, *_) in enumerate(ordered, 1):
         sites += (ListedSite(address, address + moved if start <= address < end else offset_of(address)),)
         if index < len(ordered) and ordered[index][0] == name:
             continue
         if name.isprintable():
-            yield Listed(before + (name if _PLAIN(name) else quoted(name)), kind, path, None, name, sites)
+            yield Listed(before + (name if plain(name) else quoted(name)), kind, path, None, name, sites)
         sites = ()
 
 

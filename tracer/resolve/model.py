@@ -87,13 +87,14 @@ class ArgSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file it was when it was checked: compared again right before attaching."""
+    """Which file it was when it was checked: compared again right before attaching. `ctime_ns`: None where unknown."""
 
     device: int
     inode: int
     size: int
     mtime_ns: int
     build_id: str | None = None
+    ctime_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,9 @@ class Site:
     `function` what `func` shows (the symbol that holds the place, or "" in a stripped file). `semaphore` is the file
     offset of the USDT semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is
     an ordinary probe on one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed
-    by argN; for functions it holds the registers of the calling convention. `fast_offset` is the file offset of a
-    five-byte nop right behind the USDT probe's one-byte nop, where a probe needs no trap from Linux 6.18 on; every hit
-    passes both.
+    by argN; for functions it holds the registers of the calling convention. `red_zone`: a five-byte
+    nop in a function that may keep data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
+    writes there (`backends.nops`). `point` is the place of its attach point among the probes that its clause names.
     """
 
     kind: Literal["usdt", "uprobe", "uretprobe", "ret"]
@@ -119,7 +120,8 @@ class Site:
     args: tuple[ArgSpec, ...] = ()
     semaphore: int | None = None
     semaphore_address: int | None = None
-    fast_offset: int | None = None
+    red_zone: bool = False
+    point: int = 0
 
 
 @dataclass(frozen=True, slots=True)

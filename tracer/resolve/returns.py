@@ -16,12 +16,12 @@ Exits by exception are no returns; neither way reports them.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Sequence
 from typing import Literal
 
 from tracer.dataclass import dataclass
+from tracer.regex import regex
 from tracer.resolve.code import Code, Range
 from tracer.resolve.disassembly import Instruction
 from tracer.resolve.elf_layout import EM_X86_64, PF_W, ElfError
@@ -52,6 +52,12 @@ def plan_return(code: Code, unwinding: Unwinding, function: Function) -> ReturnP
         raise code.elf.error(
             f"{function.name} keeps its return address for later or runs on another's stack,"
             " so a return probe would kill the program"
+        )
+    if unwinding.is_never_called(function):
+        raise code.elf.error(
+            f"{function.name} is never called: where it begins no return address is on the stack,"
+            " and what is there a return probe would overwrite",
+            "trace its entry with uprobe",
         )
     danger = unwinding.through(function)
     if danger is None:
@@ -139,9 +145,9 @@ def _is_filler(instruction: Instruction) -> bool:
 
 # --- switches ------------------------------------------------------------------------------------------------------
 
-_TABLE_ADDRESS = re.compile(r"(\w+), \[rip ([+-]) (0x[0-9a-f]+|\d)\]")
-_ABSOLUTE_TABLE = re.compile(r"qword ptr \[\w+\*8 \+ (0x[0-9a-f]+)\]")
-_BOUND = re.compile(r".*, (0x[0-9a-f]+|\d)")
+_TABLE_ADDRESS = regex(r"(\w+), \[rip ([+-]) (0x[0-9a-f]+|\d)\]")
+_ABSOLUTE_TABLE = regex(r"qword ptr \[\w+\*8 \+ (0x[0-9a-f]+)\]")
+_BOUND = regex(r".*, (0x[0-9a-f]+|\d)")
 
 
 def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int) -> list[int]:

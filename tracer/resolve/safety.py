@@ -9,27 +9,32 @@ true of it:
   the function goes into the middle of a decoded instruction (which would show that the decoding went astray);
 * it is the site of a USDT note and holds the nop that the macro writes.
 
-Where a breakpoint already stands in the file the answer is no, whatever else holds.
+Where a breakpoint already stands in the file the answer is no, whatever else holds, and where the kernel would execute
+another instruction than the one that stands there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from tracer.resolve.code import Code, Range
-from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
+from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64, PF_X, ElfError
+from tracer.resolve.misread import LONGEST, SUSPECT, is_misread
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.usdt import UsdtNote
 
-NOP5 = b"\x0f\x1f\x44\x00\x00"
-"""The five-byte nop that kernels from 6.18 on can replace by a call instead of a trap."""
-
 # Intel SDM, NOP: the recommended forms; all that gas and sys/sdt.h have been seen to write.
 _X86_NOPS = (
-    b"\x90", b"\x66\x90", b"\x0f\x1f\x00", b"\x0f\x1f\x40\x00", NOP5, b"\x66\x0f\x1f\x44\x00\x00",
-    b"\x0f\x1f\x80\x00\x00\x00\x00", b"\x0f\x1f\x84\x00\x00\x00\x00\x00", b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
+    b"\x90", b"\x66\x90", b"\x0f\x1f\x00", b"\x0f\x1f\x40\x00", b"\x0f\x1f\x44\x00\x00",
+    b"\x66\x0f\x1f\x44\x00\x00", b"\x0f\x1f\x80\x00\x00\x00\x00", b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
+    b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
 )  # fmt: skip
+_FIVE_BYTE_NOPS = (b"\x0f\x1f\x44\x00\x00", b"\x66\x0f\x1f\x40\x00")
 _AARCH64_NOP = b"\x1f\x20\x03\xd5"
+
+_MANY = 16
+_WINDOW = 1 << 20
 
 
 def offset_of_code(code: Code, address: int, what: str) -> int:
@@ -41,8 +46,15 @@ def offset_of_code(code: Code, address: int, what: str) -> int:
         raise elf.error(f"{what} at {address:#x} is not in the file")
     if not code.executable(address):
         raise elf.error(f"{what} at {address:#x} is not in an executable segment")
-    if _is_breakpoint(elf.memory(address, 4, what) or b"", elf.machine):
+    content = elf.memory(address, LONGEST, what) or b""
+    if _is_breakpoint(content, elf.machine):
         raise elf.error(f"{what} at {address:#x} is a breakpoint already, in the file itself")
+    if elf.machine == EM_X86_64 and is_misread(content):
+        message = (
+            f"{what} at {address:#x} begins with an instruction ({content[:6].hex(' ')} …) that Linux takes for another"
+            " when it is probed, so the program would go wrong"
+        )
+        raise elf.error(message, "probe another instruction of the function, or what calls it")
     return offset
 
 
@@ -56,6 +68,47 @@ def function_start(code: Code, function: Function) -> int:
         if function.address % 4 and code.elf.machine == EM_AARCH64:
             raise code.elf.error(f"the function {function.name} at {function.address:#x} is not at a multiple of 4")
     return offset
+
+
+def function_starts(code: Code, functions: Sequence[Function]) -> list[int | ElfError]:
+    """`function_start` of each, or why none may be probed there: the same answer, but for many functions in the order
+    of their addresses one read serves all that lie in a megabyte.
+    """
+    if len(functions) < _MANY:
+        return [_start_or_reason(code, each) for each in functions]
+    elf = code.elf
+    suspect = SUSPECT if elf.machine == EM_X86_64 else frozenset()
+    offsets: list[int | ElfError] = []
+    begin = end = shift = 0
+    content = b""
+    for function in functions:
+        address = function.address
+        if not begin <= address <= end - LONGEST:
+            segment = elf.segment_at(address)
+            if segment is not None and segment.flags & PF_X:
+                shift = segment.offset - segment.address
+                size = min(_WINDOW, segment.address + segment.file_size - address, elf.size - address - shift)
+                content = elf.read(address + shift, max(size, 0), "the code")
+                begin, end = address, address + len(content)
+        at = address - begin
+        if (
+            not begin <= address <= end - LONGEST
+            or function.size == 0
+            or (elf.machine == EM_AARCH64 and address % 4)
+            or _is_breakpoint(content[at : at + 4], elf.machine)
+            or (content[at] in suspect and is_misread(content[at : at + LONGEST]))
+        ):
+            offsets.append(_start_or_reason(code, function))  # which looks closer, or says what is wrong
+        else:
+            offsets.append(address + shift)
+    return offsets
+
+
+def _start_or_reason(code: Code, function: Function) -> int | ElfError:
+    try:
+        return function_start(code, function)
+    except ElfError as error:
+        return error
 
 
 def inside_function(code: Code, address: int, around: Range | None = None) -> tuple[int, Range]:
@@ -108,8 +161,8 @@ def _jump_into_instruction(code: Code, around: Range, starts: list[int]) -> int 
     return None
 
 
-def usdt_site(code: Code, note: UsdtNote) -> tuple[int, int | None]:
-    """The file offset of a USDT site, and that of a five-byte nop right behind its one-byte nop, if there is one."""
+def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool]:
+    """The file offset of a USDT site, and what `red_zone` says of it."""
     what = f"the USDT probe {note.provider}:{note.name}"
     elf = code.elf
     offset = offset_of_code(code, note.address, what)
@@ -123,11 +176,23 @@ def usdt_site(code: Code, note: UsdtNote) -> tuple[int, int | None]:
             f"{what} at {note.address:#x} does not hold the nop that its note promises but {content[:4].hex(' ')}",
             "the file was changed after it was built, or its notes belong to another file",
         )
-    fast = elf.machine == EM_X86_64 and content[:1] == b"\x90" and content[1:].startswith(NOP5)
-    return offset, offset + 1 if fast else None
+    return offset, content.startswith(_FIVE_BYTE_NOPS) and red_zone(code, note.address)
+
+
+def red_zone(code: Code, address: int) -> bool:
+    """Whether a five-byte nop stands there, in a function that may keep data below the stack pointer: one that calls
+    nothing, or of which too little is known. See `Site.red_zone`.
+    """
+    elf = code.elf
+    if elf.machine != EM_X86_64 or not (elf.memory(address, 5, "the address") or b"").startswith(_FIVE_BYTE_NOPS):
+        return False
+    around = code.range_at(address)
+    return around is None or (
+        address != around.start and not any(each.calls for each in code.instructions(around))
+    )
 
 
 def _is_breakpoint(content: bytes, machine: int) -> bool:
     if machine == EM_AARCH64:
-        return len(content) == 4 and content[3] == 0xD4 and content[2] & 0xE0 == 0x20  # BRK #imm16
+        return len(content) >= 4 and content[3] == 0xD4 and content[2] & 0xE0 == 0x20  # BRK #imm16
     return content[:1] == b"\xcc" or content[:2] == b"\xcd\x03"

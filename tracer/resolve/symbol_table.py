@@ -67,22 +67,30 @@ class Table:
     @cached_property
     def functions(self) -> list[Function]:
         """All named functions that are defined here."""
-        rows = [
-            row for row in _SYMBOL.iter_unpack(self._data) if row[1] & 15 in (2, 10) and row[3] and row[4] and row[0]
+        # Written for 60,000 of them: `tuple.__new__` takes half as long as the class, slicing text half as long as
+        # slicing bytes and decoding.
+        new, text, kinds = tuple.__new__, self._text, (STT_FUNC, STT_GNU_IFUNC)
+        find = text.find
+        made: list[Function] = [
+            new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, True, ""))
+            for at, info, _, section, address, size in _SYMBOL.iter_unpack(self._data)
+            if section and address and at and info & 15 in kinds and (name := text[at : find("\0", at)])
         ]
+        if max((len(each[0]) for each in made), default=0) > MAX_NAME:
+            made = [each._replace(name=each[0][:MAX_NAME]) for each in made]
+        if not self._strings.isascii():
+            made = [each if each[0].isascii() else each._replace(name=_decoded(each[0])) for each in made]
         hidden = self._hidden()
-        strings = self._strings
-        find, new = strings.find, tuple.__new__  # twice as fast as calling the class, 50,000 times
-        made: list[Function] = []
-        for name_at, info, _, _, address, size in rows:
-            name = strings[name_at : min(find(b"\0", name_at), name_at + MAX_NAME)].decode("utf-8", "backslashreplace")
-            if name:
-                made.append(new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, True, "")))
         if hidden:
             made = [each._replace(default=(each.name, each.address) not in hidden) for each in made]
-        if b"@" in strings:
-            made = [_versioned(each) for each in made]
+        if "@" in text:
+            made = [_versioned(each) if "@" in each[0] else each for each in made]
         return made
+
+    @cached_property
+    def _text(self) -> str:
+        """The table of strings, one character for each byte; it ends with its last end of a name."""
+        return self._strings[: self._strings.rfind(b"\0") + 1].decode("latin-1")
 
     def _hidden(self) -> set[tuple[str, int]]:
         """Name and address of the symbols whose version is not the default one (Elf64_Versym, bit 15)."""
@@ -160,6 +168,10 @@ class Table:
         """The name of the entry with that number, without its version."""
         at = index * _SYMBOL.size
         return self._name(_SYMBOL.unpack_from(self._data, at)[0]).partition("@")[0] if at < len(self._data) else ""
+
+
+def _decoded(name: str) -> str:
+    return name.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
 def _versioned(function: Function) -> Function:

@@ -170,15 +170,15 @@ def is_cold(name: str) -> bool:
 
 def unique_places(functions: Iterable[Function]) -> tuple[Function, ...]:
     """Each address once, under its most public name, in order of address."""
-    best: dict[int, Function] = {}
-    for each in functions:
-        known = best.setdefault(each[1], each)
-        if known is each:
-            continue
-        if each.rank() < known.rank():
-            # An alias of unknown size must not hide that another says it.
-            best[each.address] = each if each.size else each._replace(size=known.size)
-    return tuple(best[address] for address in sorted(best))
+    functions = list(functions)
+    best = {each[1]: each for each in reversed(functions)}
+    if len(best) < len(functions):
+        for each in functions:
+            known = best[each[1]]
+            if known is not each and each.rank() < known.rank():
+                # An alias of unknown size must not hide that another says it.
+                best[each.address] = each if each.size else each._replace(size=known.size)
+    return tuple(map(best.__getitem__, sorted(best)))
 
 
 def _mini_debug(elf: Elf) -> Elf | None:

@@ -18,6 +18,9 @@ So for each function the question is whether anything may unwind through it. Wha
 * *The C library* is used by every language. Its functions carry clean-up tables for thread cancellation, which do not
   make them throw: a cancelled thread whose unwinding meets a trampoline takes it for the end of the stack, and ends as
   it should. So all are allowed but the few that call back into the program (`CALLS_BACK`).
+* Code that is *not called* finds no return address where it begins, and a return probe puts its own over what is there:
+  of a program's entry point that is argc, of the dynamic linker's resolvers (`_dl_runtime_resolve_xsavec`) an argument
+  (programs then die of SIGSEGV), of a signal's return the frame of registers.
 * Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
   probe on them is never right.
 
@@ -27,20 +30,20 @@ C++ plug-in that throws through them.
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
+from tracer.regex import regex
 from tracer.resolve.code import Code, Range
 from tracer.resolve.elf_layout import EM_X86_64, ET_EXEC, PT_INTERP
 from tracer.resolve.symbol_table import Function
 
-_CPP_LIBRARIES = re.compile(
+_CPP_LIBRARIES = regex(
     r"(libstdc\+\+|libc\+\+|libc\+\+abi|libgcc_s|libunwind|libcxxrt|libgnat.*|libgnarl.*)\.so(\..*)?$"
 )
 _CPP_NAMES = frozenset(
     {"__gxx_personality_v0", "__cxa_throw", "__cxa_begin_catch", "_Unwind_RaiseException", "_Unwind_Resume"}
 )
-_C_LIBRARIES = re.compile(
+_C_LIBRARIES = regex(
     r"(libc\.so\.6|libpthread\.so\.0|libm\.so\.6|librt\.so\.1|libdl\.so\.2|libresolv\.so\.2|ld-linux.*\.so\.\d"
     r"|libc\.musl-.*\.so\.1|libc\.so|ld-musl-.*\.so\.1)$"
 )
@@ -51,6 +54,12 @@ vfork __vfork __libc_vfork longjmp _longjmp siglongjmp __longjmp __libc_longjmp 
 """
 RETURNS_TWICE = frozenset(_RETURNS_TWICE.split())
 """Functions that return more than once, or on another stack."""
+
+_NOT_CALLED = """
+_start __start _dl_start_user _dlstart __restore_rt __restore __startcontext __start_context __morestack
+"""
+_NEVER_CALLED = frozenset(_NOT_CALLED.split())
+_RESOLVERS = "_dl_runtime_"
 
 _CALLS_BACK = """
 qsort qsort_r __qsort_r bsearch lfind lsearch tsearch tfind tdelete twalk twalk_r tdestroy __tsearch __tfind __tdelete
@@ -66,7 +75,7 @@ CALLS_BACK = frozenset(_CALLS_BACK.split())
 
 # `call *%reg`, `call *disp(%reg)` and so on: opcode FF with 2 in the middle bits of the next byte. Searching the bytes
 # finds every such instruction, and now and then something else, which errs on the careful side.
-_INDIRECT_CALL = re.compile(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
+_INDIRECT_CALL = regex(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
 
 
 class Unwinding:
@@ -75,6 +84,11 @@ class Unwinding:
     def __init__(self, code: Code) -> None:
         self._code = code
         self._elf = code.elf
+
+    def is_never_called(self, function: Function) -> bool:
+        """Whether it is jumped to, or entered by the kernel."""
+        name = function.name
+        return function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS)
 
     @cached_property
     def go(self) -> bool:

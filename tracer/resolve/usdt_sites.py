@@ -6,8 +6,8 @@ from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf_layout import printable
-from tracer.resolve.files import did_you_mean, is_pattern
-from tracer.resolve.functions import NothingThere, function_text, matcher
+from tracer.resolve.files import NothingThere, did_you_mean, is_pattern, matcher
+from tracer.resolve.functions import function_text
 from tracer.resolve.model import Site
 from tracer.resolve.safety import usdt_site
 from tracer.resolve.usdt import UsdtNote, semaphore_offset
@@ -31,7 +31,7 @@ def usdt_sites(point: AttachPoint, binary: Binary) -> list[Site]:
 
 
 def _site(note: UsdtNote, binary: Binary) -> Site:
-    offset, fast_offset = usdt_site(binary.code, note)
+    offset, red_zone = usdt_site(binary.code, note)
     return Site(
         kind="usdt",
         path=binary.path,
@@ -43,7 +43,7 @@ def _site(note: UsdtNote, binary: Binary) -> Site:
         args=binary.arguments(note),
         semaphore=semaphore_offset(binary.elf, note),
         semaphore_address=note.semaphore or None,
-        fast_offset=fast_offset,
+        red_zone=red_zone,
     )
 
 

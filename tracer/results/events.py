@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tracer.dataclass import dataclass, names
@@ -16,11 +17,27 @@ class PrintfEvent(NamedTuple):
     args: tuple[Value, ...]
 
 
+class PrintfBatch(NamedTuple):
+    """Many `printf`s, one right after the other: the values of each, and their format, or one for each where they are
+    not all of one. `rows` is read once.
+    """
+
+    format: int | Sequence[int]
+    rows: Iterable[tuple[Value, ...]]
+
+
 class ValueEvent(NamedTuple):
     """`print(expr)`: index into `Program.shapes` and the value."""
 
     shape: int
     value: Value
+
+
+class ValueBatch(NamedTuple):
+    """Many `print(expr)`s of one shape, one right after the other. `values` is read once."""
+
+    shape: int
+    values: Iterable[Value]
 
 
 class MapEvent(NamedTuple):
@@ -44,7 +61,7 @@ class ExitEvent(NamedTuple):
     code: int
 
 
-Event = PrintfEvent | ValueEvent | MapEvent | TimeEvent | ExitEvent
+Event = PrintfEvent | PrintfBatch | ValueEvent | ValueBatch | MapEvent | TimeEvent | ExitEvent
 
 
 @dataclass(slots=True)
@@ -54,7 +71,7 @@ class Loss:
     `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
     string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
     limit; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or took
-    the room of what was wanted.
+    the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once.
     """
 
     events: int = 0
@@ -64,6 +81,7 @@ class Loss:
     loops: int = 0
     stacks: int = 0
     crowded: int = 0
+    dropped: int = 0
 
     def __add__(self, other: Loss) -> Loss:
         return Loss(*(getattr(self, name) + getattr(other, name) for name in names(self)))

@@ -1,13 +1,12 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 /* MAP(4) holds @: per CPU hash of u64, mark in the key */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 	u64 pending[4];
 	u64 mark[1];
 };
@@ -27,13 +26,13 @@ int probe_0(struct pt_regs *ctx)
 	key0[1] = control->mark[0];
 	counter_add(MAP(4), key0, 1, NULL);
 	u64 before1 = raise_mark(&control->mark[0], CLEARED);
-	emit_ended(0, before1);
-	emit_raised(1, before1);
+	emit_ended(0, before1, control->wakeup);
+	emit_raised(1, before1, control->wakeup);
 	u64 before2 = raise_mark(&control->mark[0], ZEROED);
-	emit_raised(2, before2);
+	emit_raised(2, before2, control->wakeup);
 	if (((u64)(s64)(s32)REGISTER(di)) == 7ULL) {
 		control->exiting = 3ULL;
-		emit_control(3, &control->pending[3]);
+		emit_control(3, &control->pending[3], control->wakeup);
 		return 0;
 	}
 	return 0;

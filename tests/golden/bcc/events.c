@@ -1,14 +1,13 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 	u64 pending[3];
 };
 
@@ -53,13 +52,13 @@ int probe_0(struct pt_regs *ctx)
 	}
 	scratch->record[4] = length4;
 	ADVANCE(at0, length4, 24);
-	emit(scratch->record, at0);
+	emit(scratch->record, at0, control->wakeup);
 	record5[0] = 1;
 	record5[1] = (u64)(s64)(s32)REGISTER(di);
 	record5[2] = 1LL;
-	emit(record5, 24);
+	emit(record5, 24, control->wakeup);
 	record6[0] = 2;
-	emit(record6, 8);
+	emit(record6, 8, control->wakeup);
 done:
 	if (scratch)
 		scratch_give(scratch);

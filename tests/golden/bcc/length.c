@@ -1,14 +1,13 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 /* MAP(4) holds @: shared hash of value */
 /* MAP(5) holds @seen: per CPU array of u64 */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 	u64 made[1], given[1];
 };
 

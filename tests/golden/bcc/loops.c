@@ -1,14 +1,13 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 /* MAP(4) holds @: per CPU array of u64 hits, u64 total */
 /* MAP(5) holds @u: per CPU array of u64 */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 };
 
 #include "prelude.h"
@@ -35,7 +34,7 @@ int probe_0(struct pt_regs *ctx)
 		if (v0 == 5LL) {
 			continue;
 		}
-		array_total_add(MAP(4), v0);
+		array_total_add(MAP(4), 0, v0);
 	}
 	array_counter_add(MAP(5), 0, 1LL);
 	array_counter_add(MAP(5), 0, 1LL);

@@ -1,15 +1,14 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
-/* MAP(4) and, for long keys, MAP(5) holds @: per CPU hash of u64 */
+/* MAP(4) and, for longer keys, MAP(5) and MAP(6) hold @: per CPU hash of u64 */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 };
 
 struct scratch {
@@ -36,16 +35,18 @@ int probe_0(struct pt_regs *ctx)
 		return 0;
 	}
 	u64 address0 = (u64)REGISTER(si);
-	clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
+	clear_text((char *)(scratch->b_128_0_0), 1024, &scratch->b_128_0_0_used[0]);
 	s64 length1 = read_user_text(scratch->b_128_0_0, 1024, address0);
 	if (failed(length1))
 		goto unreadable;
 	check_cut(length1, 1024, address0);
 	scratch->b_128_0_0_used[0] = length1;
-	if (((char *)scratch->b_128_0_0)[63])
+	if (!((char *)scratch->b_128_0_0)[63])
+		counter_add(MAP(4), scratch->b_128_0_0, 1, NULL);
+	else if (!((char *)scratch->b_128_0_0)[255])
 		counter_add(MAP(5), scratch->b_128_0_0, 1, NULL);
 	else
-		counter_add(MAP(4), scratch->b_128_0_0, 1, NULL);
+		counter_add(MAP(6), scratch->b_128_0_0, 1, NULL);
 done:
 	if (scratch)
 		scratch_give(scratch);

@@ -1,7 +1,6 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 #define SCRATCH MAP(3)
@@ -11,7 +10,7 @@
 /* MAP(6) holds @o: shared hash of value */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 };
 
 struct scratch {
@@ -53,7 +52,7 @@ int probe_0(struct pt_regs *ctx)
 	u64 t4 = 1;
 	if (!(held0[0] == 0x6220656566666f63ULL && (held0[1] & 0xffffffffffULL) == 0x736e6165ULL)) {
 		u64 address5 = (u64)REGISTER(si);
-		clear_text((char *)(scratch->b_128_0_0), 1024, scratch->b_128_0_0_used[0]);
+		clear_text((char *)(scratch->b_128_0_0), 1024, &scratch->b_128_0_0_used[0]);
 		s64 length6 = read_user_text(scratch->b_128_0_0, 1024, address5);
 		if (failed(length6))
 			goto unreadable;

@@ -1,17 +1,16 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
 /* MAP(4) holds @t: shared hash of value */
-/* MAP(5) and, for long keys, MAP(6) holds @: per CPU hash of u64 */
-/* MAP(7) holds @k: per CPU hash of u64 */
+/* MAP(5) and, for longer keys, MAP(6) and MAP(7) hold @: per CPU hash of u64 */
+/* MAP(8) holds @k: per CPU hash of u64 */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 };
 
 struct scratch {
@@ -45,7 +44,7 @@ int probe_0(struct pt_regs *ctx)
 	scratch->b_130_1_0_used[0] = 0;
 	scratch->b_130_1_1[0] = (u64)(s64)(s32)REGISTER(di);
 	u64 address0 = (u64)REGISTER(si);
-	clear_text((char *)(scratch->b_130_1_1 + 1), 1024, scratch->b_130_1_1_used[0]);
+	clear_text((char *)(scratch->b_130_1_1 + 1), 1024, &scratch->b_130_1_1_used[0]);
 	s64 length1 = read_user_text(scratch->b_130_1_1 + 1, 1024, address0);
 	if (failed(length1))
 		goto unreadable;
@@ -56,14 +55,16 @@ int probe_0(struct pt_regs *ctx)
 	scratch->b_130_1_0_used[0] = 1040;
 	key2[0] = 0;
 	assign(MAP(4), key2, scratch->b_130_1_0, NULL);
-	clear_text((char *)(scratch->b_129_1_0 + 1), 1024, scratch->b_129_1_0_used[0]);
-	scratch->b_129_1_0_used[0] = 1024;
-	copy_kernel_text(scratch->b_129_1_0 + 1, 1024, (scratch->b_130_1_0 + 1));
+	clear_text((char *)(scratch->b_129_1_0 + 1), 1024, &scratch->b_129_1_0_used[0]);
+	copy_lines(scratch->b_129_1_0 + 1, 1024, (scratch->b_130_1_0 + 1), &scratch->b_130_1_0_used[0]);
+	scratch->b_129_1_0_used[0] = scratch->b_130_1_0_used[0];
 	scratch->b_129_1_0[0] = (s64)((scratch->b_130_1_0 + 1))[128];
-	if (((char *)scratch->b_129_1_0)[71])
+	if (!((char *)scratch->b_129_1_0)[71])
+		counter_add(MAP(5), scratch->b_129_1_0, 1, NULL);
+	else if (!((char *)scratch->b_129_1_0)[263])
 		counter_add(MAP(6), scratch->b_129_1_0, 1, NULL);
 	else
-		counter_add(MAP(5), scratch->b_129_1_0, 1, NULL);
+		counter_add(MAP(7), scratch->b_129_1_0, 1, NULL);
 	u64 pid4 = current_pid_tgid() >> 32;
 	key3[0] = pid4;
 	__builtin_memset(key3 + 2, 0, 32);
@@ -75,7 +76,7 @@ int probe_0(struct pt_regs *ctx)
 	key3[1] = length5;
 	key3[6] = pid4;
 	key3[7] = (u64)REGISTER(si);
-	counter_add(MAP(7), key3, 1, NULL);
+	counter_add(MAP(8), key3, 1, NULL);
 done:
 	if (scratch)
 		scratch_give(scratch);

@@ -1,15 +1,14 @@
 #include <linux/types.h>
 #include <uapi/linux/ptrace.h>
 
-#define CONTROL MAP(0)
 #define LOSSES MAP(1)
 #define RING MAP(2)
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
-/* MAP(4) holds @: per CPU hash of u64 */
+/* MAP(4) holds @: per CPU array of u64 */
 
 struct control {
-	u64 exiting, hit, cpid, started;
+	u64 exiting, hit, cpid, started, wakeup;
 	u64 pending[1];
 };
 
@@ -26,7 +25,6 @@ int probe_0(struct pt_regs *ctx)
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
 	u64 b1[2];
-	u64 key5[2];
 
 	if (!control)
 		return 0;
@@ -49,10 +47,8 @@ int probe_0(struct pt_regs *ctx)
 	check_cut(length4, 1024, address3);
 	scratch->record[2] = length4;
 	ADVANCE(at0, length4, 1024);
-	emit(scratch->record, at0);
-	key5[0] = 0x2874697865203b22ULL;
-	key5[1] = 0x2f2f203b2931ULL;
-	counter_add(MAP(4), key5, 1, NULL);
+	emit(scratch->record, at0, control->wakeup);
+	array_counter_add(MAP(4), 0, 1);
 done:
 	if (scratch)
 		scratch_give(scratch);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from itertools import chain, combinations
 
@@ -41,6 +42,16 @@ def test_without_bpf_or_its_ring_bcc_is_not_usable_and_says_what_to_do(missing: 
     assert bcc.needed(lambda name: True) is None
 
 
+def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None:
+    """`host.capabilities(wanted)` takes for there what has no trial of its own: these two have."""
+    tried = {Feature.SEMAPHORE: "ref_ctr", Feature.FOLLOW: "task_newtask"}
+    for lacking in LACKING:
+        states = bcc.states((set(KNOWN) - set(lacking)).__contains__)
+        always = {Feature.KEYS_OF_CLEARED, Feature.SHARED_AGGREGATION}
+        refused = {feature for feature, state in states.items() if isinstance(state, Unsupported)}
+        assert refused == always | {feature for feature, name in tried.items() if name in lacking}
+
+
 def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
     names = ("sleepable", "atomics", "long_keys", "late_allocation", "uprobe_multi", "task_newtask")
     states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False})
@@ -61,7 +72,7 @@ class Host:
         lacks = {feature: Unsupported("it is not there", f"--backend {other} can") for feature in missing}
         self.found = Capabilities(name, unusable, lacks, {})
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
         return self.found
 
 

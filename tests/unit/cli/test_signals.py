@@ -56,6 +56,27 @@ def test_raises_nothing_however_often_it_is_asked() -> None:
     assert controls.stop
 
 
+def test_a_second_signal_asks_to_hurry_but_not_one_that_comes_together_with_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # timeout(1) sends its signal to the process and to its group.
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    controls = Controls()
+    with Signals(controls):
+        for later, hurry in ((0.0, False), (0.1, False), (0.4, False), (1.0, True)):
+            now = 100.0 + later
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert (controls.stop, controls.hurry) == (True, hurry)
+
+
+def test_a_first_signal_asks_to_hurry_where_the_probes_are_gone() -> None:
+    controls = Controls(detached=True)
+    with Signals(controls):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (controls.stop, controls.hurry) == (True, True)
+
+
 def test_a_signal_after_the_last_trace_does_not_kill() -> None:
     code = (
         "import os, signal; from tracer.cli.signals import Signals; from tracer.tracing import Controls\n"

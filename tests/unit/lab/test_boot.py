@@ -47,6 +47,11 @@ def test_a_status_half_written_is_none(tmp_path: Path, monkeypatch: pytest.Monke
     assert ran(tmp_path, monkeypatch, "printf 1 > $share/status")[:2] == (None, False)
 
 
+def test_a_status_that_comes_in_pieces_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = ": > $share/status; sleep 0.3; printf 7 >> $share/status; sleep 0.3; echo >> $share/status; sleep 60"
+    assert ran(tmp_path, monkeypatch, body)[:2] == (7, False)
+
+
 def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran(tmp_path, monkeypatch, "sleep 100", 0.3)[:2] == (None, True)
 

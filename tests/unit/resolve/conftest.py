@@ -10,6 +10,12 @@ import pytest
 Build = Callable[..., Path]
 
 
+@pytest.fixture(autouse=True)
+def no_earlier_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is found in the cache that another test, or another version, left there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Compiles a source once per set of flags: build(source, "-O2", name="app")."""

@@ -38,6 +38,7 @@ class ElfWriter:
     base: int | None = None
     type: int = 3
     machine: int = 62
+    entry: int = 0
     extra: list[tuple[str, int, int, bytes]] = field(default_factory=list)
     """Further sections: name, type, address, content."""
 
@@ -83,7 +84,7 @@ class ElfWriter:
         segments = struct.pack("<IIQQQQQQ", 1, 5, TEXT_OFFSET, TEXT_ADDRESS, 0, len(self.text), len(self.text), 0x1000)
         segments += struct.pack("<IIQQQQQQ", 1, 6, DATA_OFFSET, DATA_ADDRESS, 0, len(self.data), 0x1000, 0x1000)
         out[:64] = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack(
-            "<HHIQQQIHHHHHH", self.type, self.machine, 1, TEXT_ADDRESS, 64, section_offset, 0, 64, 56, 2, 64,
+            "<HHIQQQIHHHHHH", self.type, self.machine, 1, self.entry, 64, section_offset, 0, 64, 56, 2, 64,
             len(sections), len(sections) - 1,
         )  # fmt: skip
         out[64 : 64 + len(segments)] = segments

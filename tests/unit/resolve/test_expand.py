@@ -12,8 +12,9 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tests.unit.resolve.test_processes import SLEEPS_C
-from tracer.errors import ProgramError, Source, TracerError
+from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.lang.parser import parse
+from tracer.pipeline import plan
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf
 from tracer.resolve.expand import expand
@@ -336,8 +337,30 @@ def test_too_many_functions_are_refused_with_their_number() -> None:
     message, hint = fault("uprobe:libc:*", limit=100)
     count = int(message.split(" functions")[0].split()[-1])
     assert count > 1500
-    assert message == f"{LIBC}: '*' matches {count} functions, more than 100"
-    assert hint == "narrow the pattern"
+    assert message == f"{LIBC}: '*' matches {count} functions, more than max_probes (100)"
+    assert hint == f"narrow the pattern, or lift the limit: --max-probes {count}"
+
+
+def test_what_other_clauses_take_is_no_longer_free() -> None:
+    text = "uprobe:libc:fopen { } uprobe:libc:mem* { }"
+    with pytest.raises(ProgramError) as caught:
+        expand(parse(Source(text)), Target(), 5)
+    (found,) = caught.value.diagnostics
+    count = int(found.message.split(" functions")[0].split()[-1])
+    assert found.message == f"{LIBC}: 'mem*' matches {count} functions, more than max_probes (5) less 1 others"
+    assert found.hint == f"narrow the pattern, or lift the limit: --max-probes {count + 1}"
+    assert text[found.span.start : found.span.end] == "uprobe:libc:mem*"
+    every = expand(parse(Source(text)), Target(), count + 1)
+    assert [len(every[0]), len(every[1])] == [1, count]
+
+
+def test_the_limit_is_set_by_the_program_and_by_the_environment() -> None:
+    text = "config = { max_probes = 3 } uprobe:libc:mem* { @ = count(); }"
+    with pytest.raises(ProgramError, match=r"more than max_probes \(3\)"):
+        plan(Source(text))
+    lowered, warnings = plan(Source(text), environment={"BPFTRACE_MAX_PROBES": "1000"})
+    assert len(lowered.sites) > 3
+    assert warnings == []
 
 
 def test_a_return_probe_that_could_kill_is_refused(here: Path) -> None:
@@ -347,9 +370,30 @@ def test_a_return_probe_that_could_kill_is_refused(here: Path) -> None:
         " and its returns cannot all be found: it ends in a jump to _Z7throweri (tail call)",
         "trace its entry with uprobe, or the return of a function that calls it",
     )
-    message, hint = fault("uretprobe:./throws:_Z[47]*")
-    assert message.startswith("1 of 4 functions cannot be probed on return; the first: " + begin)
-    assert hint == "narrow the pattern, or trace their entries with uprobe"
+    assert fault("uretprobe:./throws:_Z4tai*")[0].startswith(begin)
+
+
+def test_a_pattern_goes_without_what_cannot_be_probed_on_return_and_says_so_each_time(here: Path) -> None:
+    reason = (
+        "./throws: a return probe on _Z4taili could kill the program: a C++ exception may cross it"
+        " (the file needs libstdc++.so.6); and its returns cannot all be found: it ends in a jump to _Z7throweri"
+        " (tail call)"
+    )
+    text = "uprobe:./throws:main, uretprobe:./throws:_Z[47]* { @ = count(); }"
+    os.utime("throws", (1, 1))
+    for _ in range(2):  # what is found is kept where that is all
+        warnings: list[Diagnostic] = []
+        found = expand(parse(Source(text)), Target(), warnings=warnings)[0]
+        assert {site.probe for site in found} == {
+            "uprobe:./throws:main",
+            "uretprobe:./throws:_Z4leafi",
+            "uretprobe:./throws:_Z7crossedi",
+            "uretprobe:./throws:_Z7throweri",
+        }
+        (left_out,) = warnings
+        assert left_out.message == f"1 of 4 functions left out: they cannot be probed on return; the first: {reason}"
+        assert text[left_out.span.start : left_out.span.end] == "uretprobe:./throws:_Z[47]*"
+        assert (left_out.severity, left_out.lacking) == ("warning", True)
 
 
 def test_a_file_of_another_machine_is_refused(tmp_path: Path) -> None:

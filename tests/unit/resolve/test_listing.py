@@ -12,7 +12,7 @@ from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError
 from tracer.lang.parser import parse
 from tracer.resolve.expand import expand
-from tracer.resolve.listing import list_probes, quoted
+from tracer.resolve.listing import list_lines, list_probes, quoted
 from tracer.resolve.model import Target
 
 LIBJVM = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"
@@ -20,7 +20,9 @@ EVERYONE = Target()
 
 
 def probes(pattern: str | None, target: Target = EVERYONE) -> list[str]:
-    return [each.probe for each in list_probes(pattern, target)]
+    found = [each.probe for each in list_probes(pattern, target)]
+    assert "".join(list_lines(pattern, target)) == "".join(f"{each}\n" for each in found)
+    return found
 
 
 @pytest.fixture
@@ -55,6 +57,27 @@ def test_patterns_may_leave_parts_out(app: Path) -> None:
         (f"{app.parent}/*", usdt + functions),
     ]:
         assert probes(pattern) == expected, pattern
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a", "b2", "_c", "d.part.0", "d"),
+        ("a", "0x12", "b"),
+        ("a", ".b", "c"),
+        ("a", "main.(*T).f", "b"),
+        ("a", "tab\there", "b", "line\nend"),
+        ("gr\u00fc\u00dfe", "a", "\u4e2d"),
+        ("tab\there",),
+        ("a$b", "operator==", "f@@V1", "x" * 20_000),
+    ],
+)
+def test_unusual_names_are_written_so_that_they_mean_themselves(tmp_path: Path, names: tuple[str, ...]) -> None:
+    symbols = [(name, TEXT_ADDRESS + 4 * at, 4, 0x12) for at, name in enumerate(names)]
+    app = ElfWriter(symbols=symbols).write(tmp_path / "app")
+    known = sorted(name.partition("@")[0][: 1 << 14] for name in names)
+    shown = [f"uprobe:{app}:{quoted(name)}" for name in known if name.isprintable()]
+    assert probes(f"uprobe:{app}:*") == shown
 
 
 def test_json_has_the_shape_that_is_promised(app: Path) -> None:

@@ -83,6 +83,22 @@ def test_functions_that_return_twice_are_refused(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["_start", "_dl_runtime_resolve_xsavec", "__restore_rt"])
+def test_code_that_is_never_called_is_refused(build: Build, name: str) -> None:
+    binary = Binary(str(build(FUNCTIONS_C, "-O1")))
+    (entry,) = find_functions(binary, "_start")
+    (called,) = find_functions(binary, "public_name")
+    # Whatever the entry point is called it is one.
+    for function in (called._replace(name=name), entry._replace(name="begin")):
+        with pytest.raises(ElfError) as caught:
+            plan_return(binary.code, binary.unwinding, function)
+        assert caught.value.message == (
+            f"{binary.shown}: {function.name} is never called: where it begins no return address is on the stack,"
+            " and what is there a return probe would overwrite"
+        )
+        assert caught.value.hint == "trace its entry with uprobe"
+
+
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize(
     ("name", "symbol"), [("crossed(int)", "_Z7crossedi"), ("main", "main"), ("choose(int)", "_Z6choosei")]

@@ -12,7 +12,8 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf_layout import ElfError
-from tracer.resolve.safety import function_start, inside_function, usdt_site
+from tracer.resolve.functions import find_functions
+from tracer.resolve.safety import function_start, function_starts, inside_function, usdt_site
 
 AT = TEXT_ADDRESS
 # push %rbp; mov %rsp,%rbp; mov $0x12345678,%eax; pop %rbp; ret
@@ -100,21 +101,21 @@ def test_a_function_of_unknown_size_must_at_least_begin_with_an_instruction(tmp_
 
 
 @pytest.mark.parametrize(
-    ("code", "fast"),
+    ("code", "red_zone"),
     [
-        (b"\x90\xc3", None),
-        (b"\x66\x90\xc3", None),
-        (b"\x0f\x1f\x44\x00\x00\xc3", None),
-        (b"\x0f\x1f\x40\x00\xc3", None),
-        (b"\x90\x0f\x1f\x44\x00\x00\xc3", TEXT_OFFSET + 1),
-        (b"\x90\x0f\x1f\x40\x00\xc3", None),
+        (b"\x90\xc3", False),
+        (b"\x66\x90\xc3", False),
+        (b"\x0f\x1f\x40\x00\xc3", False),
+        (b"\x90\x0f\x1f\x44\x00\x00\xc3", False),
+        # Of the function around it nothing is known.
+        (b"\x0f\x1f\x44\x00\x00\xc3", True),
     ],
 )
-def test_a_usdt_site_holds_a_nop_and_a_second_one_of_five_bytes_is_offered(
-    tmp_path: Path, code: bytes, fast: int | None
+def test_a_usdt_site_holds_a_nop_and_one_that_may_become_a_call_is_marked(
+    tmp_path: Path, code: bytes, red_zone: bool
 ) -> None:
     binary = written(tmp_path, text=code.ljust(16, b"\x90"), notes=usdt_note("p", "q"))
-    assert usdt_site(binary.code, binary.usdt[0]) == (TEXT_OFFSET, fast)
+    assert usdt_site(binary.code, binary.usdt[0]) == (TEXT_OFFSET, red_zone)
 
 
 def test_a_usdt_site_without_its_nop_is_refused(tmp_path: Path) -> None:
@@ -191,3 +192,43 @@ def test_a_stripped_file_is_decoded_from_its_unwind_table(build: Build) -> None:
         except ElfError as error:
             assert address not in starts
             assert error.message == f"{stripped.path}: {address:#x} is inside an instruction, not at its start"
+
+
+def test_many_functions_are_where_each_alone_is() -> None:
+    binary = Binary("/lib/x86_64-linux-gnu/libc.so.6")
+    functions = find_functions(binary, "*")
+    assert len(functions) > 1500
+    alone: list[int | str] = []
+    for each in functions:
+        try:
+            alone.append(function_start(binary.code, each))
+        except ElfError as error:  # some of those that are made for AVX-512
+            alone.append(str(error))
+    together = function_starts(binary.code, functions)
+    assert [str(each) if isinstance(each, ElfError) else each for each in together] == alone
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (("f", AT + 11, 1, 0x12), f"the function f at {AT + 11:#x} is a breakpoint already, in the file itself"),
+        (("f", DATA_ADDRESS, 1, 0x12), f"the function f at {DATA_ADDRESS:#x} is not in an executable segment"),
+        (("f", 0x10, 1, 0x12), "the function f at 0x10 is not in the file"),
+    ],
+)
+def test_one_bad_function_among_many_is_found(tmp_path: Path, bad: tuple[str, int, int, int], reason: str) -> None:
+    symbols = [(f"g{number}", AT, len(CODE), 0x12) for number in range(20)]
+    binary = written(tmp_path, text=CODE + b"\xcc", data=bytes(8), symbols=[*symbols, bad])
+    functions = sorted(binary.symbols.functions, key=lambda each: each.address)
+    found = function_starts(binary.code, functions)
+    assert [str(each) for each in found if isinstance(each, ElfError)] == [f"file: {reason}"]
+    assert len(found) == 21 and found.count(TEXT_OFFSET) == 20
+
+
+def test_many_functions_are_found_up_to_the_last_byte_of_their_segment(tmp_path: Path) -> None:
+    symbols = [(f"g{number}", AT + number, 1, 0x12) for number in range(40)]
+    path = tmp_path / "cut"
+    path.write_bytes(ElfWriter(text=b"\x90" * 40, symbols=symbols).build())
+    binary = Binary(str(path), "file")
+    functions = binary.symbols.functions
+    assert function_starts(binary.code, functions) == [TEXT_OFFSET + number for number in range(40)]

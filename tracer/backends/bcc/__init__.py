@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tracer.backends.base import Program
     from tracer.backends.bcc.program import BccProgram
     from tracer.backends.bcc.session import BccSession
-    from tracer.backends.capabilities import Capabilities
+    from tracer.backends.capabilities import Capabilities, Feature
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
 
@@ -23,11 +25,11 @@ class BccBackend:
 
     name = "bcc"
 
-    def capabilities(self) -> Capabilities:
+    def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
         """What this host allows."""
         from tracer.backends.bcc.host import capabilities
 
-        return capabilities()
+        return capabilities(wanted)
 
     def compile(self, plan: Plan) -> BccProgram:
         """Plan → C."""

@@ -4,33 +4,59 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.codegen.site_text import SiteTexts
+from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.points import first_numbers
 from tracer.plan.walk import attach_points
 from tracer.resolve.identity import open_verified
 from tracer.resolve.model import FileIdentity, Site
 
-_SITES_A_LINK = 16384
+if TYPE_CHECKING:
+    from tracer.backends.bcc.shared_events import SharedEvents
+    from tracer.backends.ftrace.program import Event
 
+_SITES_A_LINK = 16384
+_FEW, _THREADS = 3, 64
+_WORTH = 4
+"""Sites of a program from which on a trace event takes less time than events of their own."""
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 _Marked = tuple[Site, int]
 """A site, and the cookie by which its program knows it."""
 
+_Job = tuple[ProbePlan, int, int, list[_Marked]]
+"""A clause, one of its programs, the number of the attach point, and the sites where it runs."""
+
+_Attach = Callable[[list[_Marked]], int]
+_Stop = Callable[[], bool]
+
 
 class Attachments:
-    """The links and events of a session."""
+    """The links and events of a session. `left_out` are the sites that the kernel does not probe."""
 
     def __init__(self, pid: int | None, multi: bool) -> None:
+        self.left_out: dict[Spot, Site] = {}
         self._pid = pid
         self._multi = multi
-        self._descriptors: list[int] = []
+        self._descriptors: list[tuple[int, int]] = []  # each with the number of its attach point
         self._files: dict[tuple[str, FileIdentity], int] = {}
+        self._shared: SharedEvents | None = None
 
-    def attach(self, plan: Plan, programs: dict[int, int], texts: SiteTexts) -> int:
-        """Attaches every variant; returns the number of sites. On failure nothing is left attached.
+    def attach(
+        self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, stop: _Stop = lambda: False
+    ) -> int:
+        """Attaches every variant; returns the number of sites, 0 where `stop` said so. On failure nothing is left
+        attached.
 
         The last clause first: the kernel runs the consumers of a breakpoint in the reverse order of their registration
         (kernel/events/uprobes.c, consumer_add), and clauses at one site must run in the order of the program.
@@ -40,14 +66,32 @@ class Attachments:
                 file = site.path, site.identity
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
-            for probe in reversed(plan.probes):
-                for program, sites in reversed(_by_program(probe, programs, texts).items()):
-                    try:
-                        self._sites(program, sites)
-                    except _Refused as error:
-                        span = attach_points(probe.clause, plan.program.source)
-                        diagnostic = Diagnostic(error.message, span, error.hint)
-                        raise ProgramError(plan.program.source, [diagnostic], exit_code=error.exit_code) from error
+            jobs = _jobs(plan, programs, texts)
+            shared = {} if self._multi else self._share(jobs, plan, stop)
+            if not self._multi:
+                alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
+                check_room(alone, allowed_descriptors())
+            attached: dict[int, bool] = {}
+            for number, (probe, program, point, sites) in enumerate(jobs):
+                before = len(self._descriptors)
+                try:
+                    if number in shared:
+                        self._events(shared[number], program, point, [site for site, _ in sites])
+                    else:
+                        self._sites(program, point, sites, may_go_without(probe.clause), stop)
+                except _Refused as error:
+                    raise _under(probe, plan, error) from error
+                attached[probe.clause.id] = attached.get(probe.clause.id, False) or before < len(self._descriptors)
+            if self._shared is not None:
+                self._shared.attached()
+                self.left_out |= self._shared.left_out
+            for probe in plan.probes:
+                if not attached[probe.clause.id]:
+                    every = [site for variant in probe.variants for site in variant.sites]
+                    raise _under(probe, plan, _refused(OSError(NOT_PROBED[0], ""), every, self._pid))
+        except Stopped:
+            self.detach()
+            return 0
         except BaseException:
             self.detach()
             raise
@@ -55,63 +99,164 @@ class Attachments:
             for descriptor in self._files.values():
                 os.close(descriptor)
             self._files.clear()
-        return len(plan.sites)
+        return len(plan.sites) - sum(place_of(site) in self.left_out for site in plan.sites if self.left_out)
 
     def detach(self) -> None:
         """Closes links and events: no program runs afterwards."""
-        while self._descriptors:
-            os.close(self._descriptors.pop())
+        descriptors, self._descriptors = self._descriptors, []
+        self._close([descriptor for descriptor, _ in descriptors])
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
 
-    def _sites(self, program: int, marked: list[_Marked]) -> None:
+    def detach_point(self, point: int) -> None:
+        """Closes those of one attach point."""
+        own = [descriptor for descriptor, number in self._descriptors if number == point]
+        self._descriptors = [each for each in self._descriptors if each[1] != point]
+        self._close(own)
+
+    def _close(self, descriptors: list[int]) -> None:
+        """Closing a link waits until no program runs, some 50 ms; the waits of several are one. Of perf events they are
+        not: the kernel holds a lock meanwhile.
+        """
+        if self._multi and len(descriptors) >= _FEW:
+            _together(os.close, descriptors)
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _share(self, jobs: Sequence[_Job], plan: Plan, stop: _Stop) -> dict[int, list[Event]]:
+        """Trace events for the programs that have several sites, by the number of the job; none where there is no
+        tracefs: then each site is attached alone.
+        """
+        many = [number for number, (*_, sites) in enumerate(jobs) if len(sites) >= _WORTH]
+        if not many:
+            return {}
+        from tracer.backends.bcc.shared_events import SharedEvents
+
+        try:
+            self._shared = SharedEvents(self._pid, plan.program.source, stop)
+        except TracerError:
+            return {}
+        wanted = [(jobs[number][0], [site for site, _ in jobs[number][3]]) for number in many]
+        return dict(zip(many, self._shared.define(wanted), strict=True))
+
+    def _events(self, events: Sequence[Event], program: int, point: int, sites: list[Site]) -> None:
+        assert self._shared is not None
+        for event in events:
+            try:
+                descriptor = self._shared.attach(event, program)
+            except OSError as error:
+                raise _refused(error, sites, self._pid) from error
+            if descriptor is not None:
+                self._descriptors.append((descriptor, point))
+
+    def _sites(self, program: int, point: int, marked: list[_Marked], optional: bool, stop: _Stop) -> None:
         groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
         for site, cookie in marked:
             groups.setdefault((site.path, site.identity, site.kind == "uretprobe"), []).append((site, cookie))
         for (name, identity, returns), sites in groups.items():
-            # Not by its name, where another file may be by now.
-            path = f"/proc/self/fd/{self._files[name, identity]}"
+            file = self._files[name, identity]
             if self._multi:
-                self._link(program, path, sites, returns)
+                attach = partial(self._link, program, file, returns)
+                many = _SITES_A_LINK
             else:
-                for site, _ in sites:
-                    self._event(program, path, site, returns)
+                attach = partial(self._event, program, file, returns)
+                many = 1
+            for first in range(0, len(sites), many):
+                self._attach_part(attach, point, file, sites[first : first + many], optional, stop)
 
-    def _link(self, program: int, path: str, marked: list[_Marked], returns: bool) -> None:
-        for first in range(0, len(marked), _SITES_A_LINK):
-            part = [site for site, _ in marked[first : first + _SITES_A_LINK]]
-            cookies = [cookie for _, cookie in marked[first : first + _SITES_A_LINK]]
-            references = [site.semaphore or 0 for site in part]
-            try:
-                link = syscall.link_uprobes(
-                    program,
-                    os.fsencode(path),
-                    [site.offset for site in part],
-                    references if any(references) else None,
-                    pid=self._pid,
-                    returns=returns,
-                    cookies=cookies if any(cookies) else None,
-                )
-            except OSError as error:
-                raise _refused(error, part, self._pid) from error
-            self._descriptors.append(link)
+    def _attach_part(
+        self, attach: _Attach, point: int, file: int, marked: list[_Marked], optional: bool, stop: _Stop
+    ) -> None:
+        """Attaches these sites, if they are `optional` all but those that the kernel does not probe."""
+        untried = [marked]
+        while untried:
+            if stop():
+                raise Stopped
+            # To refuse costs the kernel a wait as well.
+            results = _together(partial(_try, attach), untried) if len(untried) > 1 else [_try(attach, untried[0])]
+            self._descriptors += [(result, point) for result in results if isinstance(result, int)]
+            tried, untried = untried, []
+            for part, result in zip(tried, results, strict=True):
+                if isinstance(result, int):
+                    continue
+                if not optional or result.errno not in NOT_PROBED:
+                    raise _refused(result, [site for site, _ in part], self._pid) from result
+                if len(part) > 1:
+                    untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))
+                else:
+                    self.left_out[place_of(part[0][0])] = part[0][0]
 
-    def _event(self, program: int, path: str, site: Site, returns: bool) -> None:
+    def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> int:
+        cookies = [cookie for _, cookie in marked]
+        references = [site.semaphore or 0 for site, _ in marked]
+        return syscall.link_uprobes(
+            program,
+            _path(file),
+            [site.offset for site, _ in marked],
+            references if any(references) else None,
+            pid=self._pid,
+            returns=returns,
+            cookies=cookies if any(cookies) else None,
+        )
+
+    def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> int:
+        ((site, _),) = marked
+        event = syscall.perf_uprobe(_path(file), site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
         try:
-            event = syscall.perf_uprobe(
-                os.fsencode(path), site.offset, site.semaphore or 0, pid=self._pid, returns=returns
-            )
-            self._descriptors.append(event)
             syscall.perf_attach(event, program)
-        except OSError as error:
-            raise _refused(error, [site], self._pid) from error
+        except OSError:
+            os.close(event)
+            raise
+        return event
 
 
-def _by_program(probe: ProbePlan, programs: dict[int, int], texts: SiteTexts) -> dict[int, list[_Marked]]:
-    """The sites of each program of a clause, which may serve many variants."""
+def _path(file: int) -> bytes:
+    """Not the file's name, where another may be by now."""
+    return b"/proc/self/fd/%d" % file
+
+
+def _try(attach: Callable[[_T], int], marked: _T) -> int | OSError:
+    try:
+        return attach(marked)
+    except OSError as error:
+        return error
+
+
+def _together(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """The results, in the order of the items; what waits in the kernel waits at the same time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(items), _THREADS)) as pool:
+        return list(pool.map(function, items))
+
+
+def _jobs(plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts) -> list[_Job]:
+    """What is to be attached, in that order."""
+    numbers = first_numbers(plan)
+    return [
+        (probe, program, point, sites)
+        for probe in reversed(plan.probes)
+        for (program, point), sites in reversed(
+            _by_program(probe, numbers[probe.clause.id], programs, texts).items()
+        )
+    ]
+
+
+def _by_program(
+    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts
+) -> dict[tuple[int, int], list[_Marked]]:
+    """The sites of each program of a clause, which may serve many variants, with the number of its attach point;
+    `first` is the number of the clause's first one.
+    """
     cookies = texts.cookies
-    found: dict[int, list[_Marked]] = {}
+    found: dict[tuple[int, int], list[_Marked]] = {}
     for variant in probe.variants:
         cookie = cookies.get(variant.id, 0)
-        found.setdefault(programs[variant.id], []).extend((site, cookie) for site in variant.sites)
+        for site in variant.sites:
+            point = first + site.point
+            found.setdefault((programs[variant.id, point], point), []).append((site, cookie))
     return found
 
 
@@ -119,25 +264,26 @@ class _Refused(TracerError):
     """The kernel did not take a place; to be said under its attach point."""
 
 
+def _under(probe: ProbePlan, plan: Plan, error: TracerError) -> ProgramError:
+    span = attach_points(probe.clause, plan.program.source)
+    return ProgramError(plan.program.source, [Diagnostic(error.message, span, error.hint)], exit_code=error.exit_code)
+
+
 def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
     where = sites[0].probe + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
     if error.errno == errno.ESRCH:
         return TracerError(f"process {pid} has gone")
     if error.errno == errno.EMFILE:
-        return _Refused(f"cannot attach to {where}: too many open files", "raise the limit: ulimit -n 65536")
+        return _Refused(f"cannot attach to {where}: too many open files", MORE_DESCRIPTORS)
     hints = {
         # One counter for each place (uprobes.c, "ref_ctr_offset mismatch").
         errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
-        errno.ENOTSUP: "the instruction there cannot be probed: choose another place",
-        _ENOTSUPP: "the instruction there cannot be probed: choose another place",
+        **dict.fromkeys(NOT_PROBED, REMEDY),
         errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
     }
     message = f"cannot attach to {where}: {_words(error.errno or 0)}"
     return _Refused(message, hints.get(error.errno or 0, "--backend ftrace attaches in another way"))
 
 
-_ENOTSUPP = 524  # the kernel's own number
-
-
 def _words(number: int) -> str:
-    return "not supported" if number == _ENOTSUPP else os.strerror(number)
+    return "not supported" if number in NOT_PROBED else os.strerror(number)

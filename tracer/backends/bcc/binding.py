@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from tracer.dataclass import dataclass
@@ -68,15 +69,17 @@ def find_binding() -> Binding | NoBinding:
     return NoBinding(install_command(), unrelated)
 
 
-def _candidates() -> list[Path]:
-    found = [Path(place) / "bcc" for pattern in _PLACES for place in sorted(glob.glob(pattern), reverse=True)]
+def _candidates() -> Iterator[Path]:
+    for pattern in _PLACES:
+        for place in sorted(glob.glob(pattern), reverse=True):
+            if os.path.isdir(f"{place}/bcc"):
+                yield Path(place) / "bcc"
     try:
         spec = importlib.util.find_spec("bcc")
     except (ImportError, ValueError):
         spec = None
     if spec is not None and spec.submodule_search_locations:
-        found += map(Path, spec.submodule_search_locations)
-    return [folder for folder in found if folder.is_dir()]
+        yield from (folder for folder in map(Path, spec.submodule_search_locations) if folder.is_dir())
 
 
 def _version(folder: Path) -> str:
@@ -104,8 +107,9 @@ def install_command(os_release: str = "/etc/os-release") -> str:
 
 
 def library_path() -> str | None:
-    """Where libbcc itself is, as the loader's usual folders have it; for `tracer info`."""
-    for pattern in ("/usr/lib/*/libbcc.so.0", "/usr/lib64/libbcc.so.0", "/usr/lib/libbcc.so.0", "/lib/*/libbcc.so.0"):
-        for path in glob.glob(pattern):
+    """Where libbcc itself is, as the loader's usual folders have it; its name holds its version."""
+    folders = (f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/*", "/lib/*")
+    for folder in folders:
+        for path in glob.iglob(f"{folder}/libbcc.so.0"):
             return os.path.realpath(path)
     return None

@@ -17,9 +17,26 @@ import struct
 import sys
 import types
 
+_NEW_MOUNTS, _BIND, _RECURSIVE, _SLAVE = 0x20000, 0x1000, 0x4000, 0x80000  # linux/sched.h, linux/mount.h
+
+
+def hide_kernel_symbols() -> None:
+    """An empty /proc/kallsyms for this process alone.
+
+    libbcc reads all of it to learn whether the kernel has bpf_probe_read_kernel, which nothing in our programs depends
+    on: 120,000 lines in 250 ms, more than the compilation itself takes. Where this is not permitted (no root, a
+    container) it still does. The mounts of others stay as they are: nothing is mounted before ours are slaves of
+    theirs; what others unmount meanwhile goes here too, and is not kept busy.
+    """
+    libc = ctypes.CDLL(None)
+    libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_void_p]
+    if libc.unshare(_NEW_MOUNTS) == 0 and libc.mount(None, b"/", None, _RECURSIVE | _SLAVE, None) == 0:
+        libc.mount(b"/dev/null", b"/proc/kallsyms", None, _BIND, None)
+
 
 def main(folder: str, kernel: str, output: int, flags: list[str]) -> int:
     """Exit status 0, or 1 where libbcc refuses."""
+    hide_kernel_symbols()
     os.environ["BCC_KERNEL_SOURCE"] = kernel
     package = types.ModuleType("bcc")
     package.__path__ = [folder]

@@ -1,33 +1,31 @@
-"""C → bytecode: a pure function of the text, libbcc's version and the architecture, so that its result is cached.
+"""C → bytecode: a pure function of the text, libbcc and the architecture, so that its result is cached.
 
 A compiled object is the functions' bytecode with map constants in it (see `MAP` in prelude.h); `loader` puts
-descriptors in their place. The cache is the effective user's own: under sudo that is root's, and a file in it is read
-only if it and its folder belong to that user and nobody else may write them, since what it holds is loaded into the
-kernel.
+descriptors in their place. What the kernel can do is in the text too, as switches: a kernel that can do more, or less,
+is another text.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import platform
 import signal
-import stat
 import struct
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-from tracer.backends.bcc.binding import Binding, NoBinding, find_binding
-from tracer.backends.bcc.loops import closed_by_jumps
+from tracer import cache
+from tracer.backends.bcc import loops
+from tracer.backends.bcc.binding import Binding, NoBinding, find_binding, library_path
 from tracer.backends.bcc.refused import Refused, function_in
+from tracer.backends.descriptors_left import MORE_DESCRIPTORS
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.paths import bpf_programs, cache_directory
+from tracer.paths import bpf_programs
+from tracer.waiting import readable
 
 _CHILD = Path(__file__).with_name("compile_child.py")
 _TIMEOUT_S = 60.0
@@ -40,9 +38,7 @@ _ENDED_FROM_OUTSIDE = {
     -signal.SIGTERM: None,
     -signal.SIGHUP: None,
 }
-_MAGIC = b"tracer bpf 2\n"
-_LARGEST = 64 << 20
-_MOST_FILES = 512
+_KIND = "bpf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,41 +49,70 @@ class CompiledObject:
 
 
 def compile_text(
-    text: str, *, sleepable: bool, cookies: bool = False, kernel_reads: bool = True, cached: bool = True
+    text: str, *, sleepable: bool, cookies: bool = False, by_place: bool = False, kernel_reads: bool = True,
+    cached: bool = True,
 ) -> CompiledObject:
     """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
-    it which site was hit; `kernel_reads`: helpers may copy the kernel's memory.
+    it which site was hit; `by_place`: the address does (`by_place.py`); `kernel_reads`: helpers may copy the kernel's
+    memory.
 
     Raises `TracerError` where there is no libbcc, or where it refuses: then its words are the detail.
     """
     binding = find_binding()
     if isinstance(binding, NoBinding):
         raise TracerError(binding.reason, binding.hint)
-    switches = {"SLEEPABLE": sleepable, "COOKIES": cookies, "KERNEL_READS": kernel_reads}
+    switches = {"SLEEPABLE": sleepable, "COOKIES": cookies, "BY_PLACE": by_place, "KERNEL_READS": kernel_reads}
     source = ("".join(f"#define {name} {int(on)}\n" for name, on in switches.items()) + text).encode()
     key = _key(source, binding)
-    if cached:
-        found = _load(key)
-        if found is not None:
-            return found
+    kept = cache.load(_KIND, key) if cached else None
+    if kept is not None:
+        return _parse(kept)
     found = _parse(_run(source, binding))
-    compiled = CompiledObject({name: closed_by_jumps(code) for name, code in found.functions.items()})
+    compiled = CompiledObject({name: loops.closed_by_jumps(code) for name, code in found.functions.items()})
     if cached:
-        _store(key, _spelled(compiled))
+        cache.store(_KIND, key, _spelled(compiled))
     return compiled
 
 
 def _key(source: bytes, binding: Binding) -> str:
-    digest = hashlib.sha256()
-    digest.update(f"{binding.version} {platform.machine()}\n".encode())
-    fixed = bpf_programs()
-    for path in sorted(fixed.rglob("*.h")):
-        digest.update(path.read_bytes())
-    digest.update(source)
-    return digest.hexdigest()
+    """The name under which the bytecode is kept: of all that it follows from.
+
+    The running kernel is in it by what it can do, not by its release. The compiler gets our own headers in place of the
+    kernel's, what it may read of the kernel's symbols changes nothing in our programs (`compile_child`), the switches
+    and the text are written after the kernel was tried, and the loader puts in what belongs to one run. So equal parts
+    make equal bytecode on any kernel, and an update of the kernel that changes nothing for a program compiles nothing.
+    """
+    fixed = str(bpf_programs())
+    parts: list[bytes | str] = [binding.version, *_library(), platform.machine(), source]
+    for module in (__file__, str(_CHILD), loops.__file__):
+        with open(module, "rb") as file:
+            parts.append(file.read())
+    for folder, folders, names in os.walk(fixed):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                parts += [path[len(fixed) :], file.read()]
+    return cache.key_of(*parts)
+
+
+def _library() -> tuple[str, ...]:
+    """Which libbcc is loaded: a distribution may mend it, or the LLVM in it, under the same version."""
+    path = library_path()
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        which = ""
+    else:
+        which = f"{found.st_size} {found.st_mtime_ns}"
+    return path or "", which, os.environ.get("LD_LIBRARY_PATH", "")
 
 
 def _run(source: bytes, binding: Binding) -> bytes:
+    import tempfile
+
+    from tracer.backends.outliving import inherited
+
     fixed = bpf_programs()
     command = [
         sys.executable,
@@ -111,17 +136,17 @@ def _run(source: bytes, binding: Binding) -> bytes:
         given.seek(0)
         command[_OUTPUT] = str(made.fileno())
         try:
-            child = subprocess.Popen(command, stdin=given, stdout=talk, stderr=talk, pass_fds=(made.fileno(),))
+            child = subprocess.Popen(
+                command, stdin=given, stdout=talk, stderr=talk, pass_fds=(made.fileno(),), env=inherited()
+            )
         except OSError as error:
-            raise TracerError(f"cannot start the compiler: {error.strerror}", "is memory short?") from error
+            hint = MORE_DESCRIPTORS if error.errno == errno.EMFILE else "is memory short?"
+            raise TracerError(f"cannot start the compiler: {error.strerror}", hint) from error
         try:
-            status = child.wait(_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            message = f"the compiler has not finished within {_TIMEOUT_S:g} seconds"
-            raise TracerError(message, "shorten the program, or --backend ftrace") from None
+            _wait(child)
         finally:
             child.kill()  # nothing where it has ended
-            child.wait()
+            status = child.wait()
         talk.seek(0)
         words = talk.read().decode("utf-8", "replace")
         made.seek(0)
@@ -134,6 +159,25 @@ def _run(source: bytes, binding: Binding) -> bytes:
         detail, function = f"exit status {status}\n{words}", function_in(words)
         raise TracerError(message, hint, detail) if function is None else Refused(function, message, hint, detail)
     return answer
+
+
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    """Waits for the compiler's end, on a descriptor where there can be one: `Popen.wait` with a time limit looks every
+    50 ms.
+    """
+    left = _TIMEOUT_S
+    with suppress(OSError):  # a container may forbid it
+        descriptor = os.pidfd_open(child.pid)
+        try:
+            readable((descriptor,), left)
+            left = 0
+        finally:
+            os.close(descriptor)
+    try:
+        child.wait(left)
+    except subprocess.TimeoutExpired:
+        message = f"the compiler has not finished within {_TIMEOUT_S:g} seconds"
+        raise TracerError(message, "shorten the program, or --backend ftrace") from None
 
 
 def _parse(answer: bytes) -> CompiledObject:
@@ -157,77 +201,3 @@ def _parse(answer: bytes) -> CompiledObject:
 def _spelled(compiled: CompiledObject) -> bytes:
     parts = [part for name, code in compiled.functions.items() for part in (name.encode("ascii"), code)]
     return b"".join(struct.pack("=I", len(part)) + part for part in parts)
-
-
-def _load(key: str) -> CompiledObject | None:
-    """A cached object, or None where there is none that can be trusted."""
-    try:
-        with _cache() as folder:
-            descriptor = os.open(key, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
-            with os.fdopen(descriptor, "rb") as file:
-                found = os.fstat(descriptor)
-                if not _trusted(found, stat.S_IFREG) or found.st_size > _LARGEST:
-                    return None
-                data = file.read(_LARGEST)
-    except OSError:
-        return None
-    digest = data[len(_MAGIC) : len(_MAGIC) + 32]
-    answer = data[len(_MAGIC) + 32 :]
-    if not data.startswith(_MAGIC) or hashlib.sha256(answer).digest() != digest:
-        return None
-    return _parse(answer)
-
-
-def _store(key: str, answer: bytes) -> None:
-    """Keeps an object; without a place to write that is ours alone, nothing is kept."""
-    name = f".{os.getpid()}-{key}"
-    try:
-        with _cache(make=True) as folder:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(answer).digest() + answer)
-                os.replace(name, key, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
-                os.unlink(name, dir_fd=folder)
-                raise
-            _prune(folder)
-    except OSError:
-        return
-
-
-def _prune(folder: int) -> None:
-    """Forgets the objects that were made longest ago."""
-    names = os.listdir(folder)
-    if len(names) > _MOST_FILES:
-        names.sort(key=lambda name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns)
-        for name in names[: len(names) - _MOST_FILES // 2]:
-            os.unlink(name, dir_fd=folder)
-
-
-@contextmanager
-def _cache(make: bool = False) -> Iterator[int]:
-    """The cache's folder as a descriptor, so that nobody can put another in its place. Raises `OSError` where it is not
-    the effective user's, or others may write to it or to the one above.
-    """
-    above = cache_directory()
-    if make:
-        above.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    opened: list[int] = []
-    try:
-        for name in (str(above), "bpf"):
-            folder = opened[-1] if opened else None
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=folder)
-            opened.append(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
-            if not _trusted(os.fstat(opened[-1]), stat.S_IFDIR):
-                raise PermissionError(errno.EPERM, "others may write there", name)
-        yield opened[-1]
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-
-
-def _trusted(found: os.stat_result, kind: int) -> bool:
-    return found.st_uid == os.geteuid() and stat.S_IFMT(found.st_mode) == kind and not found.st_mode & 0o022

@@ -1,8 +1,8 @@
 """The control block: a page that programs test at each hit and that we read and write through a mapping.
 
-Its layout is `struct control` as `codegen.generate` writes it: exiting, hit, cpid, started, then the generations, the
-lengths that programs and user space keep, the control events that found the ring full, and the marks, which programs
-alone raise.
+Its layout is `struct control` as `codegen.generate` writes it: exiting, hit, cpid, started, wakeup, then the
+generations, the lengths that programs and user space keep, the control events that found the ring full, and the marks,
+which programs alone raise.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Sequence
 
-_EXITING, _HIT, _CPID, _STARTED, _FIRST = range(5)
+_EXITING, _HIT, _CPID, _STARTED, _WAKEUP, _FIRST = range(6)
+_NO_WAKEUP, _FORCE_WAKEUP = 1, 2  # BPF_RB_NO_WAKEUP and its sibling, include/uapi/linux/bpf.h
 
 
 def control_size(generations: int, lengths: int, records: int, marks: int) -> int:
@@ -55,6 +56,11 @@ class Control:
         """Sets what `elapsed` counts from, and `cpid`."""
         self._words[_STARTED] = started_ns
         self._words[_CPID] = child_pid
+        self.sleeps(False)
+
+    def sleeps(self, asleep: bool) -> None:
+        """Whether a record is to wake whoever polls the ring."""
+        self._words[_WAKEUP] = _FORCE_WAKEUP if asleep else _NO_WAKEUP
 
     def generation(self, index: int) -> int:
         """The number that new keys of a map carry."""

@@ -46,7 +46,7 @@ class CountingMap:
         self._late: dict[Raw, Number] = {}
         self._ended = None if past is None else Ended(past, self._elements)
         self._cleared_at: dict[int, float] = {}
-        self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: ()
+        self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: self._in_array(raw)[0]
         self._signed = is_signed(self.table.decl)
 
     def read(self) -> dict[Raw, Number]:
@@ -140,8 +140,11 @@ class CountingMap:
             self._control.empty(self.table.length)
 
     def delete(self, key: Key, view: dict[Raw, Number]) -> None:
-        """Takes away one key. Where probes read the map too it must really go; so must an extreme."""
-        really = not self.table.per_cpu or self.table.shape is Shape.EXTREME
+        """Takes away one key. Where probes read the map too it must really go; so must an extreme, but for one in an
+        array: that is deleted at the end alone, when nothing is added any more.
+        """
+        extreme = self.table.shape is Shape.EXTREME and self.table.grid is None
+        really = not self.table.per_cpu or extreme
         gone = False
         if self.past is not None:
             self.past.zeroed.pop(key, None)
@@ -158,10 +161,15 @@ class CountingMap:
 
     def _place(self, raw: Raw) -> tuple[Key, int]:
         """The key of the program, and the bucket."""
-        layout = self.table.key
-        if layout is None:
-            return (), int(struct.unpack("=I", raw[1])[0])
+        if self.table.grid is not None:
+            return self._in_array(raw[1])
         return self._decode(raw[1]), int(struct.unpack_from("=I", raw[1], 4)[0]) if self.table.buckets > 1 else 0
+
+    def _in_array(self, index: bytes) -> tuple[Key, int]:
+        """The key and the bucket at a place of an array."""
+        assert self.table.grid is not None
+        place, bucket = divmod(struct.unpack("=I", index)[0], self.table.buckets)
+        return self.table.grid.key(place), bucket
 
     def _elements(self) -> dict[Raw, Number]:
         """The kernel's elements, with what came late to those that had been printed in the present ones."""

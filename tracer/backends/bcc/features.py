@@ -38,7 +38,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.UPROBE: Supported(),
         Feature.URETPROBE: Supported(),
         Feature.SEMAPHORE: Supported("raised by the kernel") if has("ref_ctr") else NO_COUNTER,
-        Feature.MANY_SITES: Supported("one link for all" if has("uprobe_multi") else "each attached alone: slower"),
+        Feature.MANY_SITES: Supported("one link for all" if has("uprobe_multi") else "several in one event: slower"),
         Feature.PROCESS: Supported("other processes are not trapped"),
         Feature.FOLLOW: _MACHINE_WIDE if has("task_newtask") else NO_NEW_TASK,
         Feature.PREDICATE: _IN_KERNEL,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from tracer.backends.bcc import follow, kernel, syscall
+from tracer.backends.bcc import kernel, syscall
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
-from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, Unsupported, settled
+from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
 
 _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
     "ring": ("bpf ring buffer", kernel.has_ring, "needs Linux 5.8"),
@@ -22,10 +22,14 @@ _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
 """What is tried where bpf() works, by its name in `without`: its name for `info`, the trial, and what is so without."""
 
 
-def capabilities() -> Capabilities:
-    """The table for this host."""
+def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
+    """The table for this host, or what of it decides about the features that are `wanted`."""
     failed = kernel.bpf_error()
     binding = find_binding()
+    if wanted is not None and not failed and isinstance(binding, Binding):
+        return Capabilities("bcc", None if kernel.has_ring() else NO_RING, _enough(wanted), {})
+    from tracer.backends.bcc import follow
+
     facts = {"bpf": _bpf_fact(failed), "btf": "yes" if os.path.exists("/sys/kernel/btf/vmlinux") else "no"}
     facts["libbcc"] = (
         f"{binding.version} in {binding.folder}" if isinstance(binding, Binding) else f"no: {binding.reason}"
@@ -51,8 +55,23 @@ def capabilities() -> Capabilities:
     return Capabilities("bcc", unusable, features, facts)
 
 
+def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
+    """The states of all features where BPF works, but with only those tried that may be refused and are wanted."""
+    found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr"), True)
+    if Feature.SEMAPHORE in wanted:
+        found["ref_ctr"] = kernel.counts_semaphores()
+    features = settled(states, found)
+    if Feature.FOLLOW in wanted:
+        from tracer.backends.bcc import follow
+
+        features[Feature.FOLLOW] = follow.missing() or features[Feature.FOLLOW]
+    return features
+
+
 def _found(failed: int) -> dict[str, bool | None]:
     """What the kernel has, by name; None where only root can try it."""
+    from tracer.backends.bcc import follow
+
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
     return {
         **{name: hidden if failed else trial() for name, (_, trial, _) in _TRIALS.items()},

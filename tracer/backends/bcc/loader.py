@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Iterator
 
-from tracer.backends.bcc import follow, kernel, syscall
+from tracer.backends import room
+from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc.by_place import SITE_PLACES, Groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
@@ -15,31 +18,42 @@ from tracer.backends.bcc.control import control_size
 from tracer.backends.bcc.refused import LONGEST_OLD_KEY, NO_ATOMICS, Refused, long_key, reads_back
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
+from tracer.backends.descriptors_left import MORE_DESCRIPTORS
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
+from tracer.lang.typed import Config
 from tracer.plan.model import Plan
+from tracer.plan.points import first_numbers
 
 LOSS_CAUSES = 6
 """How many counters the LOSSES map has; see the enum in prelude.h."""
 
-FOLLOWER = -1
+HITS = 1002
+"""The number of the map that counts the hits of each attach point, as prelude.h has it."""
+
+FOLLOWER = -1, 0
 """Among the programs: none of a variant."""
 
-_TAG = 0xFEED_FACE
+_TAG, _CONTROL_TAG = 0xFEED_FACE, 0xFEED_FACB
+_POINT_TAG = 0xFEED_FACC
 _STEP = 3
-_LD_IMM64, _MAP_BY_DESCRIPTOR = 0x18, 1
-_RING_LARGEST, _RING_SMALLEST = 16 << 20, 256 << 10
+_ELEMENT_BYTES, _AT_ONCE_BYTES = 64, 64 << 20
+"""What an element of a hash takes beside key and value (about), and how much a table may take at the start."""
+
+_LD_IMM64, _MAP_BY_DESCRIPTOR, _ADDRESS_IN_MAP = 0x18, 1, 2
+_RING_SMALLEST = 256 << 10
 
 
 @dataclass(slots=True)
 class Loaded:
-    """Descriptors of a session: maps by their number in the C, programs by the variant they are for (FOLLOWER: the one
-    that notes new processes).
+    """Descriptors of a session: maps by their number in the C, programs by the variant and the number of the attach
+    point they are for (FOLLOWER: the one that notes new processes).
     """
 
     maps: dict[int, int] = field(default_factory=dict)
-    programs: dict[int, int] = field(default_factory=dict)
+    programs: dict[tuple[int, int], int] = field(default_factory=dict)
     ring_size: int = 0
+    ring_wanted: int = 0
 
     def close(self) -> None:
         """Closes all; the kernel frees what nobody else holds."""
@@ -55,13 +69,15 @@ class Loaded:
         self.programs.clear()
 
 
-def create_maps(generated: Generated, plan: Plan) -> Loaded:
+def create_maps(generated: Generated, plan: Plan, groups: Groups | None = None) -> Loaded:
     """The maps of a program. Raises `TracerError` where the kernel has no room for them, `ProgramError` for a key that
     is too long for it.
     """
     loaded = Loaded()
     try:
         _create(generated, loaded, plan)
+        if groups is not None:
+            _create_pages(loaded, groups)
     except BaseException as error:
         loaded.close()
         if not isinstance(error, OSError):
@@ -72,7 +88,10 @@ def create_maps(generated: Generated, plan: Plan) -> Loaded:
                 "raise the limit on locked memory (ulimit -l), or set max_map_keys lower",
             ) from error
         message = f"cannot create the maps: {error.strerror}"
-        raise TracerError(message, "set max_map_keys lower, or --backend ftrace") from error
+        full = error.errno == errno.EMFILE
+        raise TracerError(
+            message, MORE_DESCRIPTORS if full else "set max_map_keys lower, or --backend ftrace"
+        ) from error
     return loaded
 
 
@@ -80,9 +99,11 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps = loaded.maps
     size = control_size(generated.generations, generated.lengths, len(generated.records), len(generated.marks))
     maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
+    points = max(sum(len(probe.clause.names) for probe in plan.probes), 1)
+    maps[HITS] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, points, name="tracer_hits")
     maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, LOSS_CAUSES, name="tracer_losses")
-    loaded.ring_size = _ring_size() if generated.records else os.sysconf("SC_PAGESIZE")
-    maps[RING] = syscall.map_create(MapType.RINGBUF, 0, 0, loaded.ring_size, name="tracer_ring")
+    loaded.ring_wanted = room.shared_ring() if generated.records else os.sysconf("SC_PAGESIZE")
+    maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
     if generated.scratch_slots:
         maps[SCRATCH] = syscall.map_create(
             MapType.ARRAY, 4, generated.scratch_size, generated.scratch_slots, name="tracer_scratch"
@@ -91,83 +112,132 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     if texts.words:
         size = 8 * (texts.probe_words + texts.function_words)
         maps[SITE_TEXTS] = syscall.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
-        for index, words in enumerate(texts.words.values()):
-            syscall.map_update(maps[SITE_TEXTS], struct.pack("=I", index), struct.pack(f"={len(words)}Q", *words))
+        syscall.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
     if generated.follow:
-        maps[FOLLOWED] = follow.create_map()
+        from tracer.backends.bcc.follow import create_map
+
+        maps[FOLLOWED] = create_map()
+    many = plan.program.config.max_map_keys > Config().max_map_keys
     for table in generated.tables.values():
         for number, key_size in _parts(table):
             if key_size > LONGEST_OLD_KEY and not kernel.has_long_keys():
                 raise long_key(table.decl, plan)
-            maps[FIRST_TABLE + number] = _create_table(table, key_size)
+            maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
+
+
+def _create_pages(loaded: Loaded, groups: Groups) -> None:
+    pages = groups.pages
+    loaded.maps[SITE_PLACES] = syscall.map_create(MapType.ARRAY, 4, len(pages[0]), len(pages), name="tracer_places")
+    syscall.array_fill(loaded.maps[SITE_PLACES], pages)
 
 
 def _parts(table: Table) -> list[tuple[int, int]]:
     if table.key is None:
-        return [(table.number, 4)]
-    if table.long_number is None or table.key.short is None:
-        return [(table.number, table.key.size)]
-    return [(table.number, table.key.short), (table.long_number, table.key.size)]
+        return [(table.numbers[0], 4)]
+    return list(zip(table.numbers, table.key.sizes, strict=True))
 
 
-def _create_table(table: Table, key_size: int) -> int:
+def _create_table(table: Table, key_size: int, many: bool) -> int:
+    """`many`: the program expects more keys than usual."""
     if table.key is None:
         return syscall.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
     kind = MapType.PERCPU_HASH if table.per_cpu else MapType.HASH
-    # Without preallocation a table for sixteen thousand long keys on a hundred CPUs costs nothing while it is empty.
-    flags = syscall.F_NO_PREALLOC if kernel.allocates_at_hits() else 0
+    # Without preallocation a table for 16,384 long keys on a hundred CPUs costs nothing while it is empty; but
+    # a new key of a per-CPU table then takes 11 us of its hit instead of 0.3 (Linux 6.18, in a virtual machine). Who
+    # raises the limit expects many keys: to allocate for a hundred thousand takes 0.2 s, at the start.
+    element = key_size + _ELEMENT_BYTES + table.value_size * syscall.possible_cpus()
+    worth = many and table.per_cpu and table.max_entries * element <= _AT_ONCE_BYTES
+    flags = syscall.F_NO_PREALLOC if kernel.allocates_at_hits() and not worth else 0
     return syscall.map_create(kind, key_size, table.value_size, table.max_entries, flags)
 
 
-def _ring_size() -> int:
-    """A power of two: an 256th of the memory, within bounds."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    size = _RING_SMALLEST
-    while size < _RING_LARGEST and size * 512 <= memory:
-        size *= 2
-    return size
+def _create_ring(wanted: int) -> tuple[int, int]:
+    """The ring's descriptor and size. Where that much is not given (before Linux 5.11 maps count against the limit on
+    locked memory, later against the control group's), half of it is tried, and so on.
+    """
+    size = wanted
+    while True:
+        try:
+            return syscall.map_create(MapType.RINGBUF, 0, 0, size, name="tracer_ring"), size
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOMEM) or size <= _RING_SMALLEST:
+                raise
+            size //= 2
 
 
 def load_programs(
-    loaded: Loaded, generated: Generated, compiled: CompiledObject, waits: frozenset[str], *, multi: bool
+    loaded: Loaded, plan: Plan, generated: Generated, compiled: CompiledObject, waits: frozenset[str], *, multi: bool,
+    groups: Groups | None = None,
 ) -> None:
-    """Loads the function of every variant; those in `waits` as sleepable programs.
+    """Loads the function of every variant, once for each of its attach points, and for each of the `groups` there are;
+    those in `waits` as sleepable programs.
 
     Raises `Refused` with the verifier's log as detail.
     """
-    shared: dict[str, int] = {}
+    shared: dict[tuple[str, int, int], int] = {}
     if generated.follow:
         code = link(compiled.functions[FOLLOW], loaded.maps)
         loaded.programs[FOLLOWER] = syscall.program_load(code, FOLLOW, kind=syscall.TRACEPOINT)
-    for variant, name in generated.functions.items():
-        if multi and name in shared:
-            loaded.programs[variant] = shared[name]
+    for variant, point in _wanted(plan):
+        name = generated.functions[variant]
+        group = groups.of.get(variant, 0) if groups is not None else 0
+        if (multi or groups is not None) and (name, point, group) in shared:
+            loaded.programs[variant, point] = shared[name, point, group]
             continue
-        linked = link(compiled.functions[name], loaded.maps, generated.site_texts.words.get(variant))
+        words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
+        linked = link(compiled.functions[name], loaded.maps, words, point)
         if reads_back(linked) and not kernel.has_atomics():
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
             program = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
-            loaded.programs[variant] = shared[name] = program
+            loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
             hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
             message = f"the kernel's verifier refuses the program: {error.strerror}"
             raise Refused(name, message, hint, error.log) from error
 
 
-def link(code: bytes, maps: dict[int, int], words: tuple[int, ...] | None = None) -> bytes:
-    """Puts descriptors in the place of map constants (`MAP` in prelude.h), the words of texts in that of theirs."""
+def constants(generated: Generated) -> dict[int, str]:
+    """What each constant that `link` replaces stands for."""
+    fixed = {LOSSES: "losses", RING: "ring", SCRATCH: "scratch", SITE_TEXTS: "texts", FOLLOWED: "followed"}
+    maps = {number: f"map {name}" for number, name in (*fixed.items(), (HITS, "hits"))}
+    for name, table in generated.tables.items():
+        for tier, number in enumerate(table.numbers):
+            size = table.key.sizes[tier] if table.key is not None and tier else None
+            maps[FIRST_TABLE + number] = f"map {name}" + (f" (keys of {size} bytes)" if size else "")
+    return {_CONTROL_TAG << 32: "control block", _POINT_TAG << 32: "attach point"} | {
+        _TAG << 32 | _STEP * number: text for number, text in maps.items()
+    }
+
+
+def _wanted(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Each variant with the numbers of the attach points that its sites are of."""
+    first = first_numbers(plan)
+    for probe in plan.probes:
+        for variant in probe.variants:
+            points = {first[probe.clause.id] + site.point for site in variant.sites}
+            yield from ((variant.id, point) for point in sorted(points))
+
+
+def link(code: bytes, maps: dict[int, int], words: bytes | None = None, point: int = 0) -> bytes:
+    """Puts descriptors in the place of map constants (`MAP` in prelude.h), the address of the control block in that of
+    its own (`CONTROL`), the words of texts and the number of the attach point in those of theirs.
+    """
     linked = bytearray(code)
     for at in range(0, len(code) - 8, 8):
         opcode, registers, _, low = struct.unpack_from("=BBhI", code, at)
         high = struct.unpack_from("=I", code, at + 12)[0]
-        if opcode == _LD_IMM64 and high == _TAG and registers >> 4 == 0:
-            struct.pack_into("=BBhI", linked, at, opcode, registers | _MAP_BY_DESCRIPTOR << 4, 0, maps[low // _STEP])
+        if opcode == _LD_IMM64 and high in (_TAG, _CONTROL_TAG) and registers >> 4 == 0:
+            kind, number = (_ADDRESS_IN_MAP, CONTROL) if high == _CONTROL_TAG else (_MAP_BY_DESCRIPTOR, low // _STEP)
+            struct.pack_into("=BBhI", linked, at, opcode, registers | kind << 4, 0, maps[number])
             struct.pack_into("=I", linked, at + 12, 0)
         elif opcode == _LD_IMM64 and high == SITE_WORD_TAG and words is not None:
-            word = words[low // _STEP]
-            struct.pack_into("=I", linked, at + 4, word & 0xFFFF_FFFF)
-            struct.pack_into("=I", linked, at + 12, word >> 32)
+            first = 8 * (low // _STEP)
+            linked[at + 4 : at + 8] = words[first : first + 4]
+            linked[at + 12 : at + 16] = words[first + 4 : first + 8]
+        elif opcode == _LD_IMM64 and high == _POINT_TAG:
+            struct.pack_into("=I", linked, at + 4, point)
+            struct.pack_into("=I", linked, at + 12, 0)
     return bytes(linked)
 
 

@@ -18,11 +18,31 @@ class BccProgram:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""
         return self.generated.text
 
+    def bytecode(self) -> str:
+        """The instructions of every function as a kernel that has everything gets them, with their number. Asks libbcc
+        or the cache; no root is needed. Raises `TracerError` where there is no libbcc.
+        """
+        from tracer.backends.bcc.disassemble import count, disassemble
+        from tracer.backends.bcc.loader import constants
+
+        compiled = self.compiled(sleepable=True, cookies=True)
+        names = constants(self.generated)
+        parts = [
+            f"{name}: {count(code)} instructions\n" + "".join(f"{line}\n" for line in disassemble(code, names))
+            for name, code in compiled.functions.items()
+        ]
+        return "\n".join(parts)
+
     @property
     def copies(self) -> bool:
         """Whether it copies what it holds, which helpers do that read the kernel's memory."""
         return "copy_kernel" in self.generated.text
 
-    def compiled(self, *, sleepable: bool, cookies: bool, kernel_reads: bool = True) -> CompiledObject:
+    def compiled(
+        self, *, sleepable: bool, cookies: bool, by_place: bool = False, kernel_reads: bool = True
+    ) -> CompiledObject:
         """The bytecode, from the cache or from libbcc."""
-        return compile_text(self.generated.text, sleepable=sleepable, cookies=cookies, kernel_reads=kernel_reads)
+        text = self.generated.text
+        return compile_text(
+            text, sleepable=sleepable, cookies=cookies, by_place=by_place, kernel_reads=kernel_reads
+        )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from itertools import repeat
-from typing import Literal
+from typing import Literal, cast
 
 from tracer.dataclass import dataclass
 from tracer.lang.types import (
@@ -25,14 +24,7 @@ from tracer.lang.types import (
     Type,
     Value,
 )
-from tracer.results.events import (
-    Event,
-    ExitEvent,
-    MapEvent,
-    PrintfEvent,
-    TimeEvent,
-    ValueEvent,
-)
+from tracer.results.events import Event, ExitEvent, MapEvent, TimeEvent
 
 RecordKind = Literal["printf", "value", "time", "map", "clear", "zero", "exit"]
 
@@ -74,48 +66,13 @@ def bytes_behind(kind: Type) -> int:
             return 0
 
 
-Decoder = Callable[[bytes, int], Event]
-"""From a record's bytes and the offset where it begins."""
+Decode = Callable[[bytes, int], tuple[Value, ...]]
+"""From a record's bytes and the offset where it begins to its values."""
 
 
 def mark_in(data: bytes, at: int) -> int:
     """The mark in a record that has one (see `Record`)."""
     return int(struct.unpack_from("=Q", data, at + 8)[0])
-
-
-def decoder(record: Record) -> Decoder:
-    """How records are read; the session does it for those that have a mark."""
-    match record.kind:
-        case "printf":
-            index = record.index
-            values = _values(record.types)
-            return lambda data, at: PrintfEvent(index, values(data, at))
-        case "value":
-            index = record.index
-            values = _values(record.types)
-            return lambda data, at: ValueEvent(index, values(data, at)[0])
-        case _:
-            event = control_event(record)
-            return lambda data, at: event
-
-
-BulkDecoder = Callable[[bytes, int], Iterator[Event]]
-"""From the bytes of a uniform batch (see `ring.Batch`) and its stride to its events."""
-
-
-def bulk_decoder(record: Record) -> BulkDecoder | None:
-    """The quick way through many printf records of integers alone; None for other kinds."""
-    if record.kind != "printf" or not all(isinstance(kind, IntType) for kind in record.types):
-        return None
-    index = record.index
-    layout = "=16x" + "".join(map(_letters, record.types))
-    size = struct.calcsize(layout)
-
-    def events(data: bytes, stride: int) -> Iterator[Event]:
-        rows = struct.Struct(f"{layout}{stride - size}x").iter_unpack(data)
-        return map(PrintfEvent, repeat(index), rows)
-
-    return events
 
 
 def control_event(record: Record) -> Event:
@@ -129,51 +86,72 @@ def control_event(record: Record) -> Event:
             return ExitEvent(record.index)
 
 
-def _values(types: tuple[Type, ...]) -> Callable[[bytes, int], tuple[Value, ...]]:
+def rows_of(record: Record) -> Callable[[bytes, int], Iterator[tuple[Value, ...]]] | None:
+    """The quick way to the values of many records of integers alone, which follow each other at a fixed distance (the
+    second argument): their function; None for other types.
+    """
+    if not all(isinstance(kind, IntType) for kind in record.types):
+        return None
+    layout = "=16x" + "".join(map(_letters, record.types))
+    size = struct.calcsize(layout)
+    return lambda data, stride: struct.Struct(f"{layout}{stride - size}x").iter_unpack(data)
+
+
+def decoder(types: tuple[Type, ...]) -> Decode:
+    """How the values of records are read: a function written for their types."""
     head = struct.Struct("=8x" + "".join(map(_letters, types)))
     if all(isinstance(kind, IntType) for kind in types):
         return head.unpack_from
-    behind = head.size
+    writer = _Writer()
+    values = "".join(f"{writer.value(kind)}, " for kind in types)
+    # Nothing stands in this text but numbers and names of our own.
+    text = f"""def decode(data, at):
+    {"".join(f"n{number}, " for number in range(writer.numbers))}= head(data, at)
+    b0 = at + {head.size}
+    {"; ".join(writer.lines) or "pass"}
+    return ({values})
+"""
+    names = {"head": head.unpack_from, "Stack": Stack, "Symbol": Symbol, "frames": _frames}
+    exec(compile(text, "<bcc decode>", "exec"), names)
+    return cast("Decode", names["decode"])
 
-    def values(data: bytes, at: int) -> tuple[Value, ...]:
-        numbers = iter(head.unpack_from(data, at))
-        place = at + behind
 
-        def value(kind: Type) -> Value:
-            nonlocal place
-            number: int = 0
-            if isinstance(kind, TupleType):
-                return tuple(value(item) for item in kind.items)
-            number = next(numbers)
-            if isinstance(kind, StringType):
-                start, place = place, place + number
-                return data[start : place - 1] if number else b""
-            if isinstance(kind, StackType):
-                length = next(numbers)
-                start, place = place, place + length
-                return Stack(number, struct.unpack_from(f"={length // 8}Q", data, start))
-            if isinstance(kind, SymbolType):
-                return Symbol(number, next(numbers))
-            return bool(number) if isinstance(kind, BoolType) else number
+class _Writer:
+    """Counts the numbers of a head and the parts behind it while the expressions of values are written."""
 
-        return tuple([value(kind) for kind in types])
+    def __init__(self) -> None:
+        self.numbers = 0
+        self.lines: list[str] = []
 
-    if all(isinstance(kind, IntType | StringType) for kind in types):
-        texts = tuple(isinstance(kind, StringType) for kind in types)
+    def value(self, kind: Type) -> str:
+        """The expression of the next value."""
+        if isinstance(kind, TupleType):
+            return f"({''.join(f'{self.value(item)}, ' for item in kind.items)})"
+        number = self._number()
+        if isinstance(kind, StringType):
+            start, end = self._part(number)
+            return f"data[{start} : {end} - 1]"
+        if isinstance(kind, StackType):
+            length = self._number()
+            start, _ = self._part(length)
+            return f"Stack({number}, frames(data, {start}, {length}))"
+        if isinstance(kind, SymbolType):
+            return f"Symbol({number}, {self._number()})"
+        return f"{number} != 0" if isinstance(kind, BoolType) else number
 
-        def flat(data: bytes, at: int) -> tuple[Value, ...]:
-            place = at + behind
-            found: list[Value] = []
-            for number, text in zip(head.unpack_from(data, at), texts, strict=True):
-                if text:
-                    found.append(data[place : place + number - 1] if number else b"")
-                    place += number
-                else:
-                    found.append(number)
-            return tuple(found)
+    def _number(self) -> str:
+        self.numbers += 1
+        return f"n{self.numbers - 1}"
 
-        return flat
-    return values
+    def _part(self, length: str) -> tuple[str, str]:
+        """Where the next part behind the head begins and ends."""
+        start, end = f"b{len(self.lines)}", f"b{len(self.lines) + 1}"
+        self.lines.append(f"{end} = {start} + {length}")
+        return start, end
+
+
+def _frames(data: bytes, at: int, length: int) -> tuple[int, ...]:
+    return struct.unpack_from(f"={length // 8}Q", data, at)
 
 
 def _letters(kind: Type) -> str:

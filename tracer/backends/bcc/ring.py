@@ -24,7 +24,8 @@ from tracer.dataclass import dataclass
 _BUSY = 1 << 31
 _DISCARDED = 1 << 30
 _LENGTH = _DISCARDED - 1
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
+"""Bytes of a batch: some thousand records, few enough that the ring is looked at again after a millisecond or two."""
 _header = struct.Struct("=I").unpack_from
 
 
@@ -61,13 +62,11 @@ class Ring:
         self._producer = self._data[:8].cast("Q")
 
     def take(self) -> Iterator[Batch]:
-        """All complete records. Each batch's room is free again before it is handed out."""
+        """All complete records that are there now. Each batch's room is free again before it is handed out."""
         chunk = _CHUNK
-        while True:
-            start = self._consumer[0]
-            length = min(self._producer[0] - start, chunk)
-            if not length:
-                return
+        end = self._producer[0]
+        while (start := self._consumer[0]) < end:
+            length = min(end - start, chunk)
             at = mmap.PAGESIZE + (start & (self._size - 1))
             heads = bytes(self._data[at : at + length])
             data = bytes(self._data[at : at + length])

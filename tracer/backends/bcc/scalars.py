@@ -150,7 +150,7 @@ class ScalarMap:
     def _raw(self, key: Key) -> Raw:
         mark = 0 if self.past is None else self.past.now()
         encoded = self._layout.encode(key, self._current(), mark=mark)
-        return self._layout.short is not None and len(encoded) == self._layout.size, encoded
+        return self._layout.sizes.index(len(encoded)), encoded
 
     def _write(self, raw: Raw, data: bytes) -> None:
         fd = self.data.fds[raw[0]]

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import os
-import select
 import struct
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+from tracer.backends import room
 from tracer.backends.bcc import kernel, syscall
 from tracer.backends.bcc.attach import Attachments
+from tracer.backends.bcc.by_place import Groups, groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.follow import follow
+from tracer.backends.bcc.incoming import Incoming
 from tracer.backends.bcc.loader import FOLLOWER, LOSS_CAUSES, Loaded, create_maps, load_programs
+from tracer.backends.bcc.overhead import PointHits
 from tracer.backends.bcc.program import BccProgram
-from tracer.backends.bcc.records import Record, bulk_decoder, control_event, decoder, mark_in
+from tracer.backends.bcc.records import control_event
 from tracer.backends.bcc.refused import Refused, under_the_clause
-from tracer.backends.bcc.ring import Batch, Ring
+from tracer.backends.bcc.ring import Ring
 from tracer.backends.bcc.store import KernelMaps
+from tracer.backends.unprobed import where
 from tracer.interp.clock import clock_ns
 from tracer.plan.walk import added_to
-from tracer.resolve.model import Target
-from tracer.results.events import Event, ExitEvent, Loss
+from tracer.resolve.model import Site, Target
+from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
+from tracer.waiting import readable
 
-_SHORTEST_TICK_S, _LONGEST_TICK_S = 0.002, 0.032
-"""How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second."""
+if TYPE_CHECKING:
+    from tracer.overhead import Cost
+
+_SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
+"""How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second;
+then a record wakes us, or the third figure.
+"""
 
 _CATCH_UP = 128
 """Events decoded before the ring is emptied again."""
 
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
-
-_BACKLOG_BYTES = 512 << 20
-"""Copied records that wait to be decoded; beyond it the ring fills, and what does not fit is counted as lost."""
 
 
 class BccSession:
@@ -56,9 +62,10 @@ class BccSession:
         self._detached = False
         self._exited = False
         with ExitStack() as undo:
-            self._loaded = create_maps(generated, self.plan)
+            by_place = None if multi else groups(self.plan, generated)
+            self._loaded = create_maps(generated, self.plan, by_place)
             undo.callback(self._loaded.close)
-            self.details: tuple[str, ...] = _load(self._loaded, program, multi)
+            self.details: tuple[str, ...] = (*_small_ring(self._loaded), *_load(self._loaded, program, multi, by_place))
             self._control = Control(
                 self._loaded.maps[CONTROL],
                 generated.generations,
@@ -77,7 +84,11 @@ class BccSession:
                 self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks
             )
             undo.callback(self._attachments.detach)
+            self._points = PointHits(self.plan, self._loaded, self._cpus)
+            undo.callback(self._points.close)
             if self._followed is not None:
+                from tracer.backends.bcc.follow import follow
+
                 event = follow(maps[FOLLOWED], self._followed, self._loaded.programs[FOLLOWER])
                 undo.callback(os.close, event)
             self._undo = undo.pop_all()
@@ -85,15 +96,18 @@ class BccSession:
         self._texts = generated.site_texts
         self._records = generated.records
         self._marks = generated.marks
-        self._decoders = [self._decoder(record) for record in generated.records]
-        self._bulk_decoders = [bulk_decoder(record) for record in generated.records]
+        self._incoming = Incoming(self._ring, generated.records, generated.marks, self._maps, room.waiting())
+        self._dropped = 0
         self._seen = [0] * len(generated.records)
-        self._backlog: deque[Batch] = deque()
-        self._backlog_bytes = 0
 
-    def attach(self) -> int:
-        """Attaches all probes or none; returns how many sites."""
-        sites = self._attachments.attach(self.plan, self._loaded.programs, self._texts)
+    @property
+    def left_out(self) -> Sequence[Site]:
+        """See `backends.base.Session`."""
+        return sorted(self._attachments.left_out.values(), key=where)
+
+    def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
+        """See `backends.base.Session`."""
+        sites = self._attachments.attach(self.plan, self._loaded.programs, self._texts, stop)
         added = {name for probe in self.plan.probes for name in added_to(probe.clause)}
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
         return sites
@@ -102,19 +116,20 @@ class BccSession:
         """What happened, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
         self._maps.tidy()
-        self._take()
-        if not self._backlog and not self._wait(deadline):
+        incoming = self._incoming
+        incoming.take()
+        if not incoming.unfinished and not self._wait(deadline):
             yield from self._leftovers()
             return
-        present = len(self._backlog)
-        while self._backlog:
-            for number, event in enumerate(self._decoded()):
+        present = len(incoming)
+        while incoming.unfinished:
+            for number, event in enumerate(incoming.events()):
                 yield event
                 if isinstance(event, ExitEvent):
                     self._exited = True
                     return
-                if not number % _CATCH_UP:
-                    self._take()
+                if isinstance(event, PrintfBatch | ValueBatch) or not number % _CATCH_UP:
+                    incoming.take()
             self._maps.tidy()
             present -= 1
             if present <= 0 and (time.monotonic() >= deadline or self._woken(0)):
@@ -128,13 +143,25 @@ class BccSession:
             self._control.stop()
             self._attachments.detach()
 
-    def drain(self) -> Iterator[Event]:
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """After `detach`: what was still in the ring."""
-        self._take()
-        while self._backlog:
-            yield from self._decoded()
-            self._take()
+        incoming = self._incoming
+        incoming.take()
+        while incoming.unfinished:
+            for event in incoming.events():
+                yield event
+                if hurried():
+                    return
+            incoming.take()
         yield from self._pending()
+
+    def collect(self) -> None:
+        """What is in the ring waits in memory."""
+        self._incoming.take()
+
+    def drop(self) -> None:
+        """See `backends.base.Session`."""
+        self._dropped += self._incoming.drop()
 
     def loss(self) -> Loss:
         """Losses so far: the programs' counters, and what user space could not put into a full map."""
@@ -143,11 +170,26 @@ class BccSession:
         for cause in range(LOSS_CAUSES):
             value = syscall.map_lookup(self._loaded.maps[LOSSES], struct.pack("=I", cause), size) or b""
             causes.append(sum(struct.unpack(f"={len(value) // 8}Q", value)))
-        return Loss(*causes) + self._maps.loss
+        return Loss(*causes) + Loss(dropped=self._dropped) + self._maps.loss
 
     def hits(self) -> int:
-        """0 where nothing was hit, -1 for some: the programs note only whether, which costs nothing at a hit."""
-        return -1 if self._control.hit else 0
+        """With `--follow` 0 where none of the followed was hit, -1 for some: the others' hits are counted too."""
+        if self.plan.follow:
+            return -1 if self._control.hit else 0
+        return sum(self._points.hits())
+
+    def point_hits(self) -> list[int]:
+        """See `backends.base.Session`."""
+        return self._points.hits()
+
+    def hit_cost(self, point: int) -> Cost | None:
+        """See `backends.base.Session`."""
+        return self._points.cost(point)
+
+    def detach_point(self, point: int) -> None:
+        """See `backends.base.Session`."""
+        self._points.stop_timing()  # nobody may ask again
+        self._attachments.detach_point(point)
 
     def close(self) -> None:
         """Detaches and lets go of everything; the kernel keeps nothing."""
@@ -163,74 +205,38 @@ class BccSession:
 
     # --- the ring ---
 
-    def _decoded(self) -> Iterator[Event]:
-        """The events of the oldest batch."""
-        batch = self._backlog.popleft()
-        data = batch.data
-        self._backlog_bytes -= len(data)
-        if batch.uniform:
-            number = data[batch.offsets[0]] | data[batch.offsets[0] + 1] << 8
-            bulk = self._bulk_decoders[number]
-            if bulk is not None:
-                return bulk(data, batch.stride)
-            decode = self._decoders[number]
-            return (event for at in batch.offsets if (event := decode(data, at)) is not None)
-        decoders = self._decoders
-        events = (decoders[data[at] | data[at + 1] << 8](data, at) for at in batch.offsets)
-        return (event for event in events if event is not None)
-
-    def _decoder(self, record: Record) -> Callable[[bytes, int], Event | None]:
-        """How such records are read: each just before its event is handled, so that a print of a map that probes clear
-        can make the store look back to its moment. Clears and zeros are no events: they are done already.
-        """
-        name, maps = record.map, self._maps
-        if name not in self._marks:
-            return decoder(record)
-        if record.kind == "map":
-            event = control_event(record)
-
-            def look_back(data: bytes, at: int) -> Event:
-                maps.look_back(name, mark_in(data, at))
-                return event
-
-            return look_back
-        cleared = record.kind == "clear"
-
-        def raised(data: bytes, at: int) -> None:
-            maps.raised(name, mark_in(data, at), cleared)
-
-        return raised
-
-    def _take(self) -> None:
-        """Empties the ring into the backlog."""
-        if self._backlog_bytes > _BACKLOG_BYTES:
-            return
-        for batch in self._ring.take():
-            self._backlog.append(batch)
-            self._backlog_bytes += len(batch.data)
-
     def _wait(self, deadline: float) -> bool:
-        """Until a record is there; False where the time is up, or something else wants attention."""
+        """Until a record is there; False where the time is up, or something else wants attention. For some ticks we
+        look by ourselves, so that nobody is woken for each of many events; then we sleep, and the next one wakes us.
+        """
         tick = _SHORTEST_TICK_S
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or (not self._records and self._woken(left)):
-                return False
-            if self._woken(min(tick, left)):
-                return False
-            self._take()
-            if self._backlog:
-                return True
-            if self._control.exit_code() is not None or any(self._control.pending(self._seen)):
-                return False
-            tick = min(2 * tick, _LONGEST_TICK_S)
+        try:
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0 or (not self._records and self._woken(left)):
+                    return False
+                asleep = tick > _LONGEST_TICK_S
+                if asleep:
+                    self._control.sleeps(True)
+                    # What was sent before that woke nobody; poll(2) sees it. What a program that read the word before
+                    # and was preempted sends after that wakes nobody either: it is seen when the sleep is over.
+                    awaited, tick = (*self.wake, self._loaded.maps[RING]), _SLEEP_S
+                else:
+                    awaited = self.wake
+                if any(descriptor in self.wake for descriptor in readable(awaited, min(tick, left))):
+                    return False
+                self._incoming.take()
+                if self._incoming.unfinished:
+                    return True
+                if self._control.exit_code() is not None or any(self._control.pending(self._seen)):
+                    return False
+                tick *= 2
+        finally:
+            self._control.sleeps(False)
 
     def _woken(self, timeout_s: float) -> bool:
         """Waits on the descriptors of the run loop alone."""
-        try:
-            return bool(select.select(self.wake, [], [], timeout_s)[0])
-        except InterruptedError:
-            return True
+        return bool(readable(self.wake, timeout_s))
 
     def _leftovers(self) -> Iterator[Event]:
         """Control events that found the ring full, after all that is in the ring; their own order is not known."""
@@ -259,26 +265,37 @@ class BccSession:
                 yield control_event(record)
 
 
-def _load(loaded: Loaded, program: BccProgram, multi: bool) -> tuple[str, ...]:
+def _small_ring(loaded: Loaded) -> tuple[str, ...]:
+    """What to say where the kernel did not give the memory that was asked for."""
+    if loaded.ring_size >= loaded.ring_wanted:
+        return ()
+    return (
+        f"the buffer for events has {loaded.ring_size >> 10} KiB, not {loaded.ring_wanted >> 10}:"
+        " the kernel gives no more (limit on locked memory, or control group), and more may be lost",
+    )
+
+
+def _load(loaded: Loaded, program: BccProgram, multi: bool, by_place: Groups | None) -> tuple[str, ...]:
     """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
     Returns what is worth saying about it.
     """
     waits = program.generated.waits
     said: tuple[str, ...] = ()
+    placed = by_place is not None
     reads = not program.copies or kernel.can_read_kernel()
     if waits and not kernel.can_sleep():
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
     elif waits:
         try:
-            compiled = program.compiled(sleepable=True, cookies=multi, kernel_reads=reads)
-            load_programs(loaded, program.generated, compiled, waits, multi=multi)
+            compiled = program.compiled(sleepable=True, cookies=multi, by_place=placed, kernel_reads=reads)
+            load_programs(loaded, program.plan, program.generated, compiled, waits, multi=multi, groups=by_place)
             return ()
         except Refused as error:
             said = (f"{_QUICK}: {error.message}",)
             loaded.unload()
     try:
-        compiled = program.compiled(sleepable=False, cookies=multi, kernel_reads=reads)
-        load_programs(loaded, program.generated, compiled, frozenset(), multi=multi)
+        compiled = program.compiled(sleepable=False, cookies=multi, by_place=placed, kernel_reads=reads)
+        load_programs(loaded, program.plan, program.generated, compiled, frozenset(), multi=multi, groups=by_place)
     except Refused as error:
         raise under_the_clause(error, program.plan) from error
     return said

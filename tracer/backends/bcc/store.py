@@ -49,8 +49,7 @@ class KernelMaps:
         self._past = {name: Past(control, index) for name, index in marks.items()}
         self._local_marks = dict.fromkeys(marks, 0)
         for name, table in tables.items():
-            long = None if table.long_number is None else descriptors[table.long_number]
-            data = TableData(table, descriptors[table.number], long, cpus)
+            data = TableData(table, [descriptors[number] for number in table.numbers], cpus)
             if table.shape is Shape.VALUE:
                 self._scalars[name] = ScalarMap(data, control, self.loss, self._past.get(name))
             else:

@@ -19,7 +19,9 @@ _NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
 """Syscall numbers of bpf and perf_event_open (asm/unistd_64.h, asm-generic/unistd.h)."""
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
-_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 10, 24, 27, 28
+_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 10, 24, 26, 27, 28
+_INFO_BY_FD, _ENABLE_STATS = 15, 32
+_PROG_INFO_SIZE = 208  # struct bpf_prog_info up to run_time_ns and run_cnt (Linux 5.1)
 
 _PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE, _PROG_TYPE_TRACEPOINT, _PROG_TYPE_SYSCALL = 1, 2, 5, 31
 _F_SLEEPABLE = 1 << 4
@@ -110,6 +112,22 @@ def map_lookup(fd: int, key: bytes, size: int) -> bytes | None:
 def map_update(fd: int, key: bytes, value: bytes, flags: int = UPDATE_ANY) -> None:
     """Writes one element."""
     _bpf(_MAP_UPDATE, struct.pack("=I4xQQQ", fd, _address(key), _address(value), flags))
+
+
+def array_fill(fd: int, values: Sequence[bytes]) -> None:
+    """Writes the elements of an array, all of its value size, in one call (BPF_MAP_UPDATE_BATCH, Linux 5.6), or one by
+    one where the kernel cannot.
+    """
+    keys = struct.pack(f"={len(values)}I", *range(len(values)))
+    joined = b"".join(values)
+    try:
+        _bpf(
+            _MAP_UPDATE_BATCH,
+            struct.pack("=QQQQIIQQ", 0, 0, _address(keys), _address(joined), len(values), fd, 0, 0),
+        )
+    except OSError:
+        for index, value in enumerate(values):
+            map_update(fd, keys[4 * index : 4 * index + 4], value)
 
 
 def map_delete(fd: int, key: bytes) -> bool:
@@ -258,6 +276,19 @@ def program_run(fd: int, data: bytes) -> int:
     )
     _call(0, ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
     return int(struct.unpack_from("=I", attribute.raw, 4)[0])
+
+
+def enable_stats() -> int:
+    """Lets the kernel count and time the runs of all programs until the descriptor is closed (Linux 5.8)."""
+    return _bpf(_ENABLE_STATS, struct.pack("=I4x", 0))
+
+
+def program_runs(fd: int) -> tuple[int, int]:
+    """How often a program ran while statistics were on, and the nanoseconds that it took."""
+    info = ctypes.create_string_buffer(_PROG_INFO_SIZE)
+    _bpf(_INFO_BY_FD, struct.pack("=IIQ", fd, _PROG_INFO_SIZE, ctypes.addressof(info)))
+    elapsed, runs = struct.unpack_from("=QQ", info.raw, _PROG_INFO_SIZE - 16)
+    return int(runs), int(elapsed)
 
 
 def link_uprobes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.tables import Shape, Table
@@ -11,40 +11,35 @@ from tracer.backends.bcc.tables import Shape, Table
 Number = int | tuple[int, int]
 """A counter or extreme as a 64-bit number, or hits and total."""
 
-Raw = tuple[bool, bytes]
-"""A key: whether it lies in the long table, and its bytes there (the index for arrays)."""
+Raw = tuple[int, bytes]
+"""A key: in which of the map's tables it lies, and its bytes there (the index for arrays)."""
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 _CHUNK_BYTES = 1 << 20
 
 
 class TableData:
-    """The descriptors of a table's maps, and how its bytes become numbers."""
+    """The descriptors of a table's maps, that of the shortest keys first, and how its bytes become numbers."""
 
-    def __init__(self, table: Table, short: int, long: int | None, cpus: int) -> None:
+    def __init__(self, table: Table, fds: Sequence[int], cpus: int) -> None:
         self.table = table
-        self.fds = {False: short} if long is None else {False: short, True: long}
+        self.fds = fds
+        self.key_sizes = (4,) if table.key is None else table.key.sizes
         self.slots = cpus if table.per_cpu else 1
         self.value_size = table.value_size * self.slots
         self._combine = _combiner(table, self.slots)
 
-    def key_size(self, long: bool) -> int:
-        """Bytes of a key in one of the two maps."""
-        layout = self.table.key
-        if layout is None:
-            return 4
-        return layout.size if long or layout.short is None else layout.short
-
     def numbers(self) -> dict[Raw, Number]:
         """All elements of an additive or extreme table."""
         combine = self._combine
-        return {raw: combine(value) for raw, value in self.values()}
+        found = {raw: combine(value) for raw, value in self.values()}
+        return {raw: number for raw, number in found.items() if number is not None}
 
     def values(self) -> Iterable[tuple[Raw, bytes]]:
         """All elements as bytes."""
-        for long, fd in self.fds.items():
-            for key, value in self._elements(fd, self.key_size(long)):
-                yield (long, key), value
+        for number, (fd, size) in enumerate(zip(self.fds, self.key_sizes, strict=True)):
+            for key, value in self._elements(fd, size):
+                yield (number, key), value
 
     def raws(self) -> list[Raw]:
         """The keys of all elements."""
@@ -61,14 +56,14 @@ class TableData:
 
     def delete_many(self, raws: Iterable[Raw]) -> None:
         """Takes elements out of the kernel's maps."""
-        keys: dict[bool, list[bytes]] = {}
-        for long, key in raws:
-            keys.setdefault(long, []).append(key)
-        for long, found in keys.items():
-            syscall.map_delete_many(self.fds[long], found)
+        keys: dict[int, list[bytes]] = {}
+        for number, key in raws:
+            keys.setdefault(number, []).append(key)
+        for number, found in keys.items():
+            syscall.map_delete_many(self.fds[number], found)
 
     def _elements(self, fd: int, key_size: int) -> list[tuple[bytes, bytes]]:
-        if self.table.key is None and self.table.buckets == 1:
+        if self.table.max_entries == 1 and self.table.key is None:
             found = syscall.map_lookup(fd, b"\0" * 4, self.value_size)
             return [] if found is None else [(b"\0" * 4, found)]
         chunk = max(16, min(self.table.max_entries, _CHUNK_BYTES // (key_size + self.value_size)))
@@ -83,7 +78,8 @@ class TableData:
         return single
 
 
-def _combiner(table: Table, slots: int) -> Callable[[bytes], Number]:
+def _combiner(table: Table, slots: int) -> Callable[[bytes], Number | None]:
+    """From an element's bytes to its number; None for a place of an array where nothing is."""
     if table.shape is Shape.TOTAL:
         both = struct.Struct(f"={2 * slots}Q")
 
@@ -92,6 +88,14 @@ def _combiner(table: Table, slots: int) -> Callable[[bytes], Number]:
             return sum(numbers[::2]) & _MASK, sum(numbers[1::2]) & _MASK
 
         return total
+    if table.grid is not None and table.shape is Shape.EXTREME:
+        pairs = struct.Struct(f"={2 * slots}Q")
+
+        def furthest(value: bytes) -> Number | None:
+            numbers = pairs.unpack(value)
+            return max((numbers[at] for at in range(0, 2 * slots, 2) if numbers[at + 1]), default=None)
+
+        return furthest
     words = struct.Struct(f"={slots}Q")
     if table.shape is Shape.EXTREME:
         return lambda value: max(words.unpack(value))

@@ -4,12 +4,13 @@
 |---|---|---|
 | count(), hist(), lhist(), `@++` alone | per CPU, added to atomically | u64 |
 | sum(), avg(), stats(), other `+=` alone | per CPU, added to atomically | u64 hits, u64 total |
-| min(), max() | per CPU, raised by compare-and-swap | u64, see `Shape.EXTREME` |
+| min(), max() | per CPU, raised by compare-and-swap | u64, see `Shape.EXTREME`; in arrays also a u64 seen |
 | any of these, and a probe reads it too | one for all CPUs, otherwise the same | the same |
 | assignment, or `++` of what a probe also reads or sets | one for all CPUs | as `layout` says |
 
-Without a key the per-CPU kinds are arrays (indexed by the bucket for histograms), with one they are hashes; a
-histogram's bucket is part of the key. Maps that no probe touches live in user space alone and have no table.
+Without a key, and where keys are few and known before the first hit (`dense`), the per-CPU kinds are arrays, with a
+place for each key and bucket; else they are hashes, and a histogram's bucket is part of the key. In an array a key that
+nothing was added to is not there. Maps that no probe touches live in user space alone and have no table.
 
 A hash that BEGIN or an interval clears has a *generation* in its key: `clear` and `zero` raise the number and new hits
 go to new elements, while the old ones stay readable until nothing changes them any more (`store`).
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from tracer.backends.bcc.dense import MOST_ELEMENTS, Grid, grids
 from tracer.backends.bcc.layout import KeyLayout, size_of
 from tracer.dataclass import dataclass
 from tracer.lang.typed import (
@@ -69,35 +71,36 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A map's place in the kernel. `number` and `long_number` name its maps in the C (short and long keys).
+    """A map's place in the kernel. `numbers` name its maps in the C: one for each of `key.sizes`.
 
     `generation`, `mark` and `length` are indices into the control block, where user space clears the map, probes do, or
-    probes ask for its length. `buckets` is 1 for what is no histogram.
+    probes ask for its length. `buckets` is 1 for what is no histogram. `grid` are the keys of an array, which has no
+    `key`.
     """
 
     decl: MapDecl
     shape: Shape
     per_cpu: bool
     key: KeyLayout | None
-    number: int
-    long_number: int | None
+    numbers: tuple[int, ...]
     max_entries: int
     buckets: int = 1
     generation: int | None = None
     length: int | None = None
     mark: int | None = None
+    grid: Grid | None = None
 
     @property
     def value_size(self) -> int:
         """Bytes of a value (of one CPU)."""
         if self.shape is Shape.VALUE:
             return size_of(self.decl.value)
-        return 16 if self.shape is Shape.TOTAL else 8
+        return 16 if self.shape is Shape.TOTAL or (self.shape is Shape.EXTREME and self.grid is not None) else 8
 
     def describe(self) -> str:
         """One line for the C program's comment."""
         cpus = "per CPU" if self.per_cpu else "shared"
-        kind = "array" if self.key is None else "hash"
+        kind = "array" if self.grid is not None else "hash"
         extra = ", generation in the key" if self.generation is not None else ""
         extra += ", mark in the key" if self.mark is not None else ""
         return f"{self.decl.name}: {cpus} {kind} of {self.shape.value}{extra}"
@@ -114,6 +117,7 @@ class _Use:
     only_ones: bool = True
     deleted: bool = False
     cleared: bool = False
+    shrunk: bool = False
     marked: bool = False
 
 
@@ -121,6 +125,7 @@ def tables(plan: Plan) -> dict[str, Table]:
     """The tables of the maps that probes touch, by name, numbered from 0 in the order of declaration."""
     uses = _uses(plan)
     marked = marks(plan)
+    known = grids(plan)
     found: dict[str, Table] = {}
     number = generations = lengths = 0
     for name, decl in plan.program.maps.items():
@@ -131,17 +136,23 @@ def tables(plan: Plan) -> dict[str, Table]:
         per_cpu = shape is not Shape.VALUE and not use.read
         buckets = bucket_count(decl)
         mark = marked.get(name)
-        array = per_cpu and not decl.key and shape is not Shape.EXTREME and not use.deleted and mark is None
+        grid = known.get(name) if per_cpu and not use.deleted and mark is None else None
+        if grid is not None and (
+            # Of an extreme nothing can be subtracted: clearing needs a generation, and deleting an element, of a hash.
+            (shape is Shape.EXTREME and (use.cleared or use.shrunk))
+            or (decl.key and grid.count * buckets > MOST_ELEMENTS)
+        ):
+            grid = None
         generation = length = None
-        if use.cleared and not array:
+        if use.cleared and grid is None:
             generation, generations = generations, generations + 1
         if use.length:
             length, lengths = lengths, lengths + 1
         head = generation is not None or buckets > 1
-        key = None if array else KeyLayout.of(decl.key, head=head, marked=mark is not None)
-        long_number = number + 1 if key is not None and key.short is not None else None
-        if array:
-            entries = buckets
+        key = None if grid is not None else KeyLayout.of(decl.key, head=head, marked=mark is not None)
+        numbers = tuple(range(number, number + (1 if key is None else len(key.sizes))))
+        if grid is not None:
+            entries = grid.count * buckets
         else:
             keys = plan.program.config.max_map_keys if decl.key else 1
             entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets)
@@ -149,8 +160,10 @@ def tables(plan: Plan) -> dict[str, Table]:
                 entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)
             if mark is not None:
                 entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
-        found[name] = Table(decl, shape, per_cpu, key, number, long_number, entries, buckets, generation, length, mark)
-        number += 1 if long_number is None else 2
+        found[name] = Table(
+            decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid
+        )
+        number += len(numbers)
     return found
 
 
@@ -202,6 +215,8 @@ def _note(uses: dict[str, _Use], node: Expr | Stmt, in_probe: bool) -> None:
             uses[node.map].marked = True
         else:
             uses[node.map].cleared = True
+    if isinstance(node, Delete) and not in_probe:
+        uses[node.map].shrunk = True
     if not in_probe or not isinstance(node, MapGet | HasKey | MapLen | MapIncr | MapSet | MapAdd | Aggregate | Delete):
         return
     use = uses[node.map]

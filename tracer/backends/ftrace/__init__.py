@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from tracer.backends.base import Program, Session
-from tracer.backends.capabilities import Capabilities
-from tracer.plan.model import Plan
-from tracer.resolve.model import Target
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tracer.backends.base import Program, Session
+    from tracer.backends.capabilities import Capabilities, Feature
+    from tracer.plan.model import Plan
+    from tracer.resolve.model import Target
 
 
 class FtraceBackend:
@@ -13,8 +18,8 @@ class FtraceBackend:
 
     name = "ftrace"
 
-    def capabilities(self) -> Capabilities:
-        """What this host allows."""
+    def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
+        """What this host allows: all of it, whatever is wanted, for nothing here takes long."""
         from tracer.backends.ftrace.detect import detect
 
         return detect()

@@ -16,6 +16,7 @@ from tracer.errors import Source as Text
 from tracer.interp.fetch import fetches, leaf_of
 from tracer.lang.typed import Builtin, Clause, Expr
 from tracer.plan.model import Plan, Variant
+from tracer.plan.points import first_numbers
 from tracer.resolve.model import Site
 
 
@@ -33,19 +34,21 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
             shape,
             tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
             _filter_key(place),
+            place.points if plan.apart else None,
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
     uses = Uses.of(plan)
     events = [Event("", tuple(places), (runs,)) for places, runs in grouped.values()]
     parts = tuple(part for event in events for part in _parts(event, plan, uses))
-    program = FtraceProgram(plan, merged(parts), parts)
+    program = FtraceProgram(plan, merged(parts, plan.apart), parts)
     rows = sum(trigger.size for event in program.events for trigger in event.hist)
     if rows > hist.MOST_ROWS_TOGETHER:
         return program.sampled(f"its tables would have {rows} rows, more than {hist.MOST_ROWS_TOGETHER}")
     return program
 
 
-_Clauses = list[tuple[Clause, Variant]]
+_Clauses = list[tuple[Clause, Variant, int]]
+"""With the number of the attach point."""
 
 
 def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
@@ -53,6 +56,7 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
     semaphore speaks for all: the kernel keeps one counter for a place.
     """
     found: dict[object, tuple[Site, _Clauses]] = {}
+    numbers = first_numbers(plan)
     for probe in plan.probes:
         for variant in probe.variants:
             for site in variant.sites:
@@ -60,14 +64,14 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
                 first, clauses = found.setdefault(key, (site, []))
                 if first.semaphore is None and site.semaphore is not None:
                     found[key] = (replace(first, semaphore=site.semaphore), clauses)
-                clauses.append((probe.clause, variant))
+                clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
     return list(found.values())
 
 
 def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
     retval = "$retval" if site.kind == "uretprobe" else return_place
     collected = Fetches({}, retval)
-    leaves = [(clause, variant, fetches(clause)) for clause, variant in clauses]
+    leaves = [(clause, variant, fetches(clause)) for clause, variant, _ in clauses]
     if any(isinstance(leaf, Builtin) and leaf.name == "comm" for _, _, some in leaves for leaf in some):
         collected.index(THREAD_NAME)
     runs = []
@@ -80,7 +84,7 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
         raise ProgramError(
             plan.program.source, [Diagnostic(message, error.span, "--backend bcc can read it")], exit_code=1
         ) from None
-    return Place(site, finish(collected.found)), tuple(runs)
+    return Place(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
 
 
 def _filter_key(place: Place) -> object:
@@ -89,13 +93,23 @@ def _filter_key(place: Place) -> object:
 
 
 def _parts(event: Event, plan: Plan, uses: Uses) -> list[Event]:
-    """The finished event; where several clauses only count, each with a filter of its own, an event for each."""
+    """The finished event; where several clauses only count, each with a filter of its own, an event for each. Where
+    they must end one by one, the kernel counts for no two of them together.
+    """
     finished = _finished(event, plan, uses)
     (runs,) = event.branches
-    if finished.counts or len(runs) == 1:
+    if len(runs) == 1 or (finished.counts and not plan.apart):
         return [finished]
-    alone = [_finished(replace(event, branches=((run,),)), plan, uses) for run in runs]
-    return alone if all(part.counts for part in alone) else [finished]
+    alone = [_finished(_alone(event, number), plan, uses) for number in range(len(runs))]
+    if all(part.counts for part in alone):
+        return alone
+    return [finished.sampled("--max-rate may detach one of several clauses there") if plan.apart else finished]
+
+
+def _alone(event: Event, number: int) -> Event:
+    """The event for one of its clauses."""
+    places = tuple(replace(place, points=(place.points[number],)) for place in event.places)
+    return replace(event, places=places, branches=((event.branches[0][number],),))
 
 
 def _finished(event: Event, plan: Plan, uses: Uses) -> Event:

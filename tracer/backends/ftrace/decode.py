@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from tracer.backends import perf
@@ -151,8 +153,13 @@ def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable
     return _define(text, "run", names)
 
 
+@lru_cache(maxsize=64)
+def _code(text: str, name: str) -> CodeType:
+    return compile(text, f"<ftrace {name}>", "exec")
+
+
 def _define(text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
-    exec(compile(text, f"<ftrace {name}>", "exec"), names)
+    exec(_code(text, name), names)
     function: Callable[..., Any] = names[name]
     return function
 

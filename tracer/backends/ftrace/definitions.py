@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from tracer.backends.ftrace import owner
+from tracer.backends.ftrace.checks import can_stand, check_file, check_identity, check_panic, gone
 from tracer.backends.ftrace.cleanup import sweep
-from tracer.backends.ftrace.fetchargs import THREAD_NAME
 from tracer.backends.ftrace.layout import EventFormat, parse_format
 from tracer.backends.ftrace.program import MOST_FETCHES, Event, Place
 from tracer.backends.ftrace.refusals import at_clause, at_fetch
 from tracer.backends.ftrace.tracefs import LONGEST_LINE, Refused, Tracefs, find
 from tracer.backends.ftrace.watcher import Watcher
+from tracer.backends.unprobed import Stopped
+from tracer.dataclass import replace
 from tracer.errors import Source, TracerError
-from tracer.resolve.model import FileIdentity
 
 _PATIENCE_S = 2.0
-_PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
+_BATCH = 512
 
 
 class Definitions:
@@ -32,6 +33,8 @@ class Definitions:
         self._defined: list[str] = []
         self._triggers: list[tuple[str, str]] = []
         self._formats: dict[str, EventFormat] = {}
+        self._placed: list[str] = []  # file and event of each place, as the kernel's list of hits has them
+        self._can_stand: dict[str, bool] = {}
         try:
             self._watcher = Watcher()
         except OSError as error:
@@ -49,27 +52,108 @@ class Definitions:
         """The session's group."""
         return self._owner.group
 
-    def define(self, events: Sequence[Event], source: Source) -> list[Event]:
+    def define(
+        self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
+    ) -> list[Event]:
         """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place.
 
-        Raises `TracerError`, with a span of `source` where it is about a probe.
+        Raises `TracerError`, with a span of `source` where it is about a probe, and `Stopped` once `stop` says so.
         """
         # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
-        _check_panic(events, source)
-        several = self._tracefs.knows("many")
+        check_panic(events, source)
+        several = self.takes_several()
         split = [part for event in events for part in ([event] if several else event.split())]
-        for event in split:
+        self._define_events(split, source, stop)
+        return split
+
+    def without(self, event: Event, refused: Collection[Place], source: Source) -> Event | None:
+        """Defines an event anew, without some of its places; None where none is left. Raises `TracerError`."""
+        self._drop(event.name)
+        places = tuple(place for place in event.places if place not in refused)
+        if not places:
+            return None
+        fresh = replace(event, name=f"{event.name}_", places=places)
+        self._define_events([fresh], source)
+        return fresh
+
+    @contextmanager
+    def trial(self, event: Event, places: Sequence[Place], source: Source) -> Iterator[int]:
+        """The number of an event that has some of another's places, and is gone afterwards. Raises `TracerError`."""
+        part = replace(event, name="trial", places=tuple(places))
+        self._define_events([part], source)
+        try:
+            yield parse_format(self._tracefs.format(self.group, part.name), part.fetches(part.places[0])).id
+        finally:
+            self._drop(part.name)
+
+    def _drop(self, name: str) -> None:
+        """Removes an event that nobody uses; where it cannot be removed now, `close` tries again."""
+        with suppress(TracerError):
+            if self._tracefs.undefine(self.group, name):
+                self._defined.remove(name)
+                self._placed = [each for each in self._placed if each.rpartition(" ")[2] != name]
+
+    def _define_events(
+        self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        # The kernel looks for the event of a definition from the first place on that it has: so the first ones first.
+        for event in events:
+            if stop():
+                raise Stopped
             self._watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
             self._defined.append(event.name)
-            for place in event.places:
-                try:
-                    self._define(event, place)
-                except Refused as error:
-                    raise at_fetch(error, source, event, place.branch, error.fetch) from None
-                except TracerError as error:
-                    raise at_clause(error, source, event, place.branch) from None
-        return split
+            self._define_alone(event, event.places[:1], source)
+        for event in events:
+            for first in range(1, len(event.places), _BATCH):
+                if stop():
+                    raise Stopped
+                self._define_batch(event, first, source)
+
+    def _define_batch(self, event: Event, first: int, source: Source) -> None:
+        """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
+        places = event.places[first : first + _BATCH]
+        lines = [line for place in places if (line := self._line(event, place)) is not None]
+        files = {(place.site.path, place.site.identity) for place in places}
+        if len(lines) == len(places):
+            try:
+                for path, identity in files:
+                    check_file(path, identity)
+                whole = self._tracefs.define_all(lines)
+                # Whether the names still meant those files when the kernel looked them up.
+                for path, identity in files:
+                    check_file(path, identity)
+                if whole:
+                    self._placed += [f"{place.site.path} {event.name}" for place in places]
+                    return
+                taken = self._tracefs.places(self.group, event.name) - first
+                self._placed += [f"{place.site.path} {event.name}" for place in places[:taken]]
+                places = places[taken:]
+            except TracerError as error:
+                raise at_clause(error, source, event, places[0].branch) from None
+        self._define_alone(event, places, source)
+
+    def _define_alone(self, event: Event, places: Sequence[Place], source: Source) -> None:
+        for place in places:
+            try:
+                self._define(event, place)
+            except Refused as error:
+                raise at_fetch(error, source, event, place.branch, error.fetch) from None
+            except TracerError as error:
+                raise at_clause(error, source, event, place.branch) from None
+
+    def _line(self, event: Event, place: Place) -> str | None:
+        """The definition of a place under its file's name; None where it cannot be said so."""
+        path = place.site.path
+        if path not in self._can_stand:
+            self._can_stand[path] = can_stand(path)
+        line = event.definition(place, self.group, path)
+        sayable = self._can_stand[path] and len(event.fetches(place)) <= MOST_FETCHES
+        return line if sayable and len(os.fsencode(line)) <= LONGEST_LINE else None
+
+    def takes_several(self) -> bool:
+        """Whether an event can have several places (Linux 5.4)."""
+        return self._tracefs.knows("many")
 
     def wait_for_watcher(self) -> None:
         """To be called before anything is enabled: its interpreter comes up while there is other work to do."""
@@ -130,6 +214,25 @@ class Definitions:
             )
         return self._formats[event.name]
 
+    def hits(self) -> dict[str, list[int]] | None:
+        """Hits so far of each place of each event, in the order of their definition. Raises `TracerError`.
+
+        The kernel's list of hits names files and events, not groups. Where another tracer has an `e0` in the same file,
+        the list of definitions tells whose is whose; None where somebody changed that in between.
+        """
+        places, counts = self._tracefs.profile()
+        own = set(self._placed)
+        ours = [at for at, place in enumerate(places) if place in own]
+        if len(ours) != len(self._placed):
+            known = self._tracefs.definition_lines()
+            if [name for _, name in known] != [place.rpartition(" ")[2] for place in places]:
+                return None
+            ours = [at for at, (group, _) in enumerate(known) if group == self.group]
+        found: dict[str, list[int]] = {}
+        for at in ours:
+            found.setdefault(places[at].rpartition(" ")[2], []).append(counts[at])
+        return found
+
     def close(self) -> None:
         """Removes all definitions, newest first."""
         self.remove_triggers()
@@ -162,67 +265,24 @@ class Definitions:
         try:
             fd = os.open(site.path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
-            raise _gone(site.path, error) from None
+            raise gone(site.path, error) from None
         try:
-            _check_identity(os.fstat(fd), site.identity, site.path)
-            line = event.definition(place, self.group, site.path)
-            if not _can_stand(site.path) or len(os.fsencode(line)) > LONGEST_LINE:
+            check_identity(os.fstat(fd), site.identity, site.path)
+            path = site.path
+            line = event.definition(place, self.group, path)
+            if not can_stand(site.path) or len(os.fsencode(line)) > LONGEST_LINE:
                 # The line is cut into words at blanks and ends at '#', with no way to escape them; this name of the
                 # same file is looked up once, here and now.
-                line = event.definition(place, self.group, f"/proc/self/fd/{fd}")
+                path = f"/proc/self/fd/{fd}"
+                line = event.definition(place, self.group, path)
             self._tracefs.define(line, what)
+            self._placed.append(f"{path} {event.name}")
             # Whether the name still meant that file when the kernel looked it up.
-            _check_identity(_stat(site.path), site.identity, site.path)
+            check_file(site.path, site.identity)
         finally:
             os.close(fd)
 
 
-def _check_panic(events: Sequence[Event], source: Source) -> None:
-    """Refuses strings where a long one could stop the machine (see `fetchargs`)."""
-    if _first_line(_PANIC_ON_WARN) != "1":
-        return
-    for event in events:
-        for place in event.places:
-            for number, fetch in enumerate(place.fetches):
-                if not fetch.is_string or fetch == THREAD_NAME:
-                    continue
-                error = TracerError(
-                    "this machine panics at a kernel warning, and the kernel warns of strings longer than a page",
-                    "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0",
-                )
-                raise at_fetch(error, source, event, place.branch, number)
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
-
-
-def _can_stand(path: str) -> bool:
-    """Whether a path can be written into a definition."""
-    return not any(character.isspace() or character == "#" or not character.isprintable() for character in path)
-
-
-def _stat(path: str) -> os.stat_result:
-    try:
-        return os.stat(path)
-    except OSError as error:
-        raise _gone(path, error) from None
-
-
 def _no_watcher(error: OSError) -> TracerError:
-    message = f"cannot start the process that cleans up: {os.strerror(error.errno or 0)}"
-    return TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?")
-
-
-def _gone(path: str, error: OSError) -> TracerError:
-    return TracerError(f"cannot open {path}: {error.strerror}", "it was there a moment ago: run the command again")
-
-
-def _check_identity(found: os.stat_result, expected: FileIdentity, path: str) -> None:
-    is_now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    if is_now != (expected.device, expected.inode, expected.size, expected.mtime_ns):
-        raise TracerError(f"{path} was replaced while it was being looked at", "run the command again")
+    message = f"cannot start the process that cleans up: {error.strerror}"
+    return TracerError(message, "is memory short, or the number of processes limited (ulimit -u)? else run it again")

@@ -30,13 +30,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tracer.backends import perf
+from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.backends.unprobed import NOT_PROBED, REMEDY
 from tracer.backends.without import without
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes import threads_of
 
 _ATTEMPTS = 6
-_SPARE = 64  # descriptors left for everything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Opening:
 class Descriptors:
     """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
     `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
-    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen.
+    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen. `anchors` are
+    beside them, each with the number of its event.
     """
 
     by_event: list[list[int]]
@@ -61,7 +63,7 @@ class Descriptors:
     filtered: list[bool] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     before: list[tuple[int, int]] = field(default_factory=list)
-    anchors: list[int] = field(default_factory=list)
+    anchors: list[tuple[int, int]] = field(default_factory=list)
     counts: list[tuple[int, int]] | None = None
 
     def enable(self) -> None:
@@ -92,6 +94,17 @@ class Descriptors:
         self.check_pid, self.scoped = fresh.check_pid, fresh.scoped
         seen.close()
 
+    def drop(self, number: int) -> None:
+        """Ends one event: it traps nobody any more, and its counts stay as they are."""
+        fds = self.by_event[number]
+        for fd in fds:
+            perf.disable(fd)
+        self.before[number] = self._read(number)
+        fds += [fd for event, fd in self.anchors if event == number]
+        self.anchors = [each for each in self.anchors if each[0] != number]
+        while fds:
+            os.close(fds.pop())
+
     def add(self, fresh: Descriptors) -> None:
         """Goes on with further descriptors, which are enabled, beside those that descendants have inherited."""
         if fresh.check_pid:
@@ -104,9 +117,11 @@ class Descriptors:
 
     def close(self) -> None:
         """Closes all; a second call does nothing."""
-        for fds in (*self.by_event, self.anchors):
+        for fds in self.by_event:
             while fds:
                 os.close(fds.pop())
+        while self.anchors:
+            os.close(self.anchors.pop()[1])
 
     def _read(self, number: int) -> tuple[int, int]:
         hits, lost = self.before[number]
@@ -168,9 +183,9 @@ class Opener:
         Raises `TracerError`; `NeedsSamples` where a counter would count others too.
         """
         wide = len(openings) * len(self.cpus)
-        allowed = _allowed_descriptors()
+        allowed = allowed_descriptors()
         if pid is None:
-            _check_room(wide, allowed)
+            check_room(wide, allowed)
             return self._open_wide(openings)
         for _ in range(_ATTEMPTS if scoped else 0):
             threads = threads_of(pid)
@@ -187,7 +202,7 @@ class Opener:
             time.sleep(0.002)
         if any(opening.counted for opening in openings):
             raise NeedsSamples
-        _check_room(wide, allowed)
+        check_room(wide, allowed)
         opened = self._open_wide(openings)
         opened.check_pid = True
         return opened
@@ -218,7 +233,7 @@ class Opener:
                 attributes = self._attributes(opening, targets[0][1])
                 if scoped and self.follow:
                     anchor = perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=perf.DISABLED)
-                    opened.anchors.append(perf.open_event(anchor, -1, self.cpus[0]))
+                    opened.anchors.append((number, perf.open_event(anchor, -1, self.cpus[0])))
                 for thread, _ in targets:
                     self._open_one(opened, number, opening, attributes, thread, scoped)
         except OSError as error:
@@ -280,37 +295,23 @@ def raise_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _allowed_descriptors() -> int:
-    """How many descriptors may still be opened."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return 1 << 20
-    return max(soft - _SPARE - len(os.listdir("/proc/self/fd")), 0)
-
-
-def _check_room(needed: int, allowed: int) -> None:
-    if needed > allowed:
-        raise TracerError(
-            f"this takes {needed} descriptors and {allowed} are allowed",
-            f"name fewer probes, or raise the limit: ulimit -n {needed + 1024}",
-        )
-
-
 class CannotOpen(TracerError):
     """perf_event_open was refused; `number` is the event's among the openings, None where it was about no event."""
 
     def __init__(self, error: OSError, number: int | None = None) -> None:
         code = error.errno or 0
-        message = f"the kernel refused to read a probe (perf_event_open): {os.strerror(code)}"
+        words = "not supported" if code in NOT_PROBED else os.strerror(code)
+        message = f"the kernel refused to read a probe (perf_event_open): {words}"
         super().__init__(message, _HINTS.get(code, "--backend bcc reads it in another way"))
-        self.number = number
+        self.number, self.code = number, code
 
 
 _HINTS = {
+    **dict.fromkeys(NOT_PROBED, REMEDY),
     errno.EACCES: "it needs root or CAP_PERFMON; try: sysctl kernel.perf_event_paranoid=1",
     errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
     errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
-    errno.EMFILE: "raise the limit: ulimit -n",
+    errno.EMFILE: MORE_DESCRIPTORS,
     errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
     errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
 }

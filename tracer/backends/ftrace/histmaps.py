@@ -61,6 +61,14 @@ class HistTriggers:
         """Hits no longer count. Raises `TracerError`."""
         self._alter("pause")
 
+    def drop(self, event: Event, maps: LocalMaps) -> None:
+        """Ends the triggers of one event, once the maps have what they counted. Raises `TracerError`."""
+        for trigger in event.hist:
+            self._definitions.alter_trigger(event, trigger.action("pause"))
+        self.take(maps)
+        self._events.remove(event)
+        self._definitions.remove_triggers(event)
+
     def take(self, maps: LocalMaps) -> None:
         """Adds to the maps what the triggers have counted since the last time. Raises `TracerError`."""
         for event in self._events:

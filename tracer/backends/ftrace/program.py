@@ -16,12 +16,18 @@ from tracer.backends.ftrace.fetchargs import Fetch, Source, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.hist import Trigger
 from tracer.dataclass import dataclass, replace
+from tracer.errors import TracerError
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site
 
 MOST_FETCHES = 128
 """Of one probe (MAX_TRACE_ARGS)."""
+
+MOST_PLACES = 2048
+"""Of one event. The kernel compares a new place with all that its event has (some 25 ns each), and to close an event
+takes it up to 100 ms on 6.18: of ten thousand places, this many to an event, the first takes 0.25 s and the second 0.5.
+"""
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -30,12 +36,13 @@ GROUP = "GROUP"
 @dataclass(frozen=True, slots=True)
 class Place:
     """One probe of an event: where, its fetch arguments, as many and of the same types as the event's, and the number
-    of its branch.
+    of its branch. `points` are the attach points of the branch's clauses that name it (`plan.points`).
     """
 
     site: Site
     fetches: tuple[Fetch, ...]
     branch: int = 0
+    points: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,11 @@ class Event:
         """The maps that its triggers feed."""
         return frozenset(feed.map for trigger in self.hist for feeds in trigger.feeds for feed in feeds)
 
+    @property
+    def points(self) -> frozenset[int]:
+        """The attach points that it is for."""
+        return frozenset(point for place in self.places for point in place.points)
+
     def split(self) -> list[Event]:
         """An event for each place."""
         if len(self.places) == 1:
@@ -122,11 +134,15 @@ class FtraceProgram:
         if not any(event.hist for event in self.events):
             return self
         parts = tuple(part.sampled(reason) for part in self.parts)
-        return replace(self, events=merged(parts), parts=parts)
+        return replace(self, events=merged(parts, self.plan.apart), parts=parts)
 
     def text(self) -> str:
         """The writes to uprobe_events with their undo, then how each event is read."""
         return "\n".join(self._lines()) + "\n"
+
+    def bytecode(self) -> str:
+        """Raises `TracerError`: the kernel runs none."""
+        raise TracerError("ftrace runs no bytecode", "-d program shows what it gets; --backend bcc has bytecode")
 
     def _lines(self) -> Iterator[str]:
         yield "# uprobe_events, one line each; GROUP is the session's own (tracer_PID_RANDOM)"
@@ -174,28 +190,53 @@ def _clause_line(run: Run) -> str:
     return f"    clause {run.clause.id} ({', '.join(run.clause.names)}){tested}"
 
 
-def merged(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Events whose places the kernel can keep as one, each with what was an event as a branch."""
-    found: dict[object, list[Event]] = {}
-    for number, event in enumerate(events):
+def merged(events: Sequence[Event], apart: bool = False) -> tuple[Event, ...]:
+    """Events whose places the kernel can keep as one, each with what was an event as a branch; `apart`: not those of
+    different attach points. Of many places there are some events, for the kernel compares each new place with all that
+    an event has.
+    """
+    groups: list[list[Event]] = []
+    latest: dict[object, tuple[list[Event], int]] = {}
+    for number, event in enumerate(_pieces(events)):
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
-        key: object = (first.site.kind == "uretprobe", types, event.filter, event.counts, hist.shape(event.hist))
+        points = event.points if apart else None
+        returns = first.site.kind == "uretprobe"
+        key: object = (returns, types, event.filter, event.counts, hist.shape(event.hist), points)
         # One more fetch argument is needed for the number of the branch.
         if len(types) >= MOST_FETCHES:
             key = number
-        while len(found.get(key, ())) >= hist.most_branches(event.hist):
-            key = (key, "next")
-        found.setdefault(key, []).append(event)
+        group, places = latest.get(key, (None, 0))
+        places += len(event.places)
+        full = places > MOST_PLACES and not event.hist
+        if group is None or full or len(group) >= hist.most_branches(event.hist):
+            group, places = [], len(event.places)
+            groups.append(group)
+        group.append(event)
+        latest[key] = group, places
     return tuple(
         Event(
             f"e{number}",
-            tuple(replace(place, branch=branch) for branch, event in enumerate(parts) for place in event.places),
+            tuple(_in_branch(place, branch) for branch, event in enumerate(parts) for place in event.places),
             tuple(runs for event in parts for runs in event.branches),
             parts[0].filter,
             parts[0].counts,
             hist.joined([part.hist for part in parts], f"f{len(parts[0].places[0].fetches)}"),
             tuple(dict.fromkeys(reason for part in parts for reason in part.reasons)),
         )
-        for number, parts in enumerate(found.values())
+        for number, parts in enumerate(groups)
     )
+
+
+def _in_branch(place: Place, branch: int) -> Place:
+    return place if place.branch == branch else replace(place, branch=branch)
+
+
+def _pieces(events: Sequence[Event]) -> Iterator[Event]:
+    """The events, those with many places in pieces; a hist trigger has one table for all places."""
+    for event in events:
+        if event.hist or len(event.places) <= MOST_PLACES:
+            yield event
+            continue
+        for first in range(0, len(event.places), MOST_PLACES):
+            yield replace(event, places=event.places[first : first + MOST_PLACES])

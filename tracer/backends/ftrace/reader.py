@@ -15,11 +15,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from tracer.backends import perf
+from tracer.backends import perf, room
 from tracer.backends.ftrace.decode import PID, TID, TIME, Decoder, Sample, Shape
-
-BACKLOG = 1 << 29
-"""Bytes of samples that may wait here; beyond it they wait in the rings, and count as lost once those are full."""
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
 _SHORT = 8
@@ -43,6 +40,7 @@ class Reader:
         self._returned: list[Sample] = []
         self._rounds: deque[tuple[int, list[bytes]]] = deque()
         self._backlog = 0
+        self._limit = room.waiting()
         self._carry: list[Sample] = []
         self._horizon = 0
         self._sizes: dict[tuple[int, int], struct.Struct] = {}
@@ -63,13 +61,15 @@ class Reader:
         """Whether there are samples that only the next rounds release."""
         return bool(self._rounds or self._carry or self._returned)
 
-    def collect(self) -> None:
-        """One round: takes what is in the rings now."""
-        if self._backlog > BACKLOG:
-            return
+    def collect(self, held_up: bool = False) -> None:
+        """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
+        who is `held_up` and cannot handle that has no use for it, and may ask for long.
+        """
+        if self._backlog > self._limit:
+            return  # it waits in the rings, and counts as lost once those are full
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         blocks = [block for ring in self._rings if (block := ring.take())]
-        if blocks or self._carry or self._rounds:
+        if blocks or (not held_up and (self._carry or self._rounds)):
             self._rounds.append((now, blocks))
             self._backlog += sum(map(len, blocks))
 
@@ -109,6 +109,17 @@ class Reader:
         """Takes back samples that were handed on and not used: they come first the next time."""
         self.delivered -= len(samples)
         self._returned = samples + self._returned
+
+    def drop(self) -> int:
+        """Throws away all samples that are there; returns how many that were."""
+        dropped = 0
+        self.collect()
+        while True:
+            while self.unfinished:
+                dropped += len(self.next_samples(final=True))
+            self.collect()
+            if not self._rounds:
+                return dropped
 
     def _decode(self, data: bytes, out: list[Sample]) -> None:
         """Appends the samples of a ring's bytes."""

@@ -12,26 +12,28 @@ import fcntl
 import os
 import re
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tracer.backends.without import without
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.regex import regex
 
 MOUNT_POINT = "/sys/kernel/tracing"
 _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
-_LINE = re.compile(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
+_LINE = regex(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
-_DEFINITION = re.compile(
+_DEFINITION = regex(
     rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+)*"
 )
-_ENTRY = re.compile(
+_ENTRY = regex(
     r"\[[^\]]*\] [\w:]+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"
 )
-_FETCH = re.compile(r"f(\d+)=")
-_UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
-_TRIGGER = re.compile(
+_FETCH = regex(r"f(\d+)=")
+_UNDOING = regex(rf"-:{_NAME}/{_NAME}")
+_TRIGGER = regex(
     r"!?hist:keys=[a-z0-9_,.=]+:vals=[a-z0-9_,]+:sort=hitcount:size=[0-9]+(:pause|:continue)?( if [ -~]+)?"
 )
 LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL
@@ -69,6 +71,21 @@ class Tracefs:
         except OSError as error:
             raise _refused(self, line, what, error) from None
 
+    def define_all(self, lines: Sequence[str]) -> bool:
+        """Writes definitions by one write(2). False where the kernel refuses one: then it has taken those before it."""
+        if not all(_DEFINITION.fullmatch(line) and len(os.fsencode(line)) <= LONGEST_LINE for line in lines):
+            return False
+        try:
+            _put(self.definitions_file, "".join(f"{line}\n" for line in lines))
+        except OSError:
+            return False
+        return True
+
+    def places(self, group: str, event: str) -> int:
+        """How many places an event has."""
+        found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
+        return sum(match is not None and (match[2], match[3]) == (group, event) for match in found)
+
     def undefine(self, group: str, event: str) -> bool:
         """Removes an event with all its places; False where it is in use. One that is not there is no error."""
         try:
@@ -82,8 +99,21 @@ class Tracefs:
 
     def definitions(self) -> list[tuple[str, str]]:
         """Group and event of every uprobe that is defined, anybody's."""
+        return [each for each in dict.fromkeys(self.definition_lines()) if each != ("", "")]
+
+    def profile(self) -> tuple[list[str], list[int]]:
+        """For each uprobe that is defined, anybody's, in the order of `definition_lines`: file and event, and its hits.
+
+        All hits, also those that a filter drops: the kernel counts them before it looks whose they are. Before Linux
+        6.12 or so not atomically.
+        """
+        lines = [line.rstrip().rpartition(" ") for line in _read(f"{self.root}/uprobe_profile").splitlines()]
+        return [place.strip() for place, _, _ in lines], [int(hits) for _, _, hits in lines]
+
+    def definition_lines(self) -> list[tuple[str, str]]:
+        """Group and event of each line of the definitions: an event as often as it has places."""
         found = (_LINE.match(line) for line in _read(self.definitions_file).splitlines())
-        return list(dict.fromkeys((match[2] or "uprobes", match[3]) for match in found if match))
+        return [(match[2] or "uprobes", match[3]) if match else ("", "") for match in found]
 
     def format(self, group: str, event: str) -> str:
         """The layout of an event."""
@@ -247,12 +277,15 @@ def _mount() -> None:
 
 def _append(path: str, line: str, known: bool) -> None:
     """Nothing reaches the kernel that is not one whole line of a form that is ever written, a `known` one."""
-    data = line.encode("utf-8", "surrogateescape")
-    if len(data) > LONGEST_LINE or not known:
-        raise OSError(errno.E2BIG if len(data) > LONGEST_LINE else errno.EBADMSG, "not written")
+    if len(os.fsencode(line)) > LONGEST_LINE or not known:
+        raise OSError(errno.E2BIG if len(os.fsencode(line)) > LONGEST_LINE else errno.EBADMSG, "not written")
+    _put(path, line + "\n")
+
+
+def _put(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(fd, data + b"\n")
+        os.write(fd, text.encode("utf-8", "surrogateescape"))
     finally:
         os.close(fd)
 

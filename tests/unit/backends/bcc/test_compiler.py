@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe
-from tracer.backends.bcc import compiler
+from tracer.backends.bcc import compile_child, compiler, loops
+from tracer.backends.bcc.binding import Binding, find_binding
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compiler import CompiledObject, compile_text
 from tracer.backends.bcc.loader import link
 from tracer.errors import TracerError
+from tracer.paths import bpf_programs
 
+ROOT = Path(__file__).parents[4]
 COUNT = generate(plan_of(probe("{ @ = count(); }"))).text
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache directory of this test's own."""
-    monkeypatch.setattr(compiler, "cache_directory", lambda: tmp_path / "tracer")
-    (tmp_path / "tracer").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "tracer" / "bpf"
 
 
@@ -39,25 +44,76 @@ def test_the_same_text_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyP
         compile_text(COUNT, sleepable=False)
 
 
-def test_a_cached_object_that_was_changed_is_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_binding_headers_or_machine_is_another_program(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compile_text(COUNT, sleepable=True)
-    (file,) = cache.iterdir()
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(bytes(data))
     monkeypatch.setattr(compiler, "_run", no_child)
+    headers = tmp_path / "headers"
+    shutil.copytree(bpf_programs(), headers)
+    binding = find_binding()
+    assert isinstance(binding, Binding)
+    for name, other in {
+        "find_binding": lambda: Binding(binding.folder, "0.0"),
+        "library_path": lambda: "/usr/lib/libbcc.so.0.0.0",
+        "bpf_programs": lambda: headers,
+    }.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(compiler, name, other)
+            if name == "bpf_programs":
+                compile_text(COUNT, sleepable=True)  # a copy is the same
+                with (headers / "prelude.h").open("a") as file:
+                    file.write("\n")
+            with pytest.raises(AssertionError, match="compiled again"):
+                compile_text(COUNT, sleepable=True)
+    with monkeypatch.context() as changed:
+        changed.setattr("platform.machine", lambda: "other")
+        with pytest.raises(AssertionError, match="compiled again"):
+            compile_text(COUNT, sleepable=True)
+    compile_text(COUNT, sleepable=True)
+
+
+@pytest.mark.parametrize(("module", "attribute"), [(compiler, "_CHILD"), (compiler, "__file__"), (loops, "__file__")])
+def test_another_way_to_compile_is_another_program(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, attribute: str
+) -> None:
+    compile_text(COUNT, sleepable=True)
+    monkeypatch.setattr(compiler, "_run", no_child)
+    changed = tmp_path / "changed.py"
+    shutil.copyfile(getattr(module, attribute), changed)
+    monkeypatch.setattr(module, attribute, type(getattr(module, attribute))(changed))
+    compile_text(COUNT, sleepable=True)
+    with changed.open("a") as file:
+        file.write("\n")
     with pytest.raises(AssertionError, match="compiled again"):
         compile_text(COUNT, sleepable=True)
 
 
-@pytest.mark.parametrize("what", ["file", "folder"])
-def test_what_others_may_write_is_not_trusted(cache: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_another_build_of_libbcc_or_another_place_of_it_is_another_program(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "libbcc.so.0"
+    library.write_bytes(b"one")
+    monkeypatch.setattr(compiler, "library_path", lambda: str(library))
     compile_text(COUNT, sleepable=True)
-    (file,) = cache.iterdir()
-    os.chmod(file if what == "file" else cache, 0o777)
     monkeypatch.setattr(compiler, "_run", no_child)
+    compile_text(COUNT, sleepable=True)
+    with monkeypatch.context() as elsewhere, pytest.raises(AssertionError, match="compiled again"):
+        elsewhere.setenv("LD_LIBRARY_PATH", str(tmp_path))
+        compile_text(COUNT, sleepable=True)
+    os.utime(library, (1, 1))
     with pytest.raises(AssertionError, match="compiled again"):
         compile_text(COUNT, sleepable=True)
+
+
+@pytest.mark.parametrize("machine", ["arm64", "x86"])
+def test_the_machine_to_compile_for_is_ours_whatever_the_caller_builds_for(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    text = generate(plan_of(probe("{ @[arg0] = count(); }"))).text
+    plain = compile_text(text, sleepable=True, cached=False)
+    monkeypatch.setenv("ARCH", machine)
+    assert compile_text(text, sleepable=True, cached=False) == plain
 
 
 def test_what_the_compiler_says_is_kept_for_the_detail(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +177,7 @@ def test_a_compiler_that_cannot_be_started_is_no_traceback(cache: Path, monkeypa
 
 
 def test_a_cache_made_under_a_lax_umask_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "cache_directory", lambda: tmp_path / "home" / ".cache" / "tracer")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     umask = os.umask(0)
     try:
         first = compile_text(COUNT, sleepable=True)
@@ -131,32 +187,70 @@ def test_a_cache_made_under_a_lax_umask_is_used(tmp_path: Path, monkeypatch: pyt
     assert compile_text(COUNT, sleepable=True) == first
 
 
-@pytest.mark.parametrize("which", ["tracer", "tracer/bpf"])
-def test_nothing_is_written_through_a_link(cache: Path, tmp_path: Path, which: str) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (elsewhere / "bpf").mkdir(parents=True)
-    if which == "tracer":
-        cache.parent.rmdir()
-    (tmp_path / which).symlink_to(elsewhere)
-    compile_text(COUNT, sleepable=True)
-    assert [path for path in elsewhere.rglob("*") if path.is_file()] == []
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are root's")
+def test_the_compiling_child_alone_sees_no_kernel_symbols() -> None:
+    def mounts() -> str:
+        return Path("/proc/self/mountinfo").read_text()
+
+    def symbols() -> bool:
+        with open("/proc/kallsyms") as file:
+            return bool(file.read(1))
+
+    before = mounts()
+    assert symbols()
+    child = os.fork()
+    if child == 0:
+        compile_child.hide_kernel_symbols()
+        os._exit(2 if symbols() else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert symbols() and mounts() == before
 
 
-def test_the_cache_forgets_what_is_old(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_MOST_FILES", 4)
-    monkeypatch.setattr(compiler, "_run", lambda source, binding: b"")
-    for number in range(9):
-        compile_text(f"/* {number} */", sleepable=True)
-        assert len(list(cache.iterdir())) <= 4
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are root's")
+def test_a_mount_that_others_take_away_is_not_held_by_the_compiling_child(tmp_path: Path) -> None:
+    script = f"""
+import os
+from tracer.backends.bcc.compile_child import hide_kernel_symbols
+(hidden, say_hidden), (gone, say_gone) = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    hide_kernel_symbols()
+    os.write(say_hidden, b".")
+    os.read(gone, 1)
+    with open("/proc/self/mountinfo") as file:
+        os._exit(" {tmp_path} " in file.read())
+os.read(hidden, 1)
+assert os.system("umount {tmp_path}") == 0
+os.write(say_gone, b".")
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    mount = f'mount -t tmpfs none {tmp_path} && mount --make-rshared / && exec {sys.executable} -c "$0"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", mount, script], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_linking_replaces_map_constants_alone() -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has a capability to drop")
+def test_what_is_compiled_does_not_depend_on_seeing_them(cache: Path) -> None:
+    script = f"""
+from tracer.backends.bcc.compiler import compile_text
+print(compile_text({COUNT!r}, sleepable=True, cached=False).functions)
+"""
+    bare = [sys.executable, "-c", script]
+    dropped = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", *bare]
+    said = [subprocess.run(each, capture_output=True, check=True, cwd=ROOT).stdout for each in (bare, dropped)]
+    assert said[0] == said[1] != b""
+
+
+def test_linking_replaces_the_constants_of_maps_and_of_the_attach_point_alone() -> None:
     compiled = compile_text(COUNT, sleepable=True, cached=False)
     code = compiled.functions["probe_0"]
-    linked = link(code, {0: 70, 1: 71, 4: 74})
+    linked = link(code, {0: 70, 1: 71, 4: 74, 1002: 72}, point=5)
+    control, counter, hits = (b"\0\0" + number.to_bytes(4, "little") for number in (70, 74, 72))
     changed = [at for at in range(0, len(code), 8) if code[at : at + 8] != linked[at : at + 8]]
-    # Two instructions for each of the control block and the counter.
-    assert len(changed) == 4
-    assert linked.count(b"\x18\x11") == 2 and code.count(bytes.fromhex("cefaedfe")) == 2
-    assert linked.count(bytes.fromhex("cefaedfe")) == 0
+    # Two places for each of the control block's address, the descriptors of counter and hits, and the point's number.
+    assert len(changed) == 8
+    assert linked.count(b"\x18\x21" + control) == 1 and linked.count(b"\x18\x11" + counter) == 1
+    assert linked.count(b"\x18\x11" + hits) == 1
+    for tag, times in (("cbfaedfe", 1), ("cefaedfe", 2), ("ccfaedfe", 1)):
+        assert code.count(bytes.fromhex(tag)) == times and linked.count(bytes.fromhex(tag)) == 0
     assert isinstance(compiled, CompiledObject)

@@ -83,21 +83,26 @@ def test_wrapping_keeps_the_low_bits(value: int) -> None:
 
 def test_a_long_string_stands_last_in_the_key() -> None:
     layout = KeyLayout.of((LONG, INT64, SHORT), head=False)
-    assert (layout.offsets, layout.size, layout.short) == ((24, 0, 8), 24 + 1024, 24 + 64)
+    assert (layout.offsets, layout.sizes) == ((24, 0, 8), (24 + 64, 24 + 256, 24 + 1024))
 
 
 def test_of_two_long_strings_the_last_one_decides() -> None:
     layout = KeyLayout.of((LONG, LONG), head=True)
-    assert (layout.offsets, layout.size, layout.short) == ((8, 1032), 8 + 2048, 1032 + 64)
+    assert (layout.offsets, layout.sizes) == ((8, 1032), (1032 + 64, 1032 + 256, 8 + 2048))
 
 
-@pytest.mark.parametrize(("length", "short"), [(0, True), (63, True), (64, False), (1023, False)])
-def test_a_key_lies_in_the_short_table_while_its_string_ends_there(length: int, short: bool) -> None:
+@pytest.mark.parametrize(("length", "tier"), [(0, 0), (63, 0), (64, 1), (255, 1), (256, 2), (1023, 2)])
+def test_a_key_lies_in_the_first_table_that_its_string_fits(length: int, tier: int) -> None:
     layout = KeyLayout.of((INT64, LONG), head=True)
     raw = layout.encode((-7, b"k" * length), generation=3)
-    assert len(raw) == (layout.short if short else layout.size)
+    assert len(raw) == layout.sizes[tier]
     assert raw[:4] == b"\3\0\0\0"
     assert layout.decoder()(raw) == (-7, b"k" * length)
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(64, (64,)), (65, (64, 128)), (256, (64, 256)), (257, (64, 256, 320))])
+def test_a_short_buffer_has_fewer_tables(size: int, sizes: tuple[int, ...]) -> None:
+    assert KeyLayout.of((StringType(size),), head=False).sizes == sizes
 
 
 def test_a_key_without_parts_is_its_head() -> None:

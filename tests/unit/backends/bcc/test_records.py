@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tracer.backends.bcc.records import Record, bulk_decoder, decoder
+from tracer.backends.bcc.records import Record, control_event, decoder, rows_of
 from tracer.backends.bcc.ring import _uniform, _walk
 from tracer.lang.types import (
     BOOL,
@@ -21,7 +21,7 @@ from tracer.lang.types import (
     Type,
     Value,
 )
-from tracer.results.events import ExitEvent, MapEvent, PrintfEvent, TimeEvent, ValueEvent
+from tracer.results.events import ExitEvent, MapEvent, TimeEvent
 
 TEXT = StringType(1024)
 TUPLE = TupleType((INT64, TupleType((TEXT, BOOL))))
@@ -44,18 +44,12 @@ TUPLE = TupleType((INT64, TupleType((TEXT, BOOL))))
     ],
 )
 def test_a_printf_record_holds_its_values(types: tuple[Type, ...], data: bytes, values: tuple[Value, ...]) -> None:
-    decode = decoder(Record("printf", 3, types))
-    assert decode(b"before--" + struct.pack("=Q", 0) + data + b"behind", 8) == PrintfEvent(3, values)
-
-
-def test_print_of_a_value() -> None:
-    data = struct.pack("=QQ", 0, 4) + b"tea\0"
-    assert decoder(Record("value", 2, (TEXT,)))(data, 0) == ValueEvent(2, b"tea")
+    assert decoder(types)(b"before--" + struct.pack("=Q", 0) + data + b"behind", 8) == values
 
 
 def test_records_without_values() -> None:
     found = [
-        decoder(record)(b"", 0)
+        control_event(record)
         for record in (
             Record("map", map="@x", top=3, div=10),
             Record("time", 4),
@@ -83,9 +77,9 @@ def test_records_of_one_kind_and_length_are_one_uniform_batch() -> None:
     assert found is not None
     batch, taken, busy = found
     assert (taken, busy, batch.uniform, batch.stride) == (len(data), False, True, 32)
-    bulk = bulk_decoder(Record("printf", 1, (INT64, INT64)))
-    assert bulk is not None
-    assert list(bulk(batch.data, batch.stride)) == [PrintfEvent(1, (n, -n)) for n in range(100)]
+    rows = rows_of(Record("printf", 1, (INT64, INT64)))
+    assert rows is not None
+    assert list(rows(batch.data, batch.stride)) == [(n, -n) for n in range(100)]
 
 
 @pytest.mark.parametrize(

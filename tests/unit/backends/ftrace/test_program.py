@@ -6,6 +6,7 @@ from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, plan, probe, site, spec
 from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.filters import Filter
+from tracer.backends.ftrace.program import MOST_PLACES
 from tracer.errors import Source, Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType
@@ -234,3 +235,12 @@ def test_adding_one_to_a_number_is_counting() -> None:
 def test_adding_anything_else_is_not_counting() -> None:
     two = typed.MapAdd(ir.N, "@n", (), ir.num(2))
     assert compiled(probe([two]), maps={"@n": None}).events[0].counts == ()
+
+
+def test_many_places_are_spread_over_some_events() -> None:
+    sites = [site(0x1000 + number) for number in range(MOST_PLACES + 5)]
+    counted = compiled(probe([count(name="@n")], *sites), maps={"@n": None})
+    assert [len(event.places) for event in counted.events] == [MOST_PLACES, 5]
+    assert [event.counts for event in counted.events] == [("@n",), ("@n",)]
+    places = [place.site.offset for event in counted.events for place in event.places]
+    assert places == [each.offset for each in sites]

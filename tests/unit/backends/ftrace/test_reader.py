@@ -74,6 +74,24 @@ def test_what_is_later_than_an_interval_waits_for_the_next() -> None:
     assert times(reader) == [50]
 
 
+def test_who_is_held_up_gathers_samples_and_no_empty_rounds() -> None:
+    reader = reader_of(FakeRing([10], [], [], [20], []))
+    for _ in range(5):
+        reader.collect(held_up=True)
+    assert reader.waiting == 2
+    assert [times(reader), times(reader)] == [[], [10, 20]]
+
+
+def test_what_is_dropped_is_counted_whatever_round_it_is_of() -> None:
+    far = 1 << 62
+    reader = reader_of(FakeRing([10, far], [20], [30]), FakeRing([15], [], [35]))
+    reader.collect()
+    reader.collect()
+    assert times(reader) == []
+    assert reader.drop() == 6
+    assert not reader.unfinished and reader.drop() == 0
+
+
 def hit(pid: int, time: int) -> bytes:
     return sample(7, [], [], PLAIN, pid=pid, time=time)
 

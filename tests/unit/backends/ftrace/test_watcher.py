@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tracer.backends.ftrace import watcher as watcher_module
+from tracer.backends.ftrace.definitions import _no_watcher
 from tracer.backends.ftrace.watcher import Watcher
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -120,6 +122,28 @@ def test_a_process_that_does_not_come_up_is_noticed(monkeypatch: pytest.MonkeyPa
             watcher.wait_until_up()
         finally:
             watcher.end(undone=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import sys; sys.exit(3)", "it ended at once, with status 3"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it"),
+        ("import time; time.sleep(60)", "it has not come up within 0.2 seconds"),
+    ],
+)
+def test_why_a_process_does_not_come_up_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
+) -> None:
+    (tmp_path / "body.py").write_text(body)
+    monkeypatch.setattr(watcher_module, "__file__", str(tmp_path / "body.py"))
+    monkeypatch.setattr(watcher_module, "_START_S", 0.2 if "sleep" in body else 60.0)
+    watcher = Watcher()
+    with pytest.raises(OSError) as raised:
+        watcher.wait_until_up()
+    assert _no_watcher(raised.value).message == f"cannot start the process that cleans up: {said}"
+    watcher.end(undone=True)
+    assert not running(watcher.pid)
 
 
 def test_a_session_whose_watcher_was_killed_goes_on_and_ends(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ class Frame:
         self._names = 0
         self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
         self._known: list[dict[object, str]] = [{}]
+        self._texts: dict[str, tuple[Buffer, str]] = {}
 
     # --- lines ---
 
@@ -205,6 +206,17 @@ class Frame:
         """Notes a computed value for the rest of the current block."""
         self._known[-1][key] = value
         return value
+
+    def remember_text(self, identity: object, length: str, buffer: Buffer, address: str) -> None:
+        """Notes where a string of the process has been read to; nobody writes there any more."""
+        if identity is not None:
+            self.remember(("text", identity), length)
+            self._texts[length] = buffer, address
+
+    def known_text(self, identity: object) -> tuple[str, Buffer, str] | None:
+        """Name of the length, buffer and address of a string that has surely been read before."""
+        length = None if identity is None else self.known(("text", identity))
+        return None if length is None else (length, *self._texts[length])
 
     # --- memory ---
 

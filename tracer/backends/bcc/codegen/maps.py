@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.bcc.codegen import expressions, wide
+from tracer.backends.bcc.codegen import expressions, places, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, c_type, long_words, scalar
 from tracer.backends.bcc.tables import Shape, Table
 from tracer.lang.typed import Aggregate, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
@@ -43,8 +43,8 @@ def find(frame: Frame, name: str, key: Sequence[Expr]) -> str:
     table = frame.shared.tables[name]
     place = make_key(frame, table, key)
     found = frame.name("found")
-    if table.long_number is None:
-        frame.line(f"u64 *{found} = map_lookup({_map(table.number)}, {place.name});")
+    if len(table.numbers) == 1:
+        frame.line(f"u64 *{found} = map_lookup({_map(table)}, {place.name});")
     else:
         frame.line(f"u64 *{found};")
         _on_table(frame, table, place, f"{found} = map_lookup({{map}}, {{key}});")
@@ -133,6 +133,10 @@ def aggregate(frame: Frame, stmt: Aggregate) -> None:
             signed = isinstance(decl.value, IntType) and decl.value.signed
             form = f"{'SIGNED' if signed else 'UNSIGNED'}_{decl.kind.upper()}"
             value = frame.temporary("u64", f"{form}({expressions.value(frame, stmt.value)})", "value")
+            if table.grid is not None:
+                at = places.place(frame, table, stmt.key)
+                frame.line(f"array_extreme_raise({_map(table)}, {at}, {value});")
+                return
             place = make_key(frame, table, stmt.key)
             _on_table(frame, table, place, f"extreme_raise({{map}}, {{key}}, {value}, {_length(table)});")
         case _:
@@ -202,12 +206,14 @@ class _each_bucket:
 
 def _add(frame: Frame, table: Table, key: Sequence[Expr], value: str, bucket: str | None = None) -> None:
     total = table.shape is Shape.TOTAL
-    if table.key is None:
-        number = _map(table.number)
-        if total:
-            frame.line(f"array_total_add({number}, {value});")
-        else:
-            frame.line(f"array_counter_add({number}, {bucket or 0}, {value});")
+    if table.grid is not None:
+        if value != "1":
+            value = frame.temporary("u64", value, "value") if table.decl.key else value
+        at = places.place(frame, table, key)
+        if bucket is not None:
+            at = bucket if at == "0" else f"({at}) * {table.buckets} + {bucket}"
+        call = "array_total_add" if total else "array_counter_add"
+        frame.line(f"{call}({_map(table)}, {at}, {value});")
         return
     if value != "1":
         value = frame.temporary("u64", value, "value")
@@ -233,20 +239,20 @@ def _length(table: Table) -> str:
     return "NULL" if table.length is None else f"&control->made[{table.length}]"
 
 
-def _map(number: int) -> str:
-    return f"MAP({FIRST_TABLE + number})"
+def _map(table: Table, tier: int = 0) -> str:
+    return f"MAP({FIRST_TABLE + table.numbers[tier]})"
 
 
 def _on_table(frame: Frame, table: Table, place: Buffer, call: str) -> None:
-    """Writes a call on the table for this key: the short one while the deciding string is short."""
-    if table.long_number is None:
-        frame.line(call.format(map=_map(table.number), key=place.name))
-        return
+    """Writes a call on the table for this key: one of shorter keys while the deciding string is short."""
     layout = table.key
-    assert layout is not None and layout.short is not None
-    frame.line(f"if (((char *){place.name})[{layout.short - 1}])")
-    frame.line("\t" + call.format(map=_map(table.long_number), key=place.name))
-    frame.line("else")
-    frame.line("\t" + call.format(map=_map(table.number), key=place.name))
-
-
+    assert layout is not None
+    for tier, size in enumerate(layout.sizes[:-1]):
+        frame.line(f"{'else if' if tier else 'if'} (!((char *){place.name})[{size - 1}])")
+        frame.line("\t" + call.format(map=_map(table, tier), key=place.name))
+    last = call.format(map=_map(table, len(layout.sizes) - 1), key=place.name)
+    if len(layout.sizes) == 1:
+        frame.line(last)
+    else:
+        frame.line("else")
+        frame.line("\t" + last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tracer.backends.bcc.codegen import expressions, wide
+from tracer.backends.bcc.codegen import expressions, reading, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
 from tracer.backends.bcc.layout import size_of
 from tracer.backends.bcc.records import Record, bytes_behind, words_of
@@ -27,7 +27,7 @@ def number_of(frame: Frame, record: Record) -> int:
 def control(frame: Frame, record: Record) -> None:
     """A record without values that must not be lost."""
     number = number_of(frame, record)
-    frame.line(f"emit_control({number}, &control->pending[{number}]);")
+    frame.line(f"emit_control({number}, &control->pending[{number}], control->wakeup);")
 
 
 def raise_mark(frame: Frame, name: str, by: str) -> str:
@@ -37,7 +37,7 @@ def raise_mark(frame: Frame, name: str, by: str) -> str:
 
 def raised(frame: Frame, record: Record, before: str) -> None:
     """Tells user space that what carries an older mark may go."""
-    frame.line(f"emit_raised({number_of(frame, record)}, {before});")
+    frame.line(f"emit_raised({number_of(frame, record)}, {before}, control->wakeup);")
 
 
 def print_map(frame: Frame, record: Record, before: str | None) -> None:
@@ -48,9 +48,9 @@ def print_map(frame: Frame, record: Record, before: str | None) -> None:
         return
     number = number_of(frame, record)
     if before is not None:
-        frame.line(f"emit_ended({number}, {before});")
+        frame.line(f"emit_ended({number}, {before}, control->wakeup);")
     else:
-        frame.line(f"emit_moment({number}, control->mark[{mark}], &control->pending[{number}]);")
+        frame.line(f"emit_moment({number}, control->mark[{mark}], &control->pending[{number}], control->wakeup);")
 
 
 def send(frame: Frame, record: Record, values: Sequence[Expr]) -> None:
@@ -72,7 +72,7 @@ def send(frame: Frame, record: Record, values: Sequence[Expr]) -> None:
     for kind, leaf in leaves:
         _store(frame, to, word, at, kind, leaf)
         word += words_of(kind)
-    frame.line(f"emit({to}, {at or 8 * head});")
+    frame.line(f"emit({to}, {at or 8 * head}, control->wakeup);")
 
 
 def _leaves(frame: Frame, expr: Expr) -> Iterator[_Leaf]:
@@ -132,7 +132,12 @@ def _store(frame: Frame, to: str, word: int, at: str, kind: Type, leaf: Expr | B
 
 def _store_text(frame: Frame, to: str, word: int, at: str, size: int, leaf: Expr | Buffer) -> None:
     place = f"(char *){to} + {at}"
-    if isinstance(leaf, Str):
+    read = reading.read_before(frame, leaf) if isinstance(leaf, Str) else None
+    if read is not None:
+        source, known = read
+        frame.line(f"copy_kernel_text({place}, {size}, {source.name});")
+        length = known
+    elif isinstance(leaf, Str):
         address = expressions.value(frame, leaf.address)
         if not leaf.sized and not address.isidentifier():
             address = frame.temporary("u64", address, "address")

@@ -26,7 +26,7 @@ class SiteTexts:
 
     probe_words: int
     function_words: int
-    words: dict[int, tuple[int, ...]]
+    words: dict[int, bytes]
 
     @property
     def cookies(self) -> dict[int, int]:
@@ -36,19 +36,12 @@ class SiteTexts:
 
 def site_texts(variants: Sequence[Variant]) -> SiteTexts:
     """The texts of these variants, each text as long as the longest and closed by a NUL."""
-    probe = max((len(_bytes(variant.probe)) // 8 + 1 for variant in variants), default=0)
-    function = max((len(_bytes(variant.function)) // 8 + 1 for variant in variants), default=0)
+    probes = [(variant.probe or "").encode(errors="surrogateescape") for variant in variants]
+    functions = [(variant.function or "").encode(errors="surrogateescape") for variant in variants]
+    probe = max((len(text) // 8 + 1 for text in probes), default=0)
+    function = max((len(text) // 8 + 1 for text in functions), default=0)
     words = {
-        variant.id: (*_words(_bytes(variant.probe), probe), *_words(_bytes(variant.function), function))
-        for variant in variants
+        variant.id: name.ljust(8 * probe, b"\0") + holder.ljust(8 * function, b"\0")
+        for variant, name, holder in zip(variants, probes, functions, strict=True)
     }
     return SiteTexts(probe, function, words)
-
-
-def _bytes(text: str | None) -> bytes:
-    return (text or "").encode(errors="surrogateescape")
-
-
-def _words(text: bytes, count: int) -> list[int]:
-    padded = text.ljust(8 * count, b"\0")
-    return [int.from_bytes(padded[at : at + 8], "little") for at in range(0, 8 * count, 8)]

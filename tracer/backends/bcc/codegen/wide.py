@@ -4,7 +4,7 @@ that `layout` gives: zeros behind every text, so that they can be keys and be co
 
 from __future__ import annotations
 
-from tracer.backends.bcc.codegen import expressions, maps
+from tracer.backends.bcc.codegen import expressions, maps, reading
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
 from tracer.lang.typed import (
@@ -31,7 +31,7 @@ def into(frame: Frame, expr: Expr, to: Buffer, word: int = 0) -> None:
     """Writes a value of any type into a buffer, all of its words."""
     kind = expr.type
     if scalar(kind):
-        frame.line(f"{_index(to, word)} = {expressions.value(frame, expr)};")
+        frame.line(f"{index_of(to, word)} = {expressions.value(frame, expr)};")
         return
     match kind:
         case StringType():
@@ -41,8 +41,8 @@ def into(frame: Frame, expr: Expr, to: Buffer, word: int = 0) -> None:
         case StackType():
             _stack_into(frame, expr, to, word, kind)
         case SymbolType() if isinstance(expr, USym):
-            frame.line(f"{_index(to, word)} = {process(frame)};")
-            frame.line(f"{_index(to, word + 1)} = {expressions.value(frame, expr.address)};")
+            frame.line(f"{index_of(to, word)} = {process(frame)};")
+            frame.line(f"{index_of(to, word + 1)} = {expressions.value(frame, expr.address)};")
         case _:
             _copy(frame, expr, to, word, kind)
 
@@ -56,6 +56,8 @@ def pointer(frame: Frame, expr: Expr) -> Buffer:
     if isinstance(expr, TupleItem):
         whole, word = item_place(frame, expr)
         return whole.part(word, expr.type)
+    if isinstance(expr, Str) and (read := reading.read_before(frame, expr)) is not None:
+        return read[0]
     buffer = frame.buffer_for(expr.type)
     into(frame, expr, buffer)
     return buffer
@@ -87,56 +89,38 @@ def text_into(frame: Frame, expr: Expr, to: Buffer, word: int, kind: StringType)
             with frame.block("else"):
                 text_into(frame, expr.otherwise, to, word, kind)
         case Str():
-            _read(frame, expr, to, word, kind)
+            reading.read(frame, expr, to, word, kind)
         case StrLit(value=text):
             _literal(frame, text, to, word, kind)
         case Builtin(name="comm"):
-            _clear(frame, to, word, kind)
+            clear_place(frame, to, word, kind)
             frame.line(f"current_comm({to.at(word)}, 16);")
-            _set_used(frame, to, word, "16")
+            set_used(frame, to, word, "16")
         case Builtin(name="probe"):
             _site_text(frame, frame.variant.probe, 0, frame.shared.site_texts.probe_words, to, word, kind)
         case Builtin(name="func"):
             texts = frame.shared.site_texts
             _site_text(frame, frame.variant.function, texts.probe_words, texts.function_words, to, word, kind)
         case MapGet():
-            _clear(frame, to, word, kind)
+            clear_place(frame, to, word, kind)
             found = maps.find(frame, expr.map, expr.key)
             with frame.block(f"if ({found})"):
                 _copy_text(frame, found, to, word, size_of(expr.type))
         case _:
-            source = pointer(frame, expr)
-            _clear(frame, to, word, kind)
-            _copy_text(frame, source.name, to, word, 8 * source.words)
-
-
-def _read(frame: Frame, expr: Str, to: Buffer, word: int, kind: StringType) -> None:
-    assert isinstance(expr.type, StringType)
-    size = min(expr.type.size, kind.size)
-    address = expressions.value(frame, expr.address)
-    if not expr.sized:
-        address = address if address.isidentifier() else frame.temporary("u64", address, "address")
-    _clear(frame, to, word, kind)
-    frame.reads_memory = True
-    length = frame.temporary("s64", f"read_user_text({to.at(word)}, {size}, {address})", "length")
-    frame.line(f"if (failed({length}))")
-    frame.line("\t" + frame.leave_unreadable())
-    if not expr.sized:
-        frame.line(f"check_cut({length}, {size}, {address});")
-    _set_used(frame, to, word, length)
+            _copy_buffer(frame, pointer(frame, expr), to, word, kind)
 
 
 def _literal(frame: Frame, text: bytes, to: Buffer, word: int, kind: StringType) -> None:
     text = text[: kind.size - 1]
     if kind.size > SHORT_TEXT:
-        _clear(frame, to, word, kind)
+        clear_place(frame, to, word, kind)
         count = -(-len(text) // 8)
     else:
         count = size_of(kind) // 8
     for index, number in enumerate(words(text, count)):
-        frame.line(f"{_index(to, word + index)} = {number};")
+        frame.line(f"{index_of(to, word + index)} = {number};")
     if len(text) > SHORT_TEXT or kind.size > SHORT_TEXT:
-        _set_used(frame, to, word, f"{len(text)}")
+        set_used(frame, to, word, f"{len(text)}")
 
 
 def _site_text(
@@ -148,13 +132,13 @@ def _site_text(
         return
     count = min(count, size_of(kind) // 8)
     if kind.size > SHORT_TEXT:
-        _clear(frame, to, word, kind)
+        clear_place(frame, to, word, kind)
     else:
         for index in range(count, size_of(kind) // 8):
-            frame.line(f"{_index(to, word + index)} = 0;")
+            frame.line(f"{index_of(to, word + index)} = 0;")
     for index in range(count):
-        frame.line(f"{_index(to, word + index)} = SITE_WORD({first + index});")
-    _set_used(frame, to, word, f"{8 * count}")
+        frame.line(f"{index_of(to, word + index)} = SITE_WORD({first + index});")
+    set_used(frame, to, word, f"{8 * count}")
 
 
 def words(text: bytes, count: int) -> list[str]:
@@ -163,16 +147,18 @@ def words(text: bytes, count: int) -> list[str]:
     return [f"{int.from_bytes(padded[at : at + 8], 'little'):#x}ULL" for at in range(0, 8 * count, 8)]
 
 
-def _clear(frame: Frame, to: Buffer, word: int, kind: Type, size: int | None = None) -> None:
+def clear_place(frame: Frame, to: Buffer, word: int, kind: Type, size: int | None = None) -> None:
+    """Zeros where a value of this type stands; of a long part as far as it was used."""
     size = size_of(kind) if size is None else size
     used = to.used.get(word)
     if used is not None:
-        frame.line(f"clear_text((char *)({to.at(word)}), {size}, {used});")
+        frame.line(f"clear_text((char *)({to.at(word)}), {size}, &{used});")
     else:
         _zero(frame, to.at(word), size)
 
 
-def _set_used(frame: Frame, to: Buffer, word: int, length: str) -> None:
+def set_used(frame: Frame, to: Buffer, word: int, length: str) -> None:
+    """Notes how much of a long part is in use."""
     used = to.used.get(word)
     if used is not None:
         frame.line(f"{used} = {length};")
@@ -185,17 +171,26 @@ def _copy_text(frame: Frame, source: str, to: Buffer, word: int, size: int) -> N
     frame.line(f"copy_kernel_text({to.at(word)}, {size}, {source});")
 
 
+def _copy_buffer(frame: Frame, source: Buffer, to: Buffer, word: int, kind: StringType) -> None:
+    """Between long buffers as far as the source is used."""
+    clear_place(frame, to, word, kind)
+    if 0 in source.used and word in to.used:
+        frame.line(f"copy_lines({to.at(word)}, {8 * source.words}, {source.name}, &{source.used[0]});")
+        set_used(frame, to, word, source.used[0])
+    else:
+        _copy_text(frame, source.name, to, word, 8 * source.words)
+
+
 def copy_text(frame: Frame, source: Buffer, to: Buffer, kind: StringType) -> None:
     """From buffer to buffer."""
-    _clear(frame, to, 0, kind)
-    _copy_text(frame, source.name, to, 0, 8 * source.words)
+    _copy_buffer(frame, source, to, 0, kind)
 
 
 def clear(frame: Frame, to: Buffer, kind: Type) -> None:
     """Makes a value empty: zeros everywhere."""
     size = size_of(kind)
     if len(to.used) == 1 and 0 in to.used:
-        _clear(frame, to, 0, kind)
+        clear_place(frame, to, 0, kind)
         return
     _zero(frame, to.name, size)
     for lvalue in to.used.values():
@@ -232,14 +227,14 @@ def _stack_into(frame: Frame, expr: Expr, to: Buffer, word: int, kind: StackType
     if not isinstance(expr, UStack):
         _copy(frame, expr, to, word, kind)
         return
-    frame.line(f"{_index(to, word)} = {process(frame)};")
-    _clear(frame, to, word + 2, kind, size_of(kind) - 16)
+    frame.line(f"{index_of(to, word)} = {process(frame)};")
+    clear_place(frame, to, word + 2, kind, size_of(kind) - 16)
     length = frame.temporary("s64", f"user_stack(ctx, {to.at(word + 2)}, {8 * kind.frames}, USER_STACK)", "length")
     with frame.block(f"if ({length} < 0)"):
         frame.line("lose(LOST_STACKS);")
         frame.line(f"{length} = 0;")
-    frame.line(f"{_index(to, word + 1)} = {length};")
-    _set_used(frame, to, word + 2, length)
+    frame.line(f"{index_of(to, word + 1)} = {length};")
+    set_used(frame, to, word + 2, length)
 
 
 def _copy(frame: Frame, expr: Expr, to: Buffer, word: int, kind: Type) -> None:
@@ -266,7 +261,8 @@ def _copy(frame: Frame, expr: Expr, to: Buffer, word: int, kind: Type) -> None:
             frame.line(f"{to.used[at]} = {size};")
 
 
-def _index(to: Buffer, word: int) -> str:
+def index_of(to: Buffer, word: int) -> str:
+    """One word of a buffer."""
     return f"{to.name}[{word}]"
 
 
@@ -316,6 +312,8 @@ def same_words(frame: Frame, left: Expr, right: Expr) -> str:
 def same_start(frame: Frame, expr: Strncmp) -> str:
     """A C condition: whether the first `length` bytes agree, as strncmp(3) reads them."""
     if expr.length <= 0:
+        for side in (expr.left, expr.right):
+            pointer(frame, side)  # one that cannot be read ends the clause all the same
         return "1"
     for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
         text = _constant(one)

@@ -1,0 +1,147 @@
+"""Which keys are few and known before the first hit, and where each has its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.backends.bcc.plans import plan_of, probe, site
+from tracer.backends.bcc.dense import grids
+from tracer.backends.bcc.tables import tables
+from tracer.resolve.model import Const, Mem, Reg
+from tracer.results.values import Key
+
+
+def keys(body: str, *arguments: tuple[int, bool, Reg | Mem | Const]) -> list[Key] | None:
+    """The keys of the map `@`, in the order of their places; None where they are not few and known."""
+    sites = (site(arguments=arguments),) if arguments else ()
+    grid = grids(plan_of(probe(body), *sites)).get("@")
+    return None if grid is None else [grid.key(place) for place in range(grid.count)]
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        ("arg0 & 15", 0, 15),
+        ("15 & arg0", 0, 15),
+        ("(int64)arg0 & 7", 0, 7),
+        ("arg0 % 10", 0, 9),
+        ("(int64)arg0 % 3", -2, 2),
+        ("arg0 % 10 + 5", 5, 14),
+        ("(arg0 & 7) - (arg1 & 1)", -1, 7),
+        ("(arg0 & 3) * 2", 0, 6),
+        ("(arg0 & 255) / 16", 0, 15),
+        ("arg0 >> 60", 0, 15),
+        ("(arg0 & 4) | (arg1 & 3)", 0, 7),
+        ("(uint8)arg1", 0, 255),
+        ("(int8)arg1", -128, 127),
+        ("(uint8)(arg0 & 3)", 0, 3),
+        ("arg0 > 1 ? 3 : 5", 3, 5),
+        ("7", 7, 7),
+        ("-7", -7, -7),
+    ],
+)
+def test_a_small_range_has_a_place_for_each_value(key: str, low: int, high: int) -> None:
+    assert keys(f"{{ @[{key}] = count(); }}") == [(value,) for value in range(low, high + 1)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "arg0",
+        "arg0 & arg1",
+        "(int64)arg0 & -2",
+        "arg0 % arg1",
+        "arg0 % 5000",
+        "(int64)arg0 >> 60 << 62",
+        "(uint8)arg0 << 60",
+        "(arg0 & 15) + arg1",
+        "tid",
+        "cpu",
+        "comm",
+        "str(arg1)",
+        'arg0 > 1 ? comm : "none"',
+        "nsecs & 15, pid",
+    ],
+)
+def test_what_can_be_anything_has_none(key: str) -> None:
+    assert keys(f"{{ @[{key}] = count(); }}") is None
+
+
+def test_a_number_that_wraps_can_be_anything_of_its_type() -> None:
+    assert keys("{ @[(uint8)((arg0 & 1) + 255)] = count(); }") == [(value,) for value in range(256)]
+    assert keys("{ @[(arg0 & 1) - 1] = count(); }") == [(-1,), (0,)]
+
+
+def test_bools_and_constant_texts_are_known() -> None:
+    assert keys("{ @[arg0 > 1] = count(); }") == [(False,), (True,)]
+    body = '{ @["in"] = count(); @[arg0 > 1 ? "big" : "in"] = count(); }'
+    assert keys(body) == [(b"in",), (b"big",)]
+
+
+def test_a_key_of_several_parts_is_a_grid() -> None:
+    assert keys('{ @[arg0 & 1, "a"] = count(); @[arg1 & 1, "b"] = count(); }') == [
+        (0, b"a"), (0, b"b"), (1, b"a"), (1, b"b"),
+    ]  # fmt: skip
+
+
+def test_arguments_of_a_byte_and_constants_are_bounded_at_all_sites() -> None:
+    body = "{ @[arg0] = count(); }"
+    assert keys(body, (1, False, Reg("di"))) == [(value,) for value in range(256)]
+    assert keys(body, (4, False, Const(3))) == [(3,)]
+    assert keys(body, (1, True, Reg("di"))) is None
+    sites = [site(arguments=((4, False, Const(value)),)) for value in (3, 5)]
+    grid = grids(plan_of(probe(body), *sites))["@"]
+    assert [grid.key(place) for place in range(grid.count)] == [(3,), (4,), (5,)]
+
+
+def test_all_uses_count_and_one_that_is_not_known_makes_it_a_hash() -> None:
+    assert keys("{ @[arg0 & 3] = count(); @[arg1 & 7] = count(); }") == [(value,) for value in range(8)]
+    assert keys("{ @[arg0 & 3] = count(); @[arg1] = count(); }") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "description", "entries"),
+    [
+        ("{ @[arg0 & 15] = count(); }", "@: per CPU array of u64", 16),
+        ("{ @[arg0 & 15]++; }", "@: per CPU array of u64", 16),
+        ("{ @[arg0 & 15] = stats(arg1); }", "@: per CPU array of u64 hits, u64 total", 16),
+        ("{ @[arg0 & 15] = max(arg1); }", "@: per CPU array of u64, larger is further out", 16),
+        ("{ @[arg0 & 15] = hist(arg1); }", "@: per CPU array of u64", 16 * 65),
+        ("{ @[arg0 & 63] = hist(arg1); }", "@: per CPU hash of u64", 16 * 16384),
+        ("{ @[arg0 & 15] = arg1; }", "@: shared hash of value", 16384),
+        ("{ @[arg0 & 15] = count(); delete(@, 3); }", "@: per CPU hash of u64", 16384),
+        ("{ @[arg0 & 15] = count(); if (has_key(@, 3)) { exit(); } }", "@: shared hash of u64", 16384),
+        ("{ @[arg0 & 15] = count(); clear(@); }", "@: per CPU hash of u64, mark in the key", 1 << 16),
+    ],
+)
+def test_such_a_map_is_an_array_where_probes_do_nothing_but_add(body: str, description: str, entries: int) -> None:
+    (table,) = tables(plan_of(probe(body))).values()
+    assert (table.describe(), table.max_entries) == (description, entries)
+
+
+def test_a_limit_below_the_number_of_keys_keeps_the_hash_which_counts_what_it_drops() -> None:
+    (table,) = tables(plan_of("config = { max_map_keys = 8 } " + probe("{ @[arg0 & 15] = count(); }"))).values()
+    assert table.describe() == "@: per CPU hash of u64"
+
+
+def test_an_interval_may_clear_counts_in_an_array_but_not_extremes() -> None:
+    text = probe("{ @c[arg0 & 3] = count(); @m[arg0 & 3] = max(arg1); }") + " interval:s:1 { clear(@c); clear(@m); }"
+    assert [table.describe() for table in tables(plan_of(text)).values()] == [
+        "@c: per CPU array of u64",
+        "@m: per CPU hash of u64, larger is further out, generation in the key",
+    ]
+
+
+def test_an_interval_may_delete_counts_in_an_array_but_not_extremes() -> None:
+    text = probe("{ @c[arg0 & 3] = count(); @m[arg0 & 3] = max(arg1); @n = min(arg1); }")
+    text += " interval:s:1 { delete(@c, 1); delete(@m, 1); delete(@n); } END { delete(@c, 2); }"
+    assert [table.describe() for table in tables(plan_of(text)).values()] == [
+        "@c: per CPU array of u64",
+        "@m: per CPU hash of u64, larger is further out",
+        "@n: per CPU hash of u64, larger is further out",
+    ]
+
+
+def test_what_is_deleted_at_the_end_alone_stays_in_its_array() -> None:
+    (table,) = tables(plan_of(probe("{ @[arg0 & 3] = max(arg1); }") + " END { delete(@, 1); }")).values()
+    assert table.describe() == "@: per CPU array of u64, larger is further out"

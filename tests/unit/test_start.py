@@ -1,0 +1,87 @@
+"""What each command imports beside Typer: the list is short because every module is paid for at each start.
+
+A test here fails when a command imports more. Import it where it is needed instead, inside a function; only if every
+run of the command needs it does it belong into the list.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.loaded import loaded
+
+COMMAND_LINE = {"cli", "cli.app", "cli.arguments", "cli.options", "dataclass", "errors", "regex"}
+LANGUAGE = {
+    "lang", "lang.analyse", "lang.ast", "lang.attach", "lang.builtins", "lang.check", "lang.check.assignments",
+    "lang.check.calls", "lang.check.context", "lang.check.effects", "lang.check.expressions", "lang.check.facts",
+    "lang.check.maps", "lang.check.names", "lang.check.operators", "lang.check.statements", "lang.config",
+    "lang.convert", "lang.expressions", "lang.formats", "lang.inference", "lang.lexer", "lang.operations",
+    "lang.parser", "lang.statements", "lang.suggest", "lang.typed", "lang.types", "lang.unsupported",
+}  # fmt: skip
+PLANNING = {
+    *LANGUAGE, "backends", "backends.capabilities", "cli.run", "interp", "interp.fetch", "pipeline", "plan",
+    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "plan.walk", "resolve", "resolve.expand",
+    "resolve.model", "resolve.room", "results", "results.buckets",
+}  # fmt: skip
+RUNNING = {
+    *PLANNING, "backends.local", "cli.closing", "cli.names", "cli.output", "cli.overhead", "cli.signals", "cli.trace",
+    "interp", "interp.arithmetic", "interp.clock", "interp.compile", "interp.expressions", "interp.hostvalues",
+    "interp.mapcode", "interp.memory", "interp.runtime", "interp.source", "interp.statements", "overhead", "render",
+    "render.clock", "render.formats", "render.histogram", "render.loss", "render.printf", "render.symbols",
+    "render.text", "render.values", "results.events", "results.integers", "results.order", "results.store",
+    "results.values", "tracing", "waiting",
+}  # fmt: skip
+LISTING = {
+    "cache", "cli.list", "lang", "lang.ast", "lang.attach", "lang.lexer", "lang.suggest", "lang.unsupported", "resolve",
+    "resolve.arch", "resolve.binary", "resolve.elf", "resolve.elf_layout", "resolve.files", "resolve.functions",
+    "resolve.libraries", "resolve.listing", "resolve.model", "resolve.processes", "resolve.symbol_table",
+    "resolve.symbols", "resolve.usdt",
+}  # fmt: skip
+ASKING = {
+    "backends", "backends.bcc", "backends.bcc.binding", "backends.bcc.features", "backends.bcc.follow",
+    "backends.bcc.host", "backends.bcc.kernel", "backends.bcc.refused", "backends.bcc.syscall", "backends.capabilities",
+    "backends.descriptors_left",
+    "backends.ftrace", "backends.ftrace.bounds", "backends.ftrace.descriptors", "backends.ftrace.detect",
+    "backends.ftrace.features", "backends.ftrace.tracefs", "backends.perf", "backends.unprobed", "backends.without",
+    "cli.host", "cli.info",
+    "lang", "lang.typed", "lang.types", "lockdown", "plan", "plan.model", "resolve", "resolve.model",
+    "resolve.processes",
+}  # fmt: skip
+COMMANDS = {"cli.cleanup", "cli.demo", "cli.info", "cli.list", "cli.run"}
+
+BYTES = {"struct"}
+KERNEL = {"ctypes", "ctypes._endian", "encodings.ascii", "mmap", "struct"}
+
+# Later versions of Python import these for an empty Typer program too.
+PYTHON_3_10 = {"locale", "textwrap"}
+
+CASES: dict[str, tuple[tuple[str, ...], set[str], set[str]]] = {
+    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), RUNNING, BYTES),
+    "a program with an error": (("-e", "BEGIN { x"), PLANNING | {"cli.errors"}, {"unicodedata"}),
+    "a wrong command line": (("--nonsense",), COMMANDS | {"cli.errors"}, {"unicodedata", "difflib"}),
+    "the version": (("--version",), set(), set()),
+    "the help": (("--help",), COMMANDS | {"cli.errors"}, {"unicodedata"}),
+    "the help of a command": (("run", "--help"), {"cli.run"}, set()),
+    "a list of USDT probes": (("-l", "usdt:libc:*"), LISTING | {"cli.errors"}, BYTES | {"bisect", "unicodedata"}),
+    "a list of functions": (("-l", "uprobe:libc:*"), LISTING | {"cli.errors"}, BYTES | {"bisect", "unicodedata"}),
+    "what the host can do": (("info",), ASKING, KERNEL | {"glob", "pwd", "resource"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_imported_that_the_command_does_not_need(case: str, tmp_path: Path) -> None:
+    words, own, other = CASES[case]
+    found = loaded(tmp_path, *words)
+    assert found.own - own - COMMAND_LINE == set()
+    assert found.other - other - {"__future__"} - PYTHON_3_10 == set()
+    assert "cli.app" in found.own
+
+
+def test_a_program_of_begin_end_and_interval_cannot_even_reach_bpf(tmp_path: Path) -> None:
+    """Without ctypes there is no way to bpf(2) or perf_event_open(2), and no process is started."""
+    found = loaded(tmp_path, "-e", "BEGIN { @n++; } interval:ms:1 { exit(); } END { @n++; }")
+    assert "ctypes" not in found.other and found.started == ()
+    assert not any(name.startswith(("backends.bcc", "backends.ftrace")) for name in found.own)
+    assert [path for path in found.maps if "libffi" in path or "libcrypto" in path or "LLVM" in path] == []

@@ -1,0 +1,31 @@
+"""How many descriptors this process may still open, against what a trace needs."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from tracer.errors import TracerError
+
+_SPARE = 32
+"""Left for everything else."""
+
+MORE_DESCRIPTORS = "raise the limit on descriptors: ulimit -n 65536"
+"""The remedy where there are too few."""
+
+
+def allowed_descriptors() -> int:
+    """How many more may be opened under the soft limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 1 << 20
+    return max(soft - _SPARE - len(os.listdir("/proc/self/fd")), 0)
+
+
+def check_room(needed: int, allowed: int) -> None:
+    """Raises `TracerError` where more are needed than allowed."""
+    if needed > allowed:
+        raise TracerError(
+            f"this takes {needed} more descriptors, and {allowed} are left",
+            f"name fewer probes, or raise the limit: ulimit -n {needed + 1024}",
+        )

@@ -1,0 +1,78 @@
+"""Which places of events the kernel does not probe: found by trying some, machine-wide, for whoever has the file in
+memory (see `backends.unprobed`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from tracer.backends import perf
+from tracer.backends.ftrace.definitions import Definitions
+from tracer.backends.ftrace.program import Event, Place
+from tracer.backends.unprobed import NOT_PROBED, Stopped, codes_at, kind_of, may_go_without, parts
+from tracer.errors import Source
+
+
+def may_lose_places(event: Event) -> bool:
+    """Whether the event's places stand for patterns alone."""
+    return all(may_go_without(run.clause) for runs in event.branches for run in runs)
+
+
+class Trials:
+    """Tries places. A trial takes the kernel some 100 ms, so the first time one instruction speaks for all of its kind;
+    where that was not enough, each place speaks for itself.
+    """
+
+    def __init__(self, definitions: Definitions, source: Source, stop: Callable[[], bool]) -> None:
+        self._definitions = definitions
+        self._source = source
+        self._stop = stop
+        self._kinds: dict[bytes, bool] = {b"": True}
+
+    def refused_by_kind(self, event: Event) -> list[Place]:
+        """Places of an event whose kind of instruction the kernel does not probe. Raises `TracerError`, `OSError`."""
+        refused = []
+        for place, code in zip(event.places, _codes(event.places), strict=True):
+            kind = kind_of(code)
+            if kind not in self._kinds:
+                self._kinds[kind] = self._takes(event, [place])
+            if not self._kinds[kind]:
+                refused.append(place)
+        return refused
+
+    def refused(self, event: Event) -> list[Place]:
+        """All places of an event that the kernel does not probe. Raises `TracerError`, `OSError`."""
+        refused: list[Place] = []
+        untried = [list(event.places)]
+        while untried:
+            part = untried.pop()
+            if self._takes(event, part):
+                continue
+            if len(part) > 1:
+                untried += parts(part, _codes(part))
+            else:
+                refused += part
+        return refused
+
+    def _takes(self, event: Event, places: Sequence[Place]) -> bool:
+        if self._stop():
+            raise Stopped
+        with self._definitions.trial(event, places, self._source) as number:
+            try:
+                attributes = perf.Attributes(perf.TYPE_TRACEPOINT, number, flags=perf.DISABLED)
+                fd = perf.open_event(attributes, -1, perf.online_cpus()[0])
+            except OSError as error:
+                if error.errno in NOT_PROBED:
+                    return False
+                raise
+            os.close(fd)
+        return True
+
+
+def _codes(places: Sequence[Place]) -> list[bytes]:
+    offsets: dict[str, list[int]] = {}
+    for place in places:
+        offsets.setdefault(place.site.path, []).append(place.site.offset)
+    found = {path: iter(codes_at(os.fsencode(path), some)) for path, some in offsets.items()}
+    return [next(found[place.site.path]) for place in places]

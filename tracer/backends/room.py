@@ -1,0 +1,40 @@
+"""How much memory may hold events on their way: a part of the machine's, within bounds that do for any program.
+
+What is between kernel and tracer is allocated at once and cannot be swapped out; what tracer has taken out of there
+grows only while events come faster than they are shown, and shrinks again.
+"""
+
+from __future__ import annotations
+
+import os
+
+_MIB = 1 << 20
+
+
+def shared_ring() -> int:
+    """Bytes of one ring for all CPUs, a power of two: a 256th of the memory, from 256 KiB to a MiB for each CPU, but
+    never kept below 16 MiB nor let above 64 MiB by their number.
+    """
+    largest = min(max(16, os.cpu_count() or 1), 64) * _MIB
+    return _power_of_two(min(_memory() // 256, largest), _MIB // 4)
+
+
+def ring_of_each(cpus: int) -> int:
+    """Bytes of each of as many rings, a power of two: 8 MiB, and from 128 KiB on less where all together would take
+    more than a 32nd of the memory, or 256 MiB.
+    """
+    return _power_of_two(min(_memory() // 32, 256 * _MIB) // cpus, _MIB // 8, 8 * _MIB)
+
+
+def waiting() -> int:
+    """Bytes that tracer itself may hold: a 64th of the memory, from 16 MiB to 256 MiB."""
+    return min(max(_memory() // 64, 16 * _MIB), 256 * _MIB)
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+
+
+def _power_of_two(wanted: int, smallest: int, largest: int = 1 << 62) -> int:
+    """The largest power of two that is not above `wanted`, within bounds."""
+    return min(max(1 << max(wanted, 1).bit_length() - 1, smallest), largest)

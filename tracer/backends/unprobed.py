@@ -1,0 +1,96 @@
+"""Places that the kernel does not probe, though an instruction begins there.
+
+A uprobe executes a copy of the instruction elsewhere, or emulates it, and the kernel takes only instructions that it
+knows how to do that with: on x86-64 none with a lock prefix, not all of AVX (arch_uprobe_analyze_insn; it looks when a
+process has the place in memory, which is why this comes out so late). A kernel asked for many places at once refuses
+all and does not say which is at fault. Where the user named one function that is an error; of a wildcard the others are
+probed, and these are counted and said.
+
+To find those at fault means to try parts, and a part that is refused or taken back costs the kernel some 50 ms. So the
+parts are chosen such that each holds places that are likely to fare alike.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from tracer.lang.typed import Clause
+    from tracer.resolve.model import Site
+
+NOT_PROBED = (errno.EOPNOTSUPP, 524, errno.ENOEXEC)
+"""What the kernel answers: 524 is its own ENOTSUPP; ENOEXEC where it cannot decode the instruction."""
+
+Spot = tuple[int, int, int, bool]
+"""A place: device and inode of its file, the offset there, whether it is the function's return."""
+
+_PIECES = 32
+
+REMEDY = "the instruction there cannot be probed: choose another place"
+
+_T = TypeVar("_T")
+
+# x86-64: lock, segments, hlt, cli, sti, breakpoints, in and out.
+_DOUBTFUL = frozenset(
+    b"\xf0\x26\x2e\x36\x3e\x64\x65\xf4\xfa\xfb\xcc\xcd\xce\xcf\x6c\x6d\x6e\x6f\xe4\xe5\xe6\xe7\xec\xed\xee\xef"
+)
+_ESCAPE, _VEX2, _VEX3, _EVEX = 0x0F, 0xC5, 0xC4, 0x62
+
+
+class Stopped(Exception):
+    """The user does not want to wait any more: nothing is to stay attached."""
+
+
+def may_go_without(clause: Clause) -> bool:
+    """Whether some places of a clause may be left out: it means more of them than it has attach points."""
+    return len(clause.sites) > len(clause.names)
+
+
+def place_of(site: Site) -> Spot:
+    """The same for sites that are one place to the kernel."""
+    return site.identity.device, site.identity.inode, site.offset, site.kind == "uretprobe"
+
+
+def where(site: Site) -> tuple[str, int]:
+    """Sorts sites by file and offset."""
+    return site.path, site.offset
+
+
+def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
+    """The first 16 bytes at each place of a file."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return [os.pread(file, 16, offset) for offset in offsets]
+    finally:
+        os.close(file)
+
+
+def parts(places: Sequence[_T], codes: Sequence[bytes]) -> list[list[_T]]:
+    """Two or more places, of which one at least is refused, in parts to try; `codes` are their first 16 bytes."""
+    kinds: dict[bytes, list[_T]] = {}
+    for place, code in zip(places, codes, strict=True):
+        kinds.setdefault(kind_of(code), []).append(place)
+    if len(kinds) > 1:
+        return list(kinds.values())
+    size = -(-len(places) // _PIECES)
+    return [list(places[first : first + size]) for first in range(0, len(places), size)]
+
+
+def kind_of(code: bytes) -> bytes:
+    """What the kernel judges a doubtful instruction by, as far as it can be told by a look; b"" for all others. It is a
+    guess for x86-64: prefix, map and opcode, which costs time alone where it is wrong.
+    """
+    if not code or code[0] in _DOUBTFUL:
+        return code[:1]
+    if code[0] == _ESCAPE:
+        return code[:2]
+    if code[0] == _VEX2 and len(code) > 2:
+        return bytes((code[0], code[1] & 7, code[2]))
+    if code[0] == _VEX3 and len(code) > 3:
+        return bytes((code[0], code[1] & 31, code[2] & 7, code[3]))
+    if code[0] == _EVEX and len(code) > 4:
+        return bytes((code[0], code[1] & 7, code[2] & 3, code[4]))
+    return b""

@@ -1,0 +1,163 @@
+"""Where results go: written in big pieces, and never at the price of the trace.
+
+Whoever reads our output may be slow (`| less`), or stop (`| head`). A write that had to wait for them would keep us
+from the buffers of the kernel, and Ctrl-C from us. So nothing here blocks in write(2): where the reader takes no more,
+we wait for it, for signals, and a hundred times a second let the session take out what has come meanwhile.
+
+A pipe or a terminal is opened anew for that (/proc/self/fd/1): O_NONBLOCK belongs to an open file, which we share with
+the shell and the command of -c. Where that fails, and for sockets, at most PIPE_BUF bytes are written once poll(2) says
+that there is room; only another writer at the same moment could make that wait.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tracer.errors import TracerError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tracer.tracing import Controls
+
+PIECE = 1 << 16
+"""Bytes that are collected before they are written, where nothing asks for them earlier."""
+
+PATIENCE_S = 5.0
+"""How long a trace that was asked to end waits for a reader that takes nothing."""
+
+_TICK_S = 0.01
+_PIPE_BUF = 4096
+
+
+class Output:
+    """A stream of bytes to a descriptor, which stays open. `buffering`: with `none` each result is written at once,
+    with `line` what is there when the trace has to wait for more, with `full` large pieces, and the rest at the end.
+
+    Raises `BrokenPipeError` where the reader has gone, at the latest when the run loop wakes: `controls.wake` has a
+    descriptor for that. Any other failure is a `TracerError`. What nobody takes although the trace is to end is left
+    out, and counted in `left_out` (bytes).
+    """
+
+    def __init__(self, descriptor: int, name: str, buffering: str, controls: Controls) -> None:
+        self._name = name
+        self._buffering = buffering
+        self._controls = controls
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.left_out = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called while the reader takes nothing."""
+        try:
+            mode = os.fstat(descriptor).st_mode
+        except OSError as error:
+            raise self._failure(error) from None
+        piped = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        self._own = _reopened(descriptor) if stat.S_ISFIFO(mode) or os.isatty(descriptor) else -1
+        self._descriptor = descriptor if self._own < 0 else self._own
+        self._polite = self._own < 0 and (piped or os.isatty(descriptor))
+        self._gone: select.epoll | None = None
+        if piped:
+            self._gone = select.epoll()
+            self._gone.register(descriptor, 0)  # an error or a hang-up is told all the same: the reader has gone
+            controls.wake = (*controls.wake, self._gone.fileno())
+
+    def write(self, data: bytes) -> None:
+        """Takes some output; sees to it that no more than a piece waits for long."""
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= PIECE or self._buffering == "none":
+            self._push()
+
+    def flush(self) -> None:
+        """The trace is about to wait: what is there is written, unless the buffering says otherwise."""
+        if self._gone is not None and self._gone.poll(0):
+            raise BrokenPipeError
+        if self._parts and self._buffering != "full":
+            self._push()
+
+    def finish(self) -> None:
+        """Writes everything."""
+        if self._parts:
+            self._push()
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._gone is not None:
+            gone = self._gone.fileno()
+            self._controls.wake = tuple(descriptor for descriptor in self._controls.wake if descriptor != gone)
+            self._gone.close()
+        if self._own >= 0:
+            os.close(self._own)
+
+    def _push(self) -> None:
+        """Writes what is there. Where a signal asks for the end meanwhile, the rest stays until the probes are gone."""
+        data = memoryview(b"".join(self._parts))
+        begun = time.monotonic()
+        while data:
+            written = self._write(data)
+            if written:
+                data = data[written:]
+                begun = time.monotonic()
+            elif self._has_to_end(begun):
+                break
+            else:
+                self._wait()
+        if data and self._controls.hurry:
+            self.left_out += len(data)
+            data = data[:0]
+        self._parts = [bytes(data)] if data else []
+        self._size = len(data)
+
+    def _write(self, data: memoryview) -> int:
+        """How many bytes were taken; 0 where there is no room."""
+        try:
+            if not self._polite:
+                return os.write(self._descriptor, data)
+            poll = select.poll()
+            poll.register(self._descriptor, select.POLLOUT)
+            return os.write(self._descriptor, data[:_PIPE_BUF]) if poll.poll(0) else 0
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def _has_to_end(self, begun: float) -> bool:
+        """Whether to wait no longer. `begun`: since when the reader takes nothing."""
+        controls = self._controls
+        if controls.stop and controls.detached and time.monotonic() - begun > PATIENCE_S:
+            controls.hurry = True
+        return controls.hurry or (controls.stop and not controls.detached)
+
+    def _wait(self) -> None:
+        """Waits for room, but not for long."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        if self._controls.signals >= 0:
+            poll.register(self._controls.signals, select.POLLIN)
+        if any(descriptor == self._controls.signals for descriptor, _ in poll.poll(_TICK_S * 1000)):
+            self._controls.acknowledge()
+        self.meanwhile()
+
+    def _failure(self, error: OSError) -> TracerError:
+        return TracerError(f"cannot write {self._name}: {error.strerror}")
+
+
+def _reopened(descriptor: int) -> int:
+    """The same pipe or terminal, opened for us alone; -1 where that is not allowed."""
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", flags)
+    except OSError:
+        return -1

@@ -1,0 +1,84 @@
+"""The overhead guard's findings in words, under the attach point that they are about."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tracer.cli.errors import diagnostics_text
+from tracer.errors import Diagnostic
+from tracer.overhead import Cut, Guard, Heavy
+from tracer.plan.points import maps_behind, points
+
+if TYPE_CHECKING:
+    from tracer.plan.model import Plan
+    from tracer.render.json import JsonRenderer
+    from tracer.render.text import TextRenderer
+    from tracer.resolve.model import Target
+
+
+class Findings:
+    """What the guard of one trace has found: said at once, but for `quiet`, and what is incomplete again at the end."""
+
+    def __init__(
+        self, plan: Plan, target: Target, renderer: TextRenderer | JsonRenderer, max_rate: int | None, quiet: bool
+    ) -> None:
+        self._plan = plan
+        self._points = points(plan)
+        self._target = target
+        self._renderer = renderer
+        self._max_rate = max_rate
+        self._quiet = quiet
+        self._left = len(self._points)
+        self.closing: list[str] = []
+        """Lines for the end of the trace, without an end of line."""
+
+    def guard(self) -> Guard:
+        """A guard that tells them."""
+        return Guard(len(self._points), self._max_rate, self._tell)
+
+    def _tell(self, finding: Heavy | Cut) -> None:
+        if isinstance(finding, Cut):
+            message, hint = self._cut(finding), None
+        else:
+            message, hint = _heavy(finding), self._remedy(finding)
+        if not self._quiet:
+            diagnostic = Diagnostic(message, self._points[finding.point].span, hint, "warning")
+            sys.stderr.write(diagnostics_text(self._plan.program.source, [diagnostic]))
+            sys.stderr.flush()
+
+    def _cut(self, cut: Cut) -> str:
+        point = self._points[cut.point]
+        maps = maps_behind(self._plan, point.clause)
+        self._left -= 1
+        self._renderer.detached(point.text, cut.hits, cut.seconds, cut.after_s, maps)
+        lacking = f"; incomplete from here on: {', '.join(maps)}" if maps else ""
+        limit = f"--max-rate {self._max_rate}"
+        self.closing.append(
+            f"{', '.join(maps) or 'the output'} is incomplete: {point.text} was detached after {cut.after_s:.1f} s"
+            f" ({cut.hits} hits in {cut.seconds:.2f} s, {limit})"
+        )
+        last = "" if self._left else "; nothing is attached any more"
+        return f"detached: {cut.hits} hits in {cut.seconds:.2f} s are more than {limit}{lacking}{last}"
+
+    def _remedy(self, heavy: Heavy) -> str:
+        fewer = "name fewer functions, " if len(self._points[heavy.point].sites) > 1 else ""
+        one = "trace one process (-p), " if self._target.pid is None else ""
+        limit = "--max-rate N" if self._max_rate is None else "a lower --max-rate"
+        ways = f"{fewer}{one}or let {limit} detach it" if fewer or one else f"{limit} detaches it"
+        return f"a predicate does not help, it comes after the trap; {ways}"
+
+
+def _heavy(heavy: Heavy) -> str:
+    each = heavy.cost.ns
+    cost = f"{each:.0f} ns" if each < 10_000 else f"{each / 1000:.1f} us"
+    assumed = "" if heavy.cost.measured else "an assumed "
+    return (
+        f"{_rounded(heavy.hits_per_s)} hits a second at {assumed}{cost} each"
+        f" take {100 * heavy.share:.0f}% of a CPU from the traced programs"
+    )
+
+
+def _rounded(number: float) -> str:
+    """To three digits: more would say that it is known so well."""
+    return str(int(round(number, 3 - len(str(int(number))))))

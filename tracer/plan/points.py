@@ -1,0 +1,71 @@
+"""The attach points of a plan: what the user wrote, each of which can be hit too often and be detached by itself.
+
+They are numbered through the whole plan, in the order of the program.
+"""
+
+from __future__ import annotations
+
+from tracer.dataclass import dataclass
+from tracer.errors import Span
+from tracer.lang.typed import Aggregate, Clause, Clear, Delete, MapAdd, MapIncr, MapSet, Zero
+from tracer.plan.model import Plan
+from tracer.plan.walk import walk_clause
+from tracer.resolve.model import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An attach point as written, where it stands, and its sites (those of an earlier one of its clause left out)."""
+
+    clause: Clause
+    text: str
+    span: Span
+    sites: tuple[Site, ...]
+
+
+def points(plan: Plan) -> tuple[Point, ...]:
+    """All attach points of probes."""
+    found = []
+    for probe in plan.probes:
+        clause = probe.clause
+        sites: list[list[Site]] = [[] for _ in clause.names]
+        for variant in probe.variants:
+            for site in variant.sites:
+                sites[site.point].append(site)
+        found += [
+            Point(clause, text, span, tuple(own))
+            for text, span, own in zip(clause.names, clause.spans, sites, strict=True)
+        ]
+    return tuple(found)
+
+
+def first_numbers(plan: Plan) -> dict[int, int]:
+    """The number of the first attach point of each probe clause, by the clause's id; `Site.point` adds to it."""
+    numbers: dict[int, int] = {}
+    following = 0
+    for probe in plan.probes:
+        numbers[probe.clause.id] = following
+        following += len(probe.clause.names)
+    return numbers
+
+
+def maps_behind(plan: Plan, clause: Clause) -> tuple[str, ...]:
+    """The maps that lack something when a clause no longer runs at all its sites: those it writes, those that clauses
+    write which read one of these, and so on; by name.
+    """
+    clauses = (*(probe.clause for probe in plan.probes), *plan.user)
+    lacking = _written(clause)
+    while True:
+        more = lacking.union(*(_written(each) for each in clauses if lacking & _named(each)))
+        if more == lacking:
+            return tuple(sorted(lacking))
+        lacking = more
+
+
+def _written(clause: Clause) -> frozenset[str]:
+    kinds = (Aggregate, MapAdd, MapIncr, MapSet, Delete, Clear, Zero)
+    return frozenset(node.map for node in walk_clause(clause) if isinstance(node, kinds))
+
+
+def _named(clause: Clause) -> frozenset[str]:
+    return frozenset(name for node in walk_clause(clause) if (name := getattr(node, "map", "")))
