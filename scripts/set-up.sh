@@ -2,7 +2,7 @@
 # Sourced by the scripts beside it: makes a fresh machine ready, in silence when it is.
 #
 # Before: $root is the project's folder, $wanted names what is needed: "run" for tracer itself, "test" for its tests too,
-# "vm" for those that run on other kernels.
+# "vm" for those that run on other kernels, "bench" for what tracer is measured beside.
 # All talk goes to stderr; stdout belongs to the command that follows. It ends the script with status 1 where something
 # is missing that it cannot install, and says which command would.
 
@@ -57,6 +57,10 @@ has_postgres() {
     return 1
 }
 has_java() { command -v javac >/dev/null 2>&1; }
+has_bpftrace() { command -v bpftrace >/dev/null 2>&1; }
+# Debian and Ubuntu give BCC's and perf-tools' programs names of their own.
+has_bcctools() { command -v argdist-bpfcc >/dev/null 2>&1 || [ -x /usr/share/bcc/tools/argdist ]; }
+has_perftools() { command -v uprobe-perf >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; } # nobody else ships them
 has_qemu() { command -v qemu-system-x86_64 >/dev/null 2>&1; }
 # A static one: it starts where nothing else is.
 has_busybox() { command -v busybox >/dev/null 2>&1 && ! readelf -l "$(command -v busybox)" 2>/dev/null | grep -q INTERP; }
@@ -75,6 +79,7 @@ find_missing() {
     needed="venv bcc"
     case $wanted in
         test) needed="$needed c cxx sdt readelf postgres java" ;;
+        bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
     for thing in $needed; do
@@ -97,6 +102,10 @@ packages_for() {
             apt:readelf) list="$list binutils" ;;
             apt:postgres) list="$list postgresql" ;;
             apt:java) list="$list default-jdk-headless" ;;
+            *:bpftrace) list="$list bpftrace" ;;
+            apt:bcctools) list="$list bpfcc-tools" ;;
+            apt:perftools) list="$list perf-tools-unstable" ;;
+            dnf:bcctools | zypper:bcctools | apk:bcctools) list="$list bcc-tools" ;;
             apt:qemu) list="$list qemu-system-x86" ;;
             apt:busybox) list="$list busybox-static" ;;
             apt:keyring) list="$list debian-archive-keyring" ;;
@@ -174,14 +183,14 @@ make_environment() {
         rm -rf "$venv"
         "$python" -m venv "$venv" >&2 9<&- || give_up "could not make $venv"
     fi
-    # The tests on other kernels need the same environment as those on this one.
-    if [ "$wanted" = vm ] && is_good "$venv/.tracer-test"; then
+    # The tests on other kernels need the same environment as those on this one; the benchmark needs no more than tracer.
+    if { [ "$wanted" = vm ] || [ "$wanted" = bench ]; } && is_good "$venv/.tracer-test"; then
         cp -p "$venv/.tracer-test" "$stamp"
         return
     fi
     say "installing tracer into $venv"
     package='.[test]'
-    [ "$wanted" = run ] && package=.
+    case $wanted in run | bench) package=. ;; esac
     (cd "$root" && exec "$venv/bin/python" -I -m pip install -q --disable-pip-version-check -e "$package") \
         >&2 </dev/null 9<&- || give_up "pip could not install tracer"
     made_of=$(readlink -f "$venv/bin/python")

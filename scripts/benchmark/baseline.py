@@ -1,0 +1,97 @@
+"""The kept baseline: ratios of an earlier run with their noise, and what has become worse since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scripts.benchmark.model import BenchError
+from scripts.benchmark.ratios import Ratio
+from scripts.benchmark.spread import Spread
+
+KEPT = Path(__file__).with_name("baseline.json")
+_LEAST_CHANGE = 0.03
+"""Below this part of a ratio nothing is called a change, however steady both runs were."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """An earlier run: where and when, and its ratios by row and name."""
+
+    machine: str
+    day: str
+    ratios: Mapping[tuple[str, str], Spread]
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a ratio stands to the one kept. It is beyond the noise where no round of one run reaches into the other's."""
+
+    row: str
+    name: str
+    was: float
+    now: float
+    is_beyond_noise: bool
+
+    @property
+    def is_worse(self) -> bool:
+        """A regression: dearer, and not by chance."""
+        return self.is_beyond_noise and self.now > self.was
+
+    @property
+    def is_better(self) -> bool:
+        """Cheaper, and not by chance."""
+        return self.is_beyond_noise and self.now < self.was
+
+
+def changes(before: Baseline, now: Sequence[Ratio]) -> dict[tuple[str, str], Change]:
+    """Of every ratio that both have."""
+    found = {}
+    for each in now:
+        was = before.ratios.get((each.row, each.name))
+        if was is not None:
+            found[each.row, each.name] = _change(each, was)
+    return found
+
+
+def _change(each: Ratio, was: Spread) -> Change:
+    apart = each.spread.least > was.most or each.spread.most < was.least
+    moved = abs(each.spread.median - was.median) > _LEAST_CHANGE * was.median
+    return Change(each.row, each.name, was.median, each.spread.median, apart and moved)
+
+
+def keep(found: Sequence[Ratio], machine: str, day: str, path: Path = KEPT) -> None:
+    """Keeps the ratios; those of rows that were not measured now stay as they were kept, if the machine is the same."""
+    entries: dict[str, dict[str, Any]] = {}
+    if path.exists():
+        before = load(path)
+        if before is not None and before.machine == machine:
+            for (row, name), spread in before.ratios.items():
+                entries.setdefault(row, {})[name] = _rounded(spread)
+    for each in found:
+        entries.setdefault(each.row, {})[each.name] = _rounded(each.spread)
+    text = json.dumps({"machine": machine, "day": day, "ratios": entries}, indent=1, ensure_ascii=False)
+    part = path.with_suffix(".part")
+    part.write_text(text + "\n")
+    part.replace(path)
+
+
+def load(path: Path = KEPT) -> Baseline | None:
+    """What is kept; None where nothing is."""
+    if not path.exists():
+        return None
+    try:
+        kept = json.loads(path.read_text())
+        ratios = {
+            (row, name): Spread(**spread) for row, names in kept["ratios"].items() for name, spread in names.items()
+        }
+        return Baseline(str(kept["machine"]), str(kept["day"]), ratios)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BenchError(f"{path} is no baseline: {error}; scripts/bench --keep makes a new one") from error
+
+
+def _rounded(spread: Spread) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in asdict(spread).items()}

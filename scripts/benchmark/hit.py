@@ -1,0 +1,118 @@
+"""What a hit costs the target: nanoseconds of its processor's time, its own loop's included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from scripts.benchmark.answers import NAMES, buckets, differs, entries, log2_counts, spread_over
+from scripts.benchmark.attending import empty
+from scripts.benchmark.children import run
+from scripts.benchmark.model import Cannot, Reading, Row, Work
+from scripts.benchmark.setting import Setting, by_all, ended_well, floor, with_tools
+from scripts.benchmark.speakers import Speaker
+from scripts.benchmark.subjects import place_of_usdt
+from scripts.benchmark.tools import runs_of_hits
+
+Check = Callable[[bytes, int], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A body of a probe and what it must answer after so many hits; `what` is the target's first word."""
+
+    key: str
+    title: str
+    body: str
+    check: Check
+    what: str = "ut"
+
+
+def no_answer(_out: bytes, _hits: int) -> tuple[str, ...]:
+    """Of an empty body."""
+    return ()
+
+
+def counted(out: bytes, hits: int) -> tuple[str, ...]:
+    """Of `@ = count()`."""
+    return differs(entries(out), {"": hits})
+
+
+def in_buckets(out: bytes, hits: int) -> tuple[str, ...]:
+    """Of `@ = hist(arg0)`."""
+    found, expected = buckets(out), log2_counts(hits)
+    if found == expected:
+        return ()
+    return (f"counts {sum(found):,} of {hits:,}" if sum(found) != hits else "wrong buckets",)
+
+
+def by_number(out: bytes, hits: int) -> tuple[str, ...]:
+    """Of `@[arg0 & 15] = count()`."""
+    return differs(entries(out), spread_over(map(str, range(16)), hits))
+
+
+def by_name(out: bytes, hits: int) -> tuple[str, ...]:
+    """Of `@[str(arg1)] = count()`."""
+    return differs(entries(out), spread_over(NAMES, hits))
+
+
+QUESTIONS = (
+    Question("empty", "an empty probe", "", no_answer),
+    Question("count", "@ = count()", "@ = count();", counted),
+    Question("hist", "@ = hist(arg0)", "@ = hist(arg0);", in_buckets),
+    Question("key", "@[arg0 & 15] = count()", "@[arg0 & 15] = count();", by_number),
+    Question("string", "@[str(arg1)] = count(), touched", "@[str(arg1)] = count();", by_name),
+    Question("string-cold", "@[str(arg1)] = count(), not in memory", "@[str(arg1)] = count();", by_name, "uc"),
+)
+
+
+def hit(setting: Setting) -> list[Work]:
+    """The floors and the standard questions, each of a million hits or so of one site."""
+    return [
+        floor("hit", Row("untraced", "a hit: no probe", "ns", 1), partial(_untraced, setting)),
+        floor(
+            "hit", Row("filtered", "a hit: an event of ftrace, filtered away", "ns"), partial(_floor, setting, "ftrace")
+        ),
+        floor(
+            "hit",
+            Row("program-perf", "a hit: an empty BPF program, perf event", "ns"),
+            partial(_floor, setting, "perf"),
+        ),
+        floor(
+            "hit", Row("program", "a hit: an empty BPF program, uprobe_multi", "ns"), partial(_floor, setting, "multi")
+        ),
+        *(_of(setting, question) for question in QUESTIONS),
+    ]
+
+
+def _of(setting: Setting, question: Question) -> Work:
+    row = Row(question.key, f"a hit: {question.title}", "ns", floor="program")
+    work = by_all(setting, "hit", [row], partial(ask, setting, question))
+    return with_tools(work, *runs_of_hits(setting, question.key))
+
+
+def ask(setting: Setting, question: Question, one: Speaker) -> Reading:
+    """One run of one question."""
+    subjects = setting.subjects
+    subjects.forget()
+    program = f"{subjects.usdt} {{ {question.body} }}"
+    ran = ended_well(one.trace(program, setting.timeout_s, subjects.command(question.what, setting.hits)))
+    cost = subjects.cost()
+    if cost is None:
+        raise Cannot("the target did not come to its end")
+    return Reading({question.key: cost.ns}, question.check(ran.out, cost.hits))
+
+
+def _untraced(setting: Setting) -> float:
+    setting.subjects.forget()
+    ended_well(run(setting.subjects.command("ut", setting.hits), setting.timeout_s))
+    cost = setting.subjects.cost()
+    assert cost is not None, "it ended well"
+    return cost.ns
+
+
+def _floor(setting: Setting, how: str) -> float:
+    subjects = setting.subjects
+    command = subjects.command("utw", setting.hits)
+    return empty(how, subjects, place_of_usdt(subjects.hits), command, setting.timeout_s).ns

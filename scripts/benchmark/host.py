@@ -1,0 +1,68 @@
+"""What the figures were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine, and how busy others kept it: processes that ran on average in the last minute."""
+
+    kernel: str
+    processor: str
+    cores: int
+    load_before: float
+    load_after: float
+    day: str
+    versions: tuple[str, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """What figures depend on, in a line."""
+        return f"{self.processor}, {self.cores} cores, Linux {self.kernel}"
+
+    @property
+    def line(self) -> str:
+        """All of it, in a sentence."""
+        load = f"load {self.load_before:.2f} before, {self.load_after:.2f} after"
+        return f"{self.machine}; {load}; {self.day}. {', '.join(self.versions)}."
+
+
+def host(load_before: float, load_after: float, day: str, versions: tuple[str, ...]) -> Host:
+    """Of this machine."""
+    cores = len(os.sched_getaffinity(0))
+    return Host(platform.release(), _processor(), cores, load_before, load_after, day, versions)
+
+
+def version_of_tree(tree: Path) -> str:
+    """The commit of a tree, with a + where files were changed since; nothing where it is no clone."""
+    command = ["git", "-c", f"safe.directory={tree}", "-C", str(tree), "describe", "--always", "--dirty=+"]
+    return _said(command)
+
+
+def version_of_package(name: str) -> str:
+    """As Debian's packages have it; nothing elsewhere."""
+    return _said(["dpkg-query", "-W", "-f", "${Version}", name])
+
+
+def _said(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""
+
+
+def load() -> float:
+    """Of the last minute."""
+    return os.getloadavg()[0]
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1].strip() if found else platform.machine()
