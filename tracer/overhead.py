@@ -31,10 +31,10 @@ _FRESH = 10 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a hit costs the traced program, in nanoseconds: `measured`, or assumed where there can be no trial."""
+    """What a hit costs the traced program, in nanoseconds: measured, or assumed for the reason `unmeasured`."""
 
     ns: float
-    measured: bool = True
+    unmeasured: str = ""
 
 
 class Hits(Protocol):

@@ -6,7 +6,7 @@ Instructions that the kernel emulates cost 0.5 us, others it executes in a page 
 probe on it is of this process alone.
 
 It reads one line of JSON, `{"kinds": [[INSTRUCTION, RETURNS], …], "sample_type": N}`, the instruction in hex digits,
-and answers with one: the nanoseconds of CPU time for each kind, or null where it cannot be measured.
+and answers with one: the nanoseconds of CPU time for each kind, or why it cannot be measured.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def loop_code(instruction: bytes, undo: bytes) -> bytes:
     return (head + call + tail).ljust(_BODY, b"\x90") + instruction + undo + b"\xc3"
 
 
-def measure(instruction: str, returns: bool, sample_type: int) -> float | None:
-    """Nanoseconds of CPU time for a hit; None where the kernel refuses it."""
+def measure(instruction: str, returns: bool, sample_type: int) -> float:
+    """Nanoseconds of CPU time for a hit. Raises `OSError` or `ValueError` where the kernel refuses it."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptors: list[int] = []
     try:
@@ -53,11 +53,11 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float | None:
         descriptors.append(file)
         code = loop_code(bytes.fromhex(instruction), bytes.fromhex(_UNDO.get(instruction, "")))
         os.write(file, code.ljust(mmap.PAGESIZE, b"\0"))
-        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.restype = ctypes.c_size_t
         size, private = ctypes.c_size_t(mmap.PAGESIZE), mmap.MAP_PRIVATE
         at = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_EXEC, private, file, ctypes.c_long(0))
-        if at is None or at == ctypes.c_void_p(-1).value:
-            return None
+        if at == ctypes.c_size_t(-1).value:
+            raise _last_error("mmap")
         call = ctypes.CFUNCTYPE(None, ctypes.c_int)(at)
         untraced = _time(call, 4 * _HITS) / (4 * _HITS)
         event = _probe(libc, file, returns, sample_type)
@@ -71,8 +71,6 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float | None:
                 ring[1032:1040] = ring[1024:1032]  # all that is written is read
             rounds.append(_time(call, hits) / hits)
         return max(sorted(rounds)[_ROUNDS // 2] - untraced, 0.0)
-    except (OSError, ValueError):
-        return None
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -104,18 +102,27 @@ def _probe(libc: ctypes.CDLL, file: int, returns: bool, sample_type: int) -> int
     who, anywhere, alone, close_on_exec = ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_int(-1), ctypes.c_ulong(8)
     event: int = libc.syscall(ctypes.c_long(_PERF_EVENT_OPEN), attribute, who, anywhere, alone, close_on_exec)
     if event < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise _last_error("perf_event_open")
     fcntl.ioctl(event, _ENABLE, 0)
     return event
+
+
+def _last_error(call: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{call}: {os.strerror(code)}")
 
 
 def main() -> None:
     """Answers one request."""
     request = json.loads(sys.stdin.buffer.readline())
-    known = os.uname().machine == "x86_64"
-    kinds, sample_type = request["kinds"], request["sample_type"]
-    answer = [measure(instruction, returns, sample_type) if known else None for instruction, returns in kinds]
+    answer: list[float | str] = []
+    for instruction, returns in request["kinds"]:
+        try:
+            if os.uname().machine != "x86_64":
+                raise ValueError("this is not x86-64")
+            answer.append(measure(instruction, returns, request["sample_type"]))
+        except (OSError, ValueError) as error:
+            answer.append(getattr(error, "strerror", None) or str(error))
     os.write(1, json.dumps(answer).encode() + b"\n")
 
 

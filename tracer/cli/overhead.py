@@ -72,9 +72,10 @@ class Findings:
 def _heavy(heavy: Heavy) -> str:
     each = heavy.cost.ns
     cost = f"{each:.0f} ns" if each < 10_000 else f"{each / 1000:.1f} us"
-    assumed = "" if heavy.cost.measured else "an assumed "
+    if heavy.cost.unmeasured:
+        cost = f"an assumed {cost} (not measured: {heavy.cost.unmeasured})"
     return (
-        f"{_rounded(heavy.hits_per_s)} hits a second at {assumed}{cost} each"
+        f"{_rounded(heavy.hits_per_s)} hits a second at {cost} each"
         f" take {100 * heavy.share:.0f}% of a CPU from the traced programs"
     )
 

@@ -70,7 +70,7 @@ class PointHits:
         self.stop_timing()
         runs = sum(now - then for now, _, then, _ in changes)
         taken = sum(now - then for _, now, _, then in changes)
-        return Cost(trap.ns + (taken / runs if runs else 0.0), trap.measured)
+        return Cost(trap.ns + (taken / runs if runs else 0.0), trap.unmeasured)
 
     def stop_timing(self) -> None:
         """Switches statistics off."""
