@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.cli import PATIENCE, Done, read_line, target, tell, tracer, tracing, until
 from tests.harness.kernel import nothing_left, uprobe_events
+from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
 from tracer import pipeline
 from tracer.backends import BACKENDS
@@ -69,7 +70,8 @@ def test_a_library_with_instructions_that_the_kernel_does_not_know_is_probed(bac
 WITHOUT_LINKS = {"TRACER_WITHOUT": "uprobe_multi"}
 
 
-@pytest.mark.parametrize("key", ["func", "probe"])
+# With comm in its key a map is a hash, and the program copies the text; else it is an array of the texts' places.
+@pytest.mark.parametrize("key", ["func", "probe", "func, comm"])
 def test_without_a_link_for_many_the_counts_are_the_same(
     key: str, place: Callable[[str], Path], clean: None
 ) -> None:
@@ -78,7 +80,7 @@ def test_without_a_link_for_many_the_counts_are_the_same(
     done = tracer("--backend", "bcc", "-e", program, "-c", f"{path} 3 1", env=WITHOUT_LINKS)
     assert (done.status, done.err) == (0, f"Attached {ALL} probes\n")
     found = {line.rpartition(": ")[0]: line.rpartition(": ")[2] for line in done.text.splitlines() if line}
-    name = "{}" if key == "func" else f"uprobe:{path}:{{}}"
+    name = {"func": "{}", "probe": f"uprobe:{path}:{{}}", "func, comm": "{}, many"}[key]
     wanted = {f"@[{name.format(f'f{number}')}]": "3" for number in range(1, ALL + 1)}
     assert found == {**wanted, "@all": str(3 * ALL)}
 
@@ -88,11 +90,12 @@ def test_without_a_link_or_trace_events_a_few_are_attached_one_by_one(
 ) -> None:
     path = place("many")
     # The kernel takes up to 0.1 s to let go of each.
-    program = f"uprobe:{path}:f100? {{ @[func] = count(); }}"
+    program = f"uprobe:{path}:f100? {{ @[func] = count(); @b[func, comm] = count(); }}"
     env = {"TRACER_WITHOUT": "uprobe_multi,many"}
-    done = tracer("--backend", "bcc", "-e", program, "-c", f"{path} 3 1", env=env)
+    done = tracer("--backend", "bcc", "-f", "json", "-e", program, "-c", f"{path} 3 1", env=env)
     assert (done.status, done.err) == (0, "Attached 10 probes\n")
-    assert counts(done) == {f"f{number}": 3 for number in range(1000, 1010)}
+    names = [f"f{number}" for number in range(1000, 1010)]
+    assert maps(done) == {"@": dict.fromkeys(names, 3), "@b": {f"{name},many": 3 for name in names}}
 
 
 def test_without_a_link_return_probes_that_tell_func_go_to_ftrace(place: Callable[[str], Path], clean: None) -> None:

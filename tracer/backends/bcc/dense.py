@@ -1,4 +1,5 @@
-"""Keys that are few and known before the first hit: `arg0 & 15`, `arg1 % 100`, a bool, a constant text.
+"""Keys that are few and known before the first hit: `arg0 & 15`, `arg1 % 100`, a bool, a constant text, and of many
+sites `probe` and `func`.
 
 Such a map needs no hash: each key has its place in a per-CPU array, computed from the key alone, and what nothing was
 added to counts as absent. A map of keys `(a, b)` is a grid: the place of `(a, b)` is that of a times the number of b's,
@@ -16,6 +17,7 @@ from tracer.lang.typed import (
     Arg,
     Binary,
     BoolLit,
+    Builtin,
     Cast,
     Expr,
     IntLit,
@@ -25,13 +27,16 @@ from tracer.lang.typed import (
     Ternary,
 )
 from tracer.lang.types import BoolType, IntType, StringType, Type, Value
-from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.walk import walk_clause
 from tracer.resolve.model import ArgSpec, Const
 from tracer.results.values import Key
 
 MOST_ELEMENTS = 4096
 """Elements of an array, buckets included: 32 KiB for each CPU, whether used or not."""
+
+MOST_OF_SITES = 16384
+"""The same where texts of sites are keys: each of them is one that somebody asked for."""
 
 Bounds = tuple[int, int]
 """The smallest and the largest value."""
@@ -52,9 +57,10 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A part of a key: one of these texts."""
+    """A part of a key: one of these texts. `built_ins` are those of "probe" and "func" that are among them."""
 
     texts: tuple[bytes, ...]
+    built_ins: frozenset[str] = frozenset()
 
     @property
     def count(self) -> int:
@@ -79,6 +85,12 @@ class Grid:
         for part in self.parts:
             found *= part.count
         return found
+
+    @property
+    def most(self) -> int:
+        """How many elements an array for them may have."""
+        of_sites = any(isinstance(part, Texts) and part.built_ins for part in self.parts)
+        return MOST_OF_SITES if of_sites else MOST_ELEMENTS
 
     def key(self, place: int) -> Key:
         """The key at a place."""
@@ -114,15 +126,22 @@ def cut(text: bytes, kind: StringType) -> bytes:
     return text[: kind.size - 1].partition(b"\0")[0]
 
 
+def text_of_site(variant: Variant, built_in: str, kind: StringType) -> bytes:
+    """What `probe` or `func` is at these sites, as a buffer holds it."""
+    text = variant.probe if built_in == "probe" else variant.function
+    return cut((text or "").encode(errors="surrogateescape"), kind)
+
+
 def _part(kind: Type, uses: Sequence[tuple[ProbePlan, Expr]]) -> Numbers | Texts | None:
     if isinstance(kind, StringType):
         texts: dict[bytes, None] = {}
-        for _, expr in uses:
-            known = _texts(expr, kind)
+        built_ins: set[str] = set()
+        for probe, expr in uses:
+            known = _texts(expr, kind, probe, built_ins)
             if known is None:
                 return None
             texts |= dict.fromkeys(known)
-        return Texts(tuple(texts))
+        return Texts(tuple(texts), frozenset(built_ins))
     if not isinstance(kind, IntType | BoolType):
         return None
     found = [_bounds(expr, probe) for probe, expr in uses]
@@ -135,14 +154,17 @@ def _part(kind: Type, uses: Sequence[tuple[ProbePlan, Expr]]) -> Numbers | Texts
     return Numbers(low, high - low + 1, isinstance(kind, BoolType))
 
 
-def _texts(expr: Expr, kind: StringType) -> list[bytes] | None:
+def _texts(expr: Expr, kind: StringType, probe: ProbePlan, built_ins: set[str]) -> list[bytes] | None:
     match expr:
         case StrLit(value=text):
             return [cut(text, kind)]
+        case Builtin(name="probe" | "func"):
+            built_ins.add(expr.name)
+            return [text_of_site(variant, expr.name, kind) for variant in probe.variants]
         case Cast(operand=operand):
-            return _texts(operand, kind)
+            return _texts(operand, kind, probe, built_ins)
         case Ternary(then=then, otherwise=otherwise):
-            one, other = _texts(then, kind), _texts(otherwise, kind)
+            one, other = (_texts(each, kind, probe, built_ins) for each in (then, otherwise))
             return None if one is None or other is None else [*one, *other]
         case _:
             return None

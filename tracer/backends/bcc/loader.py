@@ -110,7 +110,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         )
     texts = generated.site_texts
     if texts.words:
-        size = 8 * (texts.probe_words + texts.function_words)
+        size = 8 * texts.count
         maps[SITE_TEXTS] = syscall.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         syscall.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
     if generated.follow:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tracer.backends.bcc.dense import MOST_ELEMENTS, Grid, grids
+from tracer.backends.bcc.dense import Grid, grids
 from tracer.backends.bcc.layout import KeyLayout, size_of
 from tracer.dataclass import dataclass
 from tracer.lang.typed import (
@@ -140,7 +140,7 @@ def tables(plan: Plan) -> dict[str, Table]:
         if grid is not None and (
             # Of an extreme nothing can be subtracted: clearing needs a generation, and deleting an element, of a hash.
             (shape is Shape.EXTREME and (use.cleared or use.shrunk))
-            or (decl.key and grid.count * buckets > MOST_ELEMENTS)
+            or (decl.key and grid.count * buckets > grid.most)
         ):
             grid = None
         generation = length = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
+from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.dense import grids
 from tracer.backends.bcc.tables import tables
 from tracer.resolve.model import Const, Mem, Reg
@@ -76,6 +79,44 @@ def test_bools_and_constant_texts_are_known() -> None:
     assert keys("{ @[arg0 > 1] = count(); }") == [(False,), (True,)]
     body = '{ @["in"] = count(); @[arg0 > 1 ? "big" : "in"] = count(); }'
     assert keys(body) == [(b"in",), (b"big",)]
+
+
+SITES = [site(name, function=function) for name, function in (("in", "read"), ("out", "write"), ("err", "write"))]
+
+
+def test_the_texts_of_sites_are_known() -> None:
+    keys = {"": "func", "p": "probe", "t": 'arg0 > 1 ? func : "none"', "b": "func, arg0 & 1"}
+    body = f"{{ {' '.join(f'@{name}[{key}] = count();' for name, key in keys.items())} }}"
+    found = {
+        name: [grid.key(at) for at in range(grid.count)] for name, grid in grids(plan_of(probe(body), *SITES)).items()
+    }
+    assert found == {
+        "@": [(b"read",), (b"write",)],
+        "@p": [(b"usdt:/bin/app:shop:in",), (b"usdt:/bin/app:shop:out",), (b"usdt:/bin/app:shop:err",)],
+        "@t": [(b"read",), (b"write",), (b"none",)],
+        "@b": [(b"read", 0), (b"read", 1), (b"write", 0), (b"write", 1)],
+    }
+
+
+def test_each_site_has_the_places_of_its_texts_behind_them() -> None:
+    body = "{ @[func] = count(); @p[probe] = sum(arg0); }"
+    texts = generate(plan_of(f"{probe(body)} {probe('{ @p[probe] = sum(1); }')}", *SITES)).site_texts
+    assert len(texts.places) == 2 and len({len(words) for words in texts.words.values()} | {8 * texts.count}) == 1
+    places = [struct.unpack("=2Q", words[-16:]) for words in texts.words.values()]
+    # A text of the second clause alone has no place in the first one's map, which that clause does not touch.
+    assert places == [(0, 0), (1, 1), (1, 2), (0, 0), (0, 1), (0, 2)]
+
+
+BY_FUNCTION = probe("{ @[func] = count(); }")
+
+
+def test_ten_thousand_functions_are_an_array_but_not_twenty_thousand() -> None:
+    for number, kind in ((10_000, "array"), (20_000, "hash")):
+        sites = [site(function=f"f{at}") for at in range(number)]
+        (table,) = tables(
+            plan_of(f"config = {{ max_probes = 30000 }} {probe('{ @[func] = count(); }')}", *sites)
+        ).values()
+        assert table.describe() == f"@: per CPU {kind} of u64"
 
 
 def test_a_key_of_several_parts_is_a_grid() -> None:

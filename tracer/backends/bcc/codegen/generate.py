@@ -57,7 +57,8 @@ def generate(plan: Plan) -> Generated:
     """The program for a plan: pure, and the same text for the same plan."""
     groups = {probe.clause.id: _alike(probe) for probe in plan.probes}
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
-    shared = Shared(plan.program, tables(plan), marks(plan), site_texts(texts))
+    known = tables(plan)
+    shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
     functions: dict[int, str] = {}
     waits: set[str] = set()
     bodies: list[str] = []

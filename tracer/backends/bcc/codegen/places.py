@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen import expressions
 from tracer.backends.bcc.codegen.frame import Frame
-from tracer.backends.bcc.dense import Numbers, Texts, cut
+from tracer.backends.bcc.dense import Numbers, Texts, cut, text_of_site
 from tracer.backends.bcc.tables import Table
-from tracer.lang.typed import Cast, Expr, StrLit, Ternary
+from tracer.lang.typed import Builtin, Cast, Expr, StrLit, Ternary
 from tracer.lang.types import StringType
 
 
@@ -42,6 +42,10 @@ def _text(frame: Frame, part: Texts, kind: StringType, expr: Expr) -> str:
     match expr:
         case StrLit(value=text):
             return f"{part.texts.index(cut(text, kind))}"
+        case Builtin(name=name):
+            if frame.many:
+                return f"(u32)SITE_WORD({frame.shared.site_texts.place_word(name, kind, part)})"
+            return f"{part.texts.index(text_of_site(frame.variant, name, kind))}"
         case Cast(operand=operand):
             return _text(frame, part, kind, operand)
         case Ternary():

@@ -1,16 +1,21 @@
 """The texts of `probe` and `func`, known for each site before attaching, where sites with different ones share a
 function.
 
-The C reads them as words, `SITE_WORD(n)`: those of `probe` first, then those of `func`. Where links carry cookies (a
+The C reads them as words, `SITE_WORD(n)`: those of `probe` first, then those of `func`, then one for each array with
+such keys, the place of the site's key there (`dense`). Where links carry cookies (a
 cookie is the index of the site's texts), the words come from a table and one program serves all; elsewhere the loader
 puts them into a copy of the program for each variant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 
+from tracer.backends.bcc.dense import Texts, text_of_site
+from tracer.backends.bcc.tables import Table
 from tracer.dataclass import dataclass
+from tracer.lang.types import StringType
 from tracer.plan.model import Variant
 
 SITE_TEXTS = 1000
@@ -19,6 +24,9 @@ SITE_TEXTS = 1000
 SITE_WORD_TAG = 0xFEED_FACD
 """Upper half of the constants that stand for words where there are no cookies."""
 
+_Place = tuple[str, StringType, Texts]
+"""A built-in as a part of a key, the part's type and all its texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiteTexts:
@@ -26,22 +34,46 @@ class SiteTexts:
 
     probe_words: int
     function_words: int
+    places: tuple[_Place, ...]
     words: dict[int, bytes]
+
+    @property
+    def count(self) -> int:
+        """How many words a variant has."""
+        return self.probe_words + self.function_words + len(self.places)
 
     @property
     def cookies(self) -> dict[int, int]:
         """The index of each variant's texts in the table."""
         return {variant: index for index, variant in enumerate(self.words)}
 
+    def place_word(self, built_in: str, kind: StringType, part: Texts) -> int:
+        """The number of the word that is the place of `probe` or `func` among these texts."""
+        return self.probe_words + self.function_words + self.places.index((built_in, kind, part))
 
-def site_texts(variants: Sequence[Variant]) -> SiteTexts:
+
+def site_texts(variants: Sequence[Variant], tables: Iterable[Table]) -> SiteTexts:
     """The texts of these variants, each text as long as the longest and closed by a NUL."""
     probes = [(variant.probe or "").encode(errors="surrogateescape") for variant in variants]
     functions = [(variant.function or "").encode(errors="surrogateescape") for variant in variants]
     probe = max((len(text) // 8 + 1 for text in probes), default=0)
     function = max((len(text) // 8 + 1 for text in functions), default=0)
-    words = {
-        variant.id: name.ljust(8 * probe, b"\0") + holder.ljust(8 * function, b"\0")
-        for variant, name, holder in zip(variants, probes, functions, strict=True)
-    }
-    return SiteTexts(probe, function, words)
+    places = tuple(dict.fromkeys(_places(tables))) if variants else ()
+    known = [{text: place for place, text in enumerate(part.texts)} for _, _, part in places]
+    words = {}
+    for variant, name, holder in zip(variants, probes, functions, strict=True):
+        # A clause with other maps has no place in this one, and reads none.
+        own = (
+            found.get(text_of_site(variant, built_in, kind), 0)
+            for (built_in, kind, _), found in zip(places, known, strict=True)
+        )
+        packed = struct.pack(f"={len(places)}Q", *own)
+        words[variant.id] = name.ljust(8 * probe, b"\0") + holder.ljust(8 * function, b"\0") + packed
+    return SiteTexts(probe, function, places, words)
+
+
+def _places(tables: Iterable[Table]) -> Iterable[_Place]:
+    for table in tables:
+        for kind, part in zip(table.decl.key, table.grid.parts if table.grid is not None else (), strict=False):
+            if isinstance(part, Texts) and isinstance(kind, StringType):
+                yield from ((built_in, kind, part) for built_in in sorted(part.built_ins))
