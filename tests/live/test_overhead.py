@@ -89,6 +89,24 @@ def test_the_warning_is_said_once_and_not_with_q(
     assert tracer("-q", *args).said == ""
 
 
+def test_of_a_wildcard_the_remedy_is_to_find_out_which(
+    backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path = place("hot")
+    found = []
+    for point in (f"uprobe:{path}:spin*", f"usdt:{path}:hot:*"):
+        done = tracer("--backend", backend, "-e", f"{point} {{ @ = count(); }}", "-c", f"{path} 5")
+        matched = WARNING.fullmatch(done.overhead[0])
+        assert matched is not None
+        found.append(matched["remedy"])
+    limit = "--max-rate N"
+    assert found == [
+        "a predicate does not help, it comes after the trap; name fewer functions (@[func] = count() shows which are"
+        f" hit), or let {limit} detach it",
+        f"a predicate does not help, it comes after the trap; {limit} detaches it",
+    ]
+
+
 def cut(done: Done, point: str, limit: int) -> re.Match[str] | None:
     return re.search(
         rf"(?m)^tracer: @a is incomplete: {re.escape(point)} was detached after [\d.]+ s"

@@ -62,7 +62,10 @@ class Findings:
         return f"detached: {cut.hits} hits in {cut.seconds:.2f} s are more than {limit}{lacking}{last}"
 
     def _remedy(self, heavy: Heavy) -> str:
-        fewer = "name fewer functions, " if len(self._points[heavy.point].sites) > 1 else ""
+        sites = self._points[heavy.point].sites
+        named = "probes (@[probe]" if sites[0].kind == "usdt" else "functions (@[func]"
+        several = len({site.probe for site in sites}) > 1
+        fewer = f"name fewer {named} = count() shows which are hit), " if several else ""
         one = "trace one process (-p), " if self._target.pid is None else ""
         limit = "--max-rate N" if self._max_rate is None else "a lower --max-rate"
         ways = f"{fewer}{one}or let {limit} detach it" if fewer or one else f"{limit} detaches it"
