@@ -9,6 +9,12 @@ from tests.contract.grouping import by, counted, summed
 
 R = rounds()
 
+
+def _between_changes(number: int) -> int:
+    value = 100 if number & 1 else number
+    return 2 * number + (100 if number & 1 else 2 * number) + value + 3 * value + 3 + value + 3
+
+
 CASES = [
     Case(
         "keys_none_one_several",
@@ -302,5 +308,17 @@ CASES = [
             "@heavy",
             {z: len([r for r in g if r.weight > 400]) for z, g in by("zone").items() if any(r.weight > 400 for r in g)},
         ),
+    ),
+    Case(
+        "a_value_read_between_changes",
+        "usdt:T:depot:parcel /@v[tid] == 0/ {"
+        " $s = @v[tid]; @v[tid] = arg0; $s = $s + @v[tid] + @v[tid];"
+        " if (arg0 & 1) { @v[tid] = (uint64)100; $s = $s + @v[tid]; } else { $s = $s + @v[tid] * 2; }"
+        " $s = $s + @v[tid]; $i = 0; while ($i < 3) { $s = $s + @v[tid]; @v[tid] = @v[tid] + 1; $i++; }"
+        " $s = $s + @v[tid]; delete(@v, tid); $s = $s + @v[tid] * 1000; @ = sum($s);"
+        " @n[pid]++; $n = @n[pid]; $m = @n[pid]++ + @n[pid]; @m = sum($m - 2 * $n); }"
+        " END { clear(@n); }",
+        scalar("@", sum(_between_changes(r.id) for r in R)) + scalar("@m", 40),
+        probes=2,
     ),
 ]

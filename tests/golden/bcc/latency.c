@@ -17,9 +17,8 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	u64 key0[1];
-	u64 key5[1];
-	u64 key10[1];
-	u64 key12[1];
+	u64 key6[1];
+	u64 key8[1];
 
 	if (!control)
 		return 0;
@@ -30,16 +29,12 @@ int probe_0(struct pt_regs *ctx)
 	if (!(t3))
 		return 0;
 	u64 nsecs4 = boot_ns();
-	s64 t8 = (s64)nsecs4;
-	key5[0] = tid1;
-	u64 *found6 = map_lookup(MAP(4), key5);
-	u64 t7 = found6 ? *found6 : 0;
-	u32 bucket9 = log2_bucket((u64)(t8 - ((s64)t7)), 0);
-	array_counter_add(MAP(5), bucket9, 1);
-	key10[0] = tid1;
-	remove(MAP(4), key10, NULL);
-	u64 value11 = nsecs4;
-	key12[0] = tid1;
-	assign_word(MAP(4), key12, value11, NULL);
+	u32 bucket5 = log2_bucket((u64)(((s64)nsecs4) - ((s64)t3)), 0);
+	array_counter_add(MAP(5), bucket5, 1);
+	key6[0] = tid1;
+	remove(MAP(4), key6, NULL);
+	u64 value7 = nsecs4;
+	key8[0] = tid1;
+	assign(MAP(4), key8, &value7, NULL);
 	return 0;
 }

@@ -37,8 +37,10 @@ FOLLOWER = -1, 0
 _TAG, _CONTROL_TAG = 0xFEED_FACE, 0xFEED_FACB
 _POINT_TAG = 0xFEED_FACC
 _STEP = 3
-_ELEMENT_BYTES, _AT_ONCE_BYTES = 64, 64 << 20
-"""What an element of a hash takes beside key and value (about), and how much a table may take at the start."""
+_ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
+"""What an element of a hash takes beside key and value (about), and how much a table may take at the start: one for
+each CPU of which many keys are expected, and one for all.
+"""
 
 _LD_IMM64, _MAP_BY_DESCRIPTOR, _ADDRESS_IN_MAP = 0x18, 1, 2
 _RING_SMALLEST = 256 << 10
@@ -145,8 +147,10 @@ def _create_table(table: Table, key_size: int, many: bool) -> int:
     # Without preallocation a table for 16,384 long keys on a hundred CPUs costs nothing while it is empty; but
     # a new key of a per-CPU table then takes 11 us of its hit instead of 0.3 (Linux 6.18, in a virtual machine). Who
     # raises the limit expects many keys: to allocate for a hundred thousand takes 0.2 s, at the start.
-    element = key_size + _ELEMENT_BYTES + table.value_size * syscall.possible_cpus()
-    worth = many and table.per_cpu and table.max_entries * element <= _AT_ONCE_BYTES
+    # Of one for all CPUs a thousand elements take 0.02 ms, and a key that comes and goes costs 30 ns less.
+    element = key_size + _ELEMENT_BYTES + table.value_size * (syscall.possible_cpus() if table.per_cpu else 1)
+    affordable = (_AT_ONCE_BYTES if many else 0) if table.per_cpu else _SHARED_BYTES
+    worth = table.max_entries * element <= affordable
     flags = syscall.F_NO_PREALLOC if kernel.allocates_at_hits() and not worth else 0
     return syscall.map_create(kind, key_size, table.value_size, table.max_entries, flags)
 

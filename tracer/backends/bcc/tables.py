@@ -75,7 +75,7 @@ class Table:
 
     `generation`, `mark` and `length` are indices into the control block, where user space clears the map, probes do, or
     probes ask for its length. `buckets` is 1 for what is no histogram. `grid` are the keys of an array, which has no
-    `key`.
+    `key`. `deleted`: probes delete keys.
     """
 
     decl: MapDecl
@@ -89,6 +89,7 @@ class Table:
     length: int | None = None
     mark: int | None = None
     grid: Grid | None = None
+    deleted: bool = False
 
     @property
     def value_size(self) -> int:
@@ -161,7 +162,7 @@ def tables(plan: Plan) -> dict[str, Table]:
             if mark is not None:
                 entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
         found[name] = Table(
-            decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid
+            decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, use.deleted
         )
         number += len(numbers)
     return found

@@ -125,6 +125,14 @@ class Shared:
     records: list[object] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class MapValue:
+    """What says that two reads of a map are of one element."""
+
+    map: str
+    key: tuple[object, ...]
+
+
 class Frame:
     """One C function. `early` says that its scratch slot is taken before the predicate; `many` that it serves variants
     which differ in the texts of `probe` and `func` (`site_text`).
@@ -206,6 +214,12 @@ class Frame:
         """Notes a computed value for the rest of the current block."""
         self._known[-1][key] = value
         return value
+
+    def forget_map(self, name: str | None = None) -> None:
+        """What was read from a map, or from any, holds no longer."""
+        for scope in self._known:
+            for key in [key for key in scope if isinstance(key, MapValue) and name in (None, key.map)]:
+                del scope[key]
 
     def remember_text(self, identity: object, length: str, buffer: Buffer, address: str) -> None:
         """Notes where a string of the process has been read to; nobody writes there any more."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen import expressions, places, wide
-from tracer.backends.bcc.codegen.frame import Buffer, Frame, c_type, long_words, scalar
+from tracer.backends.bcc.codegen.frame import Buffer, Frame, MapValue, c_type, long_words, scalar
+from tracer.backends.bcc.codegen.reading import same_at_each_use
 from tracer.backends.bcc.tables import Shape, Table
-from tracer.lang.typed import Aggregate, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
+from tracer.lang.typed import Aggregate, Builtin, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
 from tracer.lang.types import IntType, StringType
 
 FIRST_TABLE = 4
@@ -15,10 +16,16 @@ FIRST_TABLE = 4
 
 
 def get(frame: Frame, expr: MapGet) -> str:
-    """A number out of a map; 0 where the key is not there."""
+    """A number out of a map; 0 where the key is not there. It is looked up once, until the clause changes the map."""
+    parts = tuple(map(same_at_each_use, expr.key))
+    identity = None if None in parts else MapValue(expr.map, parts)
+    known = None if identity is None else frame.known(identity)
+    if known is not None:
+        return known
     table = frame.shared.tables[expr.map]
     found = find(frame, expr.map, expr.key)
-    return frame.temporary(c_type(expr.type), f"{found} ? {_stored(table, found)} : 0")
+    value = frame.temporary(c_type(expr.type), f"{found} ? {_stored(table, found)} : 0")
+    return value if identity is None else frame.remember(identity, value)
 
 
 def _stored(table: Table, found: str) -> str:
@@ -81,7 +88,10 @@ def assign(frame: Frame, stmt: MapSet) -> None:
     if scalar(kind):
         value = frame.temporary("u64", expressions.value(frame, stmt.value), "value")
         place = make_key(frame, table, stmt.key)
-        _on_table(frame, table, place, f"assign_word({{map}}, {{key}}, {value}, {_length(table)});")
+        # What a thread deletes of its own is a new key again, and nobody else looks at it.
+        own = table.deleted and any(isinstance(part, Builtin) and part.name == "tid" for part in stmt.key)
+        call = f"assign({{map}}, {{key}}, &{value}" if own else f"assign_word({{map}}, {{key}}, {value}"
+        _on_table(frame, table, place, f"{call}, {_length(table)});")
         return
     decl = table.decl.value
     if kind == decl or not isinstance(decl, StringType):
@@ -107,6 +117,7 @@ def increment(frame: Frame, expr: MapIncr) -> str:
     name = frame.name("before")
     frame.line(f"u64 {name} = 0;")
     _on_table(frame, table, place, f"{name} = fetch_add({{map}}, {{key}}, {expr.delta:d}, {_length(table)});")
+    frame.forget_map(expr.map)
     after = f" + {expr.delta:d}" if expr.prefix else ""
     return frame.temporary(c_type(expr.type), f"{name}{after}")
 

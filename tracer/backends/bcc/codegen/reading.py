@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen import expressions, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
-from tracer.lang.typed import Arg, Binary, Cast, Expr, IntLit, Retval, Str
+from tracer.lang.typed import Arg, Binary, Builtin, Cast, Expr, IntLit, Retval, Str, StrLit
 from tracer.lang.types import StringType
 
 
@@ -64,6 +64,10 @@ def same_at_each_use(expr: Expr) -> object:
             return "retval"
         case IntLit(value=value):
             return "int", value
+        case StrLit(value=text):
+            return "text", text
+        case Builtin(name="pid" | "tid" | "uid" | "gid" | "cpid" | "probe" | "func" as name):
+            return name
         case Cast(operand=operand):
             inner = same_at_each_use(operand)
             return None if inner is None else ("cast", expr.type, inner)

@@ -41,6 +41,7 @@ def run(frame: Frame, body: Sequence[Stmt]) -> None:
             _print_map(frame, body, index, stmt, ended)
         elif isinstance(stmt, Clear | Zero):
             before = ended.get(index) or records.raise_mark(frame, stmt.map, _RAISES[type(stmt)])
+            frame.forget_map(stmt.map)
             records.raised(frame, Record("clear" if isinstance(stmt, Clear) else "zero", map=stmt.map), before)
         else:
             _statement(frame, stmt)
@@ -108,6 +109,8 @@ def _statement(frame: Frame, stmt: Stmt) -> None:
             frame.line(frame.leave())
         case _:
             raise AssertionError(f"{type(stmt).__name__} cannot stand in a probe")
+    if isinstance(stmt, MapSet | MapAdd | Aggregate | Delete):
+        frame.forget_map(stmt.map)
 
 
 def _assign(frame: Frame, stmt: VarSet) -> None:
@@ -153,6 +156,7 @@ def _if(frame: Frame, stmt: If) -> None:
 
 def _while(frame: Frame, stmt: While) -> None:
     rounds = frame.name("round")
+    frame.forget_map()  # what the last round read may have been changed by it
     frame.line("#pragma clang loop unroll(disable)")
     with frame.block(f"for (u32 {rounds} = 0;; {rounds}++)"):
         condition = expressions.truth(frame, stmt.condition)
@@ -169,6 +173,7 @@ def _for_range(frame: Frame, stmt: ForRange) -> None:
     rounds, at = frame.name("round"), frame.name("i")
     frame.line(f"{c_type(kind)} {at} = {expressions.value(frame, stmt.start)};")
     stop = frame.temporary(c_type(stmt.stop.type), expressions.value(frame, stmt.stop), "stop")
+    frame.forget_map()
     frame.line("#pragma clang loop unroll(disable)")
     with frame.block(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
         _limit(frame, rounds)
