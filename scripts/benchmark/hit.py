@@ -57,6 +57,14 @@ def by_name(out: bytes, hits: int) -> tuple[str, ...]:
     return differs(entries(out), spread_over(NAMES, hits))
 
 
+def each_timed(out: bytes, hits: int) -> tuple[str, ...]:
+    """Of the time since the hit before: all in some bucket."""
+    found = sum(buckets(out))
+    return () if found == hits else (f"counts {found:,} of {hits:,}",)
+
+
+_SINCE = "@ = hist(nsecs - @last[tid]); @last[tid] = nsecs;"
+
 QUESTIONS = (
     Question("empty", "an empty probe", "", no_answer),
     Question("count", "@ = count()", "@ = count();", counted),
@@ -64,6 +72,7 @@ QUESTIONS = (
     Question("key", "@[arg0 & 15] = count()", "@[arg0 & 15] = count();", by_number),
     Question("string", "@[str(arg1)] = count(), touched", "@[str(arg1)] = count();", by_name),
     Question("string-cold", "@[str(arg1)] = count(), not in memory", "@[str(arg1)] = count();", by_name, "uc"),
+    Question("span", _SINCE.removesuffix(";"), _SINCE, each_timed),
 )
 
 
