@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import mmap
 import os
 import platform
 from functools import lru_cache
 
-from tracer.backends import perf
 from tracer.errors import Diagnostic, ProgramError
 from tracer.plan.model import Plan
 from tracer.plan.walk import attach_points
 
 _UPROBE_CALL = 336
 """The system call of the trampoline (x86-64); a kernel without it rewrites nothing."""
-
-_PMU = "/sys/bus/event_source/devices/uprobe/type"
 
 # mov %rdi,-8(%rsp); nopl 0(%rax,%rax,1); mov -8(%rsp),%rax; ret
 _LEAF = bytes.fromhex("48897c24f8" "0f1f440000" "488b4424f8" "c3")
@@ -55,39 +51,21 @@ def spoils_red_zone() -> bool:
     """
     if platform.machine() != "x86_64" or not _has_trampolines():
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_size_t
-    libc.mmap.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    libc.munmap.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
-    code = os.memfd_create("tracer_try")
+    # Loaded where such a nop is probed, which is seldom.
+    from tracer.backends import traptime
+
+    opened: list[int] = []
     try:
-        os.write(code, _LEAF)
-        # By hand: a mapping that mmap.mmap cannot write to has no address for ctypes.
-        start = libc.mmap(0, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, code, 0)
-        if start == ctypes.c_size_t(-1).value:
-            return True
-        try:
-            return _changed_by_probe(code, start)
-        finally:
-            libc.munmap(start, mmap.PAGESIZE)
+        opened.append(traptime.code_file(_LEAF))
+        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(traptime.map_code(opened[0]))
+        opened.append(traptime.probe(opened[0], _NOP))
+        # The first call is trapped and makes the nop a call; then it is one.
+        return any(leaf(number) != number for number in range(1, 4))
     except OSError:
         return True
     finally:
-        os.close(code)
-
-
-def _changed_by_probe(code: int, start: int) -> bool:
-    with open(_PMU, encoding="ascii") as file:
-        kind = int(file.read())
-    path = ctypes.create_string_buffer(f"/proc/self/fd/{code}".encode())
-    probe = perf.Attributes(kind, 0, config1=ctypes.addressof(path), config2=_NOP)
-    event = perf.open_event(probe, 0, -1)
-    try:
-        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(start)
-        # The first call is trapped and makes the nop a call; then it is one.
-        return any(leaf(number) != number for number in range(1, 4))
-    finally:
-        os.close(event)
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 def _has_trampolines() -> bool:

@@ -46,21 +46,13 @@ def loop_code(instruction: bytes, undo: bytes) -> bytes:
 
 def measure(instruction: str, returns: bool, sample_type: int) -> float:
     """Nanoseconds of CPU time for a hit. Raises `OSError` or `ValueError` where the kernel refuses it."""
-    libc = ctypes.CDLL(None, use_errno=True)
     descriptors: list[int] = []
     try:
-        file = _memory_file()
+        file = code_file(loop_code(bytes.fromhex(instruction), bytes.fromhex(_UNDO.get(instruction, ""))))
         descriptors.append(file)
-        code = loop_code(bytes.fromhex(instruction), bytes.fromhex(_UNDO.get(instruction, "")))
-        os.write(file, code.ljust(mmap.PAGESIZE, b"\0"))
-        libc.mmap.restype = ctypes.c_size_t
-        size, private = ctypes.c_size_t(mmap.PAGESIZE), mmap.MAP_PRIVATE
-        at = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_EXEC, private, file, ctypes.c_long(0))
-        if at == ctypes.c_size_t(-1).value:
-            raise _last_error("mmap")
-        call = ctypes.CFUNCTYPE(None, ctypes.c_int)(at)
+        call = ctypes.CFUNCTYPE(None, ctypes.c_int)(map_code(file))
         untraced = _time(call, 4 * _HITS) / (4 * _HITS)
-        event = _probe(libc, file, returns, sample_type)
+        event = probe(file, _BODY, returns, sample_type)
         descriptors.append(event)
         ring = mmap.mmap(event, mmap.PAGESIZE + _RING) if sample_type else None
         call(10)  # the first hits find pages and optimise the place, where the kernel does
@@ -82,24 +74,43 @@ def _time(call: ctypes._FuncPointer, hits: int) -> int:
     return time.thread_time_ns() - start
 
 
-def _memory_file() -> int:
+def code_file(code: bytes) -> int:
+    """A file in memory with a page of code. Raises `OSError`."""
     try:
-        return os.memfd_create("tracer", _MFD_CLOEXEC | _MFD_EXEC)
+        file = os.memfd_create("tracer_try", _MFD_CLOEXEC | _MFD_EXEC)
     except OSError:  # before Linux 6.3 the flag is unknown, and not needed
-        return os.memfd_create("tracer", _MFD_CLOEXEC)
+        file = os.memfd_create("tracer_try", _MFD_CLOEXEC)
+    os.write(file, code.ljust(mmap.PAGESIZE, b"\0"))
+    return file
 
 
-def _probe(libc: ctypes.CDLL, file: int, returns: bool, sample_type: int) -> int:
-    """A perf event on the instruction, for this process: counting, or sampling into its ring."""
+def map_code(file: int) -> int:
+    """The address of such a page in this process, to be executed. Raises `OSError`."""
+    # By hand: a mapping that mmap.mmap cannot write to has no address for ctypes.
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_size_t
+    size, allowed = ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_EXEC
+    at: int = libc.mmap(None, size, allowed, mmap.MAP_PRIVATE, file, ctypes.c_long(0))
+    if at == ctypes.c_size_t(-1).value:
+        raise _last_error("mmap")
+    return at
+
+
+def probe(file: int, offset: int, returns: bool = False, sample_type: int = 0) -> int:
+    """A perf event on an instruction of such a file, for this process: counting, or sampling into its ring.
+
+    Raises `OSError`.
+    """
     with open(_PMU, encoding="ascii") as number:
         kind = int(number.read())
     path = ctypes.create_string_buffer(f"/proc/self/fd/{file}".encode())
     head = struct.pack(
         "=IIQQQQQIIQQ",
-        kind, 112, int(returns), 1 if sample_type else 0, sample_type, 0, 0, 1 << 30, 0, ctypes.addressof(path), _BODY,
+        kind, 112, int(returns), 1 if sample_type else 0, sample_type, 0, 0, 1 << 30, 0, ctypes.addressof(path), offset,
     )  # fmt: skip
     attribute = ctypes.create_string_buffer(head.ljust(112, b"\0"), 112)
     who, anywhere, alone, close_on_exec = ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_int(-1), ctypes.c_ulong(8)
+    libc = ctypes.CDLL(None, use_errno=True)
     event: int = libc.syscall(ctypes.c_long(_PERF_EVENT_OPEN), attribute, who, anywhere, alone, close_on_exec)
     if event < 0:
         raise _last_error("perf_event_open")
