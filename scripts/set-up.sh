@@ -50,6 +50,7 @@ has_c() { command -v cc >/dev/null 2>&1; }
 has_cxx() { command -v c++ >/dev/null 2>&1; }
 has_sdt() { [ -f /usr/include/sys/sdt.h ] || [ -n "$(find /usr/include -path '*/sys/sdt.h' 2>/dev/null | head -n 1)" ]; }
 has_readelf() { command -v readelf >/dev/null 2>&1; }
+has_cpio() { command -v cpio >/dev/null 2>&1; }
 has_postgres() {
     for each in /usr/lib/postgresql/*/bin/pgbench /usr/pgsql-*/bin/pgbench /usr/bin/pgbench; do
         [ -x "$each" ] && return 0
@@ -78,7 +79,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx sdt readelf postgres java" ;;
+        test) needed="$needed c cxx sdt readelf cpio postgres java" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -100,6 +101,7 @@ packages_for() {
             apt:cxx) list="$list g++" ;;
             apt:sdt) list="$list systemtap-sdt-dev" ;;
             apt:readelf) list="$list binutils" ;;
+            *:cpio) list="$list cpio" ;;
             apt:postgres) list="$list postgresql" ;;
             apt:java) list="$list default-jdk-headless" ;;
             *:bpftrace) list="$list bpftrace" ;;
