@@ -68,9 +68,13 @@ class Definitions:
         return split
 
     def without(self, event: Event, refused: Collection[Place], source: Source) -> Event | None:
-        """Defines an event anew, without some of its places; None where none is left. Raises `TracerError`."""
-        self._drop(event.name)
+        """Defines an event anew, without some places, where it has any of them; None where it has no other. Raises
+        `TracerError`.
+        """
         places = tuple(place for place in event.places if place not in refused)
+        if len(places) == len(event.places):
+            return event
+        self._drop(event.name)
         if not places:
             return None
         fresh = replace(event, name=f"{event.name}_", places=places)

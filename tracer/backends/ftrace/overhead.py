@@ -45,8 +45,6 @@ class PointHits:
         self._sample_type = sample_type
         self._costs: dict[int, TrapCosts] = {}
         self._again = 0.0
-        self.dropped: list[int] = []
-        """The numbers of the events with descriptors that have ended."""
 
     def hits(self) -> list[int] | None:
         """Of each attach point so far; None where the kernel's list is needed and cannot be had at the moment."""
@@ -87,8 +85,6 @@ class PointHits:
         """
         for each in [each for each in self._events if each[1].points <= gone]:
             self._events.remove(each)
-            if each[0] is not None:
-                self.dropped.append(each[0])
             yield each
 
     def close(self) -> None:
