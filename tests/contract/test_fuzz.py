@@ -9,7 +9,8 @@ import os
 
 import pytest
 
-from tests.contract.fuzz import TOO_MUCH, answers, valid_program
+from tests.contract.fuzz.answers import TOO_MUCH, answers
+from tests.contract.fuzz.programs import valid_program
 
 COUNT = int(os.environ.get("TRACER_FUZZ", "0"))
 FIRST = int(os.environ.get("TRACER_FUZZ_SEED", "5000"))

@@ -1,0 +1,79 @@
+"""How programs end on each leg: the tree walk, the interpreter, and both backends on the real target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.contract.depot import ROUNDS
+from tests.contract.fuzz.programs import located
+from tests.contract.replay import Compile, replay
+from tests.harness.cli import tracer
+from tests.naive import Naive
+from tests.targets.build import build
+from tracer.interp.compile import compile_clause
+from tracer.interp.runtime import Compiled, Runtime
+from tracer.lang.typed import Clause, Program
+from tracer.plan.model import Variant
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a program ended on one leg: its output, its exit status, what it lost (cut strings as whether, not how many:
+    where one string is written twice, one leg may read it once), and what else it said.
+    """
+
+    out: bytes
+    status: int
+    lost: tuple[tuple[str, int], ...]
+    said: str = ""
+
+
+_LOSSES = {
+    "unreadable": re.compile(r"^tracer: (\d+) hits? left out: an argument or string could not be read there.*\n", re.M),
+    "truncated": re.compile(r"^tracer: (\d+) strings? cut to .*\n", re.M),
+    "loops": re.compile(r"^tracer: (\d+) loops? stopped at the limit .*\n", re.M),
+}
+
+
+def replayed(text: str, compile: Compile) -> Answer:
+    """The answer of the interpreter, or of the reference, to the hits by arithmetic."""
+    answer = replay(located(text), "text", ROUNDS, compile)
+    loss = answer.outcome.loss
+    found = {"unreadable": loss.unreadable, "truncated": bool(loss.truncated), "loops": loss.loops}
+    rest = "".join(f"{name} {getattr(loss, name)}" for name in ("events", "keys", "stacks") if getattr(loss, name))
+    return Answer(answer.out, answer.outcome.code, tuple(found.items()), rest)
+
+
+def traced(text: str, backend: str) -> Answer:
+    """The answer of a backend, through the command line."""
+    done = tracer("run", "--backend", backend, "-e", located(text), "-c", f"{build('depot')} {ROUNDS}")
+    err, found = done.err, {}
+    for name, pattern in _LOSSES.items():
+        match = pattern.search(err)
+        found[name] = int(match[1]) if match else 0
+        err = pattern.sub("", err)
+    found["truncated"] = bool(found["truncated"])
+    # Warnings come before the line that counts the probes, complaints after it; a refusal has no such line.
+    before, attached, rest = re.split(r"(?m)^(Attached \d+ probes?\n)", err) if "Attached" in err else (err, "", "")
+    if not attached:
+        rest = "".join(line for line in before.splitlines(True) if "error: " in line) or before[-2000:]
+    return Answer(done.out, done.status, tuple(found.items()), rest)
+
+
+def _walk(program: Program, clause: Clause, variant: Variant | None, runtime: Runtime) -> Compiled:
+    return Naive(program, clause, runtime, variant)
+
+
+def answers(text: str, legs: Sequence[str]) -> dict[str, Answer]:
+    """The answers of some of `reference`, `interpreter`, `bcc` and `ftrace`.
+
+    Raises `ProgramError` for an invalid program.
+    """
+    replays: dict[str, Compile] = {"reference": _walk, "interpreter": compile_clause}
+    return {leg: replayed(text, replays[leg]) if leg in replays else traced(text, leg) for leg in legs}
+
+
+TOO_MUCH = "this clause is too much for bcc: "
+"""What bcc says of a clause that is too large for BPF: an answer too."""
