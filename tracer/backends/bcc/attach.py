@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from tracer.backends.bcc import syscall
+from tracer.backends.bcc import links
 from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_room
 from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
@@ -191,7 +191,7 @@ class Attachments:
     def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> int:
         cookies = [cookie for _, cookie in marked]
         references = [site.semaphore or 0 for site, _ in marked]
-        return syscall.link_uprobes(
+        return links.link_uprobes(
             program,
             _path(file),
             [site.offset for site, _ in marked],
@@ -203,9 +203,9 @@ class Attachments:
 
     def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> int:
         ((site, _),) = marked
-        event = syscall.perf_uprobe(_path(file), site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
+        event = links.perf_uprobe(_path(file), site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
         try:
-            syscall.perf_attach(event, program)
+            links.perf_attach(event, program)
         except OSError:
             os.close(event)
             raise

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 
-from tracer.backends.bcc import syscall
+from tracer.backends.bcc import links, syscall
 from tracer.backends.bcc.features import NO_NEW_TASK
 from tracer.backends.bcc.syscall import MapType
 from tracer.backends.capabilities import Unsupported, elsewhere
@@ -64,11 +64,11 @@ def follow(fd: int, pid: int, program: int) -> int:
     if number is None:
         raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)
     try:
-        event = syscall.perf_tracepoint(number)
+        event = links.perf_tracepoint(number)
     except OSError as error:
         raise _refused(error) from None
     try:
-        syscall.perf_attach(event, program)
+        links.perf_attach(event, program)
     except OSError as error:
         os.close(event)
         raise _refused(error) from None

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Collection
 
-from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc import kernel, links
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
 from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
@@ -47,7 +47,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
         facts["uprobe_multi"] = _multi_fact()
         if unusable is None and not kernel.has_ring():
             unusable = NO_RING
-    facts["uprobe pmu"] = _yes(syscall.uprobe_event_type() is not None, "needs Linux 4.17")
+    facts["uprobe pmu"] = _yes(links.uprobe_event_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(kernel.counts_semaphores(), "needs Linux 4.20")
     features = settled(states, _found(failed))
     if not failed and (unable := follow.missing()) is not None:

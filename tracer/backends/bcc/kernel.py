@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
-from tracer.backends.bcc import syscall
+from tracer.backends.bcc import links, syscall
 from tracer.backends.bcc.refused import LONGEST_OLD_KEY
 from tracer.backends.bcc.syscall import MapType
 from tracer.backends.without import without
@@ -144,7 +144,7 @@ def _link_to_a_directory(pid: int | None) -> int:
     except OSError as error:
         return error.errno or errno.EINVAL
     try:
-        os.close(syscall.link_uprobes(program, b"/", [0], None, pid=pid, returns=False))
+        os.close(links.link_uprobes(program, b"/", [0], None, pid=pid, returns=False))
     except OSError as error:
         return error.errno or errno.EINVAL
     finally:
@@ -165,7 +165,7 @@ def _sees_other_threads() -> bool:
         code = _COUNT_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, counter, 0, 0, 0, 0) + _COUNT_TAIL
         program = syscall.program_load(code, "tracer_try", multi=True)
         descriptors.append(program)
-        descriptors.append(syscall.link_uprobes(program, path, [offset], None, pid=os.getpid(), returns=False))
+        descriptors.append(links.link_uprobes(program, path, [offset], None, pid=os.getpid(), returns=False))
         thread = threading.Thread(target=call)
         thread.start()
         thread.join()

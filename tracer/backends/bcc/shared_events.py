@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from tracer.backends import perf
-from tracer.backends.bcc import syscall
+from tracer.backends.bcc import links
 from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import MOST_PLACES, Event, Place, Run
 from tracer.backends.ftrace.trial import Trials, may_lose_places
@@ -87,7 +87,7 @@ class SharedEvents:
         cpu = perf.online_cpus()[0] if self._pid is None else -1
         descriptor = perf.open_event(attributes, -1 if self._pid is None else self._pid, cpu)
         try:
-            syscall.perf_attach(descriptor, program)
+            links.perf_attach(descriptor, program)
         except OSError:
             os.close(descriptor)
             raise

@@ -1,8 +1,9 @@
-"""bpf(2) and perf_event_open(2), and nothing above them: one function per command, descriptors as ints.
+"""bpf(2) for maps and programs, and nothing above it: one function per command, descriptors as ints. What a program
+runs at stands in `links`.
 
-Attributes are packed as linux/bpf.h and linux/perf_event.h lay them out; zeros behind the fields that we know are what
-the kernel asks of callers older or newer than itself. Failures are `OSError` with the kernel's errno, and for programs
-`ProgramRefused` with the verifier's log, which is asked for only after a first refusal since writing it is slow.
+Attributes are packed as linux/bpf.h lays them out; zeros behind the fields that we know are what the kernel asks of
+callers older or newer than itself. Failures are `OSError` with the kernel's errno, and for programs `ProgramRefused`
+with the verifier's log, which is asked for only after a first refusal since writing it is slow.
 """
 
 from __future__ import annotations
@@ -17,20 +18,16 @@ from enum import IntEnum
 
 _NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
 """Syscall numbers of bpf and perf_event_open (asm/unistd_64.h, asm-generic/unistd.h)."""
+BPF, PERF_EVENT_OPEN = 0, 1
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
-_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 10, 24, 26, 27, 28
+_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH = 5, 10, 24, 26, 27
 _INFO_BY_FD, _ENABLE_STATS = 15, 32
 _PROG_INFO_SIZE = 208  # struct bpf_prog_info up to run_time_ns and run_cnt (Linux 5.1)
 
 _PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE, _PROG_TYPE_TRACEPOINT, _PROG_TYPE_SYSCALL = 1, 2, 5, 31
 _F_SLEEPABLE = 1 << 4
-_ATTACH_UPROBE_MULTI = 48
-_UPROBE_MULTI_RETURN = 1
-
-_PERF_FLAG_CLOEXEC = 8
-_PERF_IOC_ENABLE, _PERF_IOC_SET_BPF = 0x2400, 0x40042408
-_PERF_TYPE = "/sys/bus/event_source/devices/uprobe/type"
+ATTACH_UPROBE_MULTI = 48
 
 UPDATE_ANY, UPDATE_NEW, UPDATE_EXISTING = 0, 1, 2
 F_NO_PREALLOC, F_MMAPABLE = 1, 1 << 10
@@ -58,7 +55,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
-def _address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> int:
+def address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> int:
     """Where a buffer lies; the caller keeps it alive."""
     if buffer is None:
         return 0
@@ -69,7 +66,8 @@ def _address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> 
     return ctypes.addressof(buffer)
 
 
-def _call(which: int, *arguments: object) -> int:
+def call(which: int, *arguments: object) -> int:
+    """Makes one of the two, `BPF` or `PERF_EVENT_OPEN`. Raises `OSError`."""
     numbers = _NUMBERS.get(platform.machine())
     if numbers is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -78,20 +76,21 @@ def _call(which: int, *arguments: object) -> int:
         if result >= 0:
             return result
         number = ctypes.get_errno()
-        if number != errno.EINTR and not (number == errno.EAGAIN and which == 0):
+        if number != errno.EINTR and not (number == errno.EAGAIN and which == BPF):
             raise OSError(number, os.strerror(number))
 
 
-def _bpf(command: int, attribute: bytes) -> int:
+def bpf(command: int, attribute: bytes) -> int:
+    """Runs a command. Raises `OSError`."""
     buffer = ctypes.create_string_buffer(attribute, len(attribute))
-    return _call(0, ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
+    return call(BPF, ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
 
 
 def map_create(
     kind: MapType, key_size: int, value_size: int, max_entries: int, flags: int = 0, name: str = "tracer"
 ) -> int:
     """A new map's descriptor (closed on exec, as all BPF descriptors are)."""
-    return _bpf(
+    return bpf(
         _MAP_CREATE,
         struct.pack("=IIIIIII16s", kind, key_size, value_size, max_entries, flags, 0, 0, name.encode()[:15]),
     )
@@ -101,7 +100,7 @@ def map_lookup(fd: int, key: bytes, size: int) -> bytes | None:
     """The value of a key (`size` bytes: for per-CPU maps eight-byte slots of all possible CPUs), None where absent."""
     value = ctypes.create_string_buffer(size)
     try:
-        _bpf(_MAP_LOOKUP, struct.pack("=I4xQQQ", fd, _address(key), ctypes.addressof(value), 0))
+        bpf(_MAP_LOOKUP, struct.pack("=I4xQQQ", fd, address(key), ctypes.addressof(value), 0))
     except OSError as error:
         if error.errno == errno.ENOENT:
             return None
@@ -111,7 +110,7 @@ def map_lookup(fd: int, key: bytes, size: int) -> bytes | None:
 
 def map_update(fd: int, key: bytes, value: bytes, flags: int = UPDATE_ANY) -> None:
     """Writes one element."""
-    _bpf(_MAP_UPDATE, struct.pack("=I4xQQQ", fd, _address(key), _address(value), flags))
+    bpf(_MAP_UPDATE, struct.pack("=I4xQQQ", fd, address(key), address(value), flags))
 
 
 def array_fill(fd: int, values: Sequence[bytes]) -> None:
@@ -121,9 +120,9 @@ def array_fill(fd: int, values: Sequence[bytes]) -> None:
     keys = struct.pack(f"={len(values)}I", *range(len(values)))
     joined = b"".join(values)
     try:
-        _bpf(
+        bpf(
             _MAP_UPDATE_BATCH,
-            struct.pack("=QQQQIIQQ", 0, 0, _address(keys), _address(joined), len(values), fd, 0, 0),
+            struct.pack("=QQQQIIQQ", 0, 0, address(keys), address(joined), len(values), fd, 0, 0),
         )
     except OSError:
         for index, value in enumerate(values):
@@ -133,7 +132,7 @@ def array_fill(fd: int, values: Sequence[bytes]) -> None:
 def map_delete(fd: int, key: bytes) -> bool:
     """Deletes one element; False where there was none."""
     try:
-        _bpf(_MAP_DELETE, struct.pack("=I4xQQQ", fd, _address(key), 0, 0))
+        bpf(_MAP_DELETE, struct.pack("=I4xQQQ", fd, address(key), 0, 0))
     except OSError as error:
         if error.errno == errno.ENOENT:
             return False
@@ -149,7 +148,7 @@ def map_delete_many(fd: int, keys: Sequence[bytes]) -> None:
         return
     joined = b"".join(keys)
     try:
-        _bpf(_MAP_DELETE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, _address(joined), 0, len(keys), fd, 0, 0))
+        bpf(_MAP_DELETE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, address(joined), 0, len(keys), fd, 0, 0))
     except OSError:
         for key in keys:
             map_delete(fd, key)
@@ -164,7 +163,7 @@ def map_keys(fd: int, key_size: int) -> list[bytes]:
     following = ctypes.create_string_buffer(key_size)
     while True:
         try:
-            _bpf(_MAP_NEXT, struct.pack("=I4xQQQ", fd, _address(previous), ctypes.addressof(following), 0))
+            bpf(_MAP_NEXT, struct.pack("=I4xQQQ", fd, address(previous), ctypes.addressof(following), 0))
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return list(keys)
@@ -203,7 +202,7 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
         )
         done = False
         try:
-            _call(0, ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
+            call(BPF, ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 chunk *= 2
@@ -234,22 +233,22 @@ def program_load(
     license_text = b"GPL\0"
 
     def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
-        return _bpf(
+        return bpf(
             _PROG_LOAD,
             struct.pack(
                 "=IIQQIIQII16sII",
                 kind,
                 len(code) // 8,
-                _address(code),
-                _address(license_text),
+                address(code),
+                address(license_text),
                 level,
                 len(log) if log is not None else 0,
-                _address(log),
+                address(log),
                 0,
                 _F_SLEEPABLE if sleepable else 0,
                 name.encode()[:15],
                 0,
-                _ATTACH_UPROBE_MULTI if multi else 0,
+                ATTACH_UPROBE_MULTI if multi else 0,
             ),
         )
 
@@ -272,116 +271,23 @@ def program_load(
 def program_run(fd: int, data: bytes) -> int:
     """Runs a socket filter once over `data` (at least 14 bytes) and returns what it returns (Linux 4.12)."""
     attribute = ctypes.create_string_buffer(
-        struct.pack("=IIIIQQII", fd, 0, len(data), 0, _address(data), 0, 0, 0), 48
+        struct.pack("=IIIIQQII", fd, 0, len(data), 0, address(data), 0, 0, 0), 48
     )
-    _call(0, ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
+    call(BPF, ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
     return int(struct.unpack_from("=I", attribute.raw, 4)[0])
 
 
 def enable_stats() -> int:
     """Lets the kernel count and time the runs of all programs until the descriptor is closed (Linux 5.8)."""
-    return _bpf(_ENABLE_STATS, struct.pack("=I4x", 0))
+    return bpf(_ENABLE_STATS, struct.pack("=I4x", 0))
 
 
 def program_runs(fd: int) -> tuple[int, int]:
     """How often a program ran while statistics were on, and the nanoseconds that it took."""
     info = ctypes.create_string_buffer(_PROG_INFO_SIZE)
-    _bpf(_INFO_BY_FD, struct.pack("=IIQ", fd, _PROG_INFO_SIZE, ctypes.addressof(info)))
+    bpf(_INFO_BY_FD, struct.pack("=IIQ", fd, _PROG_INFO_SIZE, ctypes.addressof(info)))
     elapsed, runs = struct.unpack_from("=QQ", info.raw, _PROG_INFO_SIZE - 16)
     return int(runs), int(elapsed)
-
-
-def link_uprobes(
-    program: int,
-    path: bytes,
-    offsets: Sequence[int],
-    references: Sequence[int] | None,
-    *,
-    pid: int | None,
-    returns: bool,
-    cookies: Sequence[int] | None = None,
-) -> int:
-    """One link for many sites of one file (Linux 6.6). `references` are semaphore offsets, 0 for none; `cookies` tell
-    the program at which site it runs.
-    """
-    name = ctypes.create_string_buffer(path)
-    places = _numbers(offsets)
-    counters = None if references is None else _numbers(references)
-    marks = None if cookies is None else _numbers(cookies)
-    return _bpf(
-        _LINK_CREATE,
-        struct.pack(
-            "=IIIIQQQQIIII",
-            program,
-            0,
-            _ATTACH_UPROBE_MULTI,
-            0,
-            ctypes.addressof(name),
-            ctypes.addressof(places),
-            _address(counters),
-            _address(marks),
-            len(offsets),
-            _UPROBE_MULTI_RETURN if returns else 0,
-            pid or 0,
-            0,
-        ),
-    )
-
-
-def _numbers(values: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(struct.pack(f"={len(values)}Q", *values), 8 * len(values))
-
-
-def uprobe_event_type() -> int | None:
-    """The number of the uprobe PMU (Linux 4.17), None where the kernel has none."""
-    try:
-        with open(_PERF_TYPE, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None
-
-
-def perf_uprobe(path: bytes, offset: int, reference: int, *, pid: int | None, returns: bool) -> int:
-    """A perf event on one site, for all threads of `pid` or for every process.
-
-    The event itself is bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is
-    (trace_uprobe.c, uprobe_perf_func).
-    """
-    kind = uprobe_event_type()
-    if kind is None:
-        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    name = ctypes.create_string_buffer(path)
-    config = (1 if returns else 0) | reference << 32
-    size = 112
-    head = struct.pack("=IIQQQQQIIQQ", kind, size, config, 1, 0, 0, 0, 1, 0, ctypes.addressof(name), offset)
-    attribute = ctypes.create_string_buffer(head.ljust(size, b"\0"), size)
-    return _call(
-        1,
-        attribute,
-        ctypes.c_int(-1 if pid is None else pid),
-        ctypes.c_int(0 if pid is None else -1),
-        ctypes.c_int(-1),
-        ctypes.c_ulong(_PERF_FLAG_CLOEXEC),
-    )
-
-
-def perf_tracepoint(number: int) -> int:
-    """A perf event on a tracepoint of the kernel, for every process: on one CPU, but the BPF program on it runs on all
-    (trace_event_perf.c, perf_trace_run_bpf_submit).
-    """
-    head = struct.pack("=IIQQQQQ", 2, 112, number, 1, 0, 0, 0)
-    attribute = ctypes.create_string_buffer(head.ljust(112, b"\0"), 112)
-    return _call(
-        1, attribute, ctypes.c_int(-1), ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_ulong(_PERF_FLAG_CLOEXEC)
-    )
-
-
-def perf_attach(event: int, program: int) -> None:
-    """Lets a program run at a perf event, and enables the event."""
-    import fcntl
-
-    fcntl.ioctl(event, _PERF_IOC_SET_BPF, program)
-    fcntl.ioctl(event, _PERF_IOC_ENABLE, 0)
 
 
 def possible_cpus() -> int:
