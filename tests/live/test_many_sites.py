@@ -17,6 +17,7 @@ from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
 from tracer import pipeline
 from tracer.backends import BACKENDS
+from tracer.backends.bcc import attach
 from tracer.errors import Source
 from tracer.resolve.model import Target
 
@@ -170,6 +171,26 @@ def test_the_cost_grows_no_faster_than_the_sites_and_descriptors_do_not_grow(
     # The kernel waits for each event, of which there are some. If it did for each place, it would be a hundred times.
     assert many[1] < 40 * max(few[1], 0.05)
     assert many[2] - before < 16 + 8 * (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("contention_ns", [0, 1 << 30])
+def test_many_links_are_closed_at_once_or_one_by_one(
+    contention_ns: int, place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, clean: None
+) -> None:
+    monkeypatch.setattr(attach, "_SITES_A_LINK", ALL // 4)
+    monkeypatch.setattr(attach, "_CONTENTION_NS", contention_ns)
+    together: list[int] = []
+    real = attach._together
+
+    def count(close: Callable[[int], None], links: list[int]) -> list[None]:
+        together.append(len(links))
+        return real(close, links)
+
+    monkeypatch.setattr(attach, "_together", count)
+    before = os.listdir("/proc/self/fd")
+    attaching("bcc", f"uprobe:{place('many')}:f[0-9]* {{ @ = count(); }}")
+    assert together == ([4] if not contention_ns else [])
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_more_than_the_limit_is_refused_with_the_number_and_the_option(place: Callable[[str], Path]) -> None:
