@@ -52,11 +52,11 @@ def _variants(clause: Clause, numbers: count[int]) -> tuple[Variant, ...]:
             group[1].append(site)
     return tuple(
         Variant(
-            id=next(numbers),
-            args=args,
-            probe=sites[0].probe if with_probe else None,
-            function=sites[0].function if with_function else None,
-            sites=tuple(sites),
+            next(numbers),
+            args,
+            sites[0].probe if with_probe else None,
+            sites[0].function if with_function else None,
+            tuple(sites),
         )
         for args, sites in groups.values()
     )

@@ -6,6 +6,8 @@ places gets one `Variant` for each distinct layout.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from tracer.backends.capabilities import Feature
 from tracer.dataclass import dataclass
 from tracer.errors import Span
@@ -62,4 +64,4 @@ class Plan:
     @property
     def sites(self) -> tuple[Site, ...]:
         """All sites, in the order of the program."""
-        return tuple(site for probe in self.probes for variant in probe.variants for site in variant.sites)
+        return tuple(chain.from_iterable(variant.sites for probe in self.probes for variant in probe.variants))

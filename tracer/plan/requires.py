@@ -51,8 +51,13 @@ def needs(program: Program, probes: tuple[ProbePlan, ...], follow: bool = False)
 def _of_sites(probe: ProbePlan) -> Iterator[Need]:
     span = probe.clause.span
     first: dict[Feature, Site] = {}
+    kinds: set[tuple[str, bool]] = set()
     for variant in probe.variants:
         for site in variant.sites:
+            kind = site.kind, site.semaphore is None
+            if kind in kinds:
+                continue
+            kinds.add(kind)
             first.setdefault(Feature.URETPROBE if site.kind == "uretprobe" else Feature.UPROBE, site)
             if site.semaphore is not None:
                 first.setdefault(Feature.SEMAPHORE, site)

@@ -6,6 +6,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterator
+from itertools import repeat
 
 from tracer.backends import room
 from tracer.backends.bcc import kernel, syscall
@@ -218,6 +219,9 @@ def _wanted(plan: Plan) -> Iterator[tuple[int, int]]:
     """Each variant with the numbers of the attach points that its sites are of."""
     first = first_numbers(plan)
     for probe in plan.probes:
+        if len(probe.clause.names) == 1:
+            yield from zip((variant.id for variant in probe.variants), repeat(first[probe.clause.id]))
+            continue
         for variant in probe.variants:
             points = {first[probe.clause.id] + site.point for site in variant.sites}
             yield from ((variant.id, point) for point in sorted(points))
