@@ -34,6 +34,9 @@ class Binary:
     reproducible = True
     """Whether what was found of it follows from this file and its debug files alone."""
 
+    shows_functions = True
+    """Whether the program asks for the names of functions: of C++ they take as long as all the rest."""
+
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
         self.shown = shown or path
@@ -135,6 +138,10 @@ class Binary:
         if not name.startswith("_Z"):
             return name
         return self._demangle(name) or name
+
+    def function_text(self, name: str) -> str:
+        """A function's name for `func`, where the program asks for it."""
+        return self.readable(name) if self.shows_functions else name
 
     @cached_property
     def _demangle(self) -> Callable[[str], str | None]:

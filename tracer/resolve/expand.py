@@ -7,6 +7,7 @@ been checked by `safety` and `returns`. What reads files is imported when there 
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _OF_FILES = ("usdt", "uprobe", "uretprobe")
 
+_ALL_BUT_POINT = attrgetter(*Site.__match_args__[:-1])
+"""`replace` takes three times as long."""
+
 ENOUGH = 1 << 20
 """Sites that no program has."""
 
@@ -38,10 +42,12 @@ def expand(
         return {index: () for index in range(len(program.clauses))}
     faults: list[Diagnostic] = []
     room = Room(limit, limit)
+    functions = "func" in program.source.text  # else nobody asks for names that people can read
     result: dict[int, tuple[Site, ...]] = {}
-    with _Files() as files:
+    with _Files(functions) as files:
         for index, clause in enumerate(program.clauses):
-            sites: dict[tuple[str, int, int, int, str], Site] = {}
+            sites: list[Site] = []
+            offsets: set[int] = set()
             points = (point for point in clause.points if point.kind in _OF_FILES)
             for number, point in enumerate(points):
                 left_out: list[str] = []
@@ -52,15 +58,28 @@ def expand(
                     continue
                 if warnings is not None:
                     warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
-                for site in found:
-                    # Two patterns may mean one place; it is probed once.
-                    key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
-                    sites.setdefault(key, replace(site, point=number) if number else site)
-            result[index] = tuple(sites.values())
+                if number:
+                    found = tuple([Site(*(*_ALL_BUT_POINT(site), number)) for site in found])
+                own = {site.offset for site in found}
+                if len(own) == len(found) and offsets.isdisjoint(own):
+                    sites += found
+                else:
+                    sites = _each_once([*sites, *found])
+                offsets |= own
+            result[index] = tuple(sites)
             room = room.less(len(sites))
     if faults:
         raise ProgramError(program.source, faults)
     return result
+
+
+def _each_once(sites: list[Site]) -> list[Site]:
+    """Two patterns may mean one place; it is probed once."""
+    found: dict[tuple[str, int, int, int, str], Site] = {}
+    for site in sites:
+        key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
+        found.setdefault(key, site)
+    return list(found.values())
 
 
 def sites_of(
@@ -82,7 +101,7 @@ def sites_of(
         if file.path in seen:
             continue
         seen.add(file.path)
-        kept = recall(point, file) if believe else None
+        kept = recall(point, file, files.functions) if believe else None
         if kept is not None and len(kept) <= room.left - len(sites):
             sites += kept
             continue
@@ -132,7 +151,9 @@ def _sites_in(binary: Binary, point: AttachPoint, room: Room, left_out: list[str
 class _Files:
     """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: bool = True) -> None:
+        self.functions = functions
+        """Whether the program asks for `func`."""
         self._binaries: Binaries | None = None
         self._first: dict[tuple[int, int], Found] = {}
 
@@ -152,6 +173,7 @@ class _Files:
         if self._binaries is None:
             self._binaries = Binaries()
         binary = self._binaries.open(file.path, file.shown)
+        binary.shows_functions = self.functions
         host = arch.host()
         if host is not None and binary.elf.machine != host.machine:
             raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {host.name}")

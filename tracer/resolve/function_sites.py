@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import repeat
+
 from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.lang.ast import AttachPoint
@@ -35,29 +38,30 @@ def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: lis
         return _returns(binary, functions, left_out)
     if point.offset:
         return [_inside(point, binary, each) for each in functions]
-    offsets = function_starts(binary.code, functions)
-    sites: list[Site] = []
-    refused: list[TracerError] = []
-    for each, offset in zip(functions, offsets, strict=True):
-        if isinstance(offset, ElfError):
-            refused.append(offset)
-        else:
-            sites.append(_entry(binary, each, offset))
-    _leave_out(refused, len(functions), bool(sites), left_out, "be probed")
-    return sites
+    starts = function_starts(binary.code, functions)
+    refused = [each for each in starts if isinstance(each, ElfError)]
+    _leave_out(refused, len(functions), len(refused) < len(functions), left_out, "be probed")
+    if refused:
+        pairs = zip(functions, starts, strict=True)
+        functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
+    return _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
 
 
-def _entry(binary: Binary, function: Function, offset: int) -> Site:
-    name = function.name
-    return Site(
-        kind="uprobe",
-        path=binary.path,
-        identity=binary.identity,
-        address=function.address,
-        offset=offset,
-        probe=f"uprobe:{binary.shown}:{name}",
-        function=binary.readable(name),
-        args=binary.function_args(name),
+def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[Site]:
+    """The site at the start of each function, and the file offsets of these."""
+    names = [each[0] for each in functions]
+    return list(
+        map(
+            Site,
+            repeat("uprobe"),
+            repeat(binary.path),
+            repeat(binary.identity),
+            [each[1] for each in functions],
+            offsets,
+            map(f"uprobe:{binary.shown}:".__add__, names),
+            map(binary.function_text, names) if binary.shows_functions else names,
+            map(binary.function_args, names) if binary.unwinding.go else repeat(binary.function_args("")),
+        )
     )
 
 
@@ -70,7 +74,7 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
         name = printable(function.name)
         raise TracerError(f"{printable(binary.shown)}: {name} has {size} bytes, so there is no {name}+{point.offset}")
     offset, _ = inside_function(binary.code, address, around)
-    site = _entry(binary, function, offset)
+    (site,) = _entries(binary, (function,), (offset,))
     return replace(
         site,
         address=address,
@@ -140,14 +144,14 @@ def _returns(
                     address=address,
                     offset=offset_of_code(binary.code, address, f"the return of {each.name}"),
                     probe=f"uretprobe:{binary.shown}:{each.name}",
-                    function=binary.readable(each.name if text is None else text),
+                    function=binary.function_text(each.name if text is None else text),
                 )
             )
     _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")
     return sites
 
 
-def _leave_out(refused: list[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
+def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
     """Of one function, or of all, it is an error, of some a line in `left_out`."""
     if not refused:
         return

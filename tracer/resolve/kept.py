@@ -21,6 +21,7 @@ import platform
 import stat
 import time
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from tracer import cache
@@ -38,36 +39,54 @@ from tracer.resolve.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tracer.lang.ast import AttachPoint
     from tracer.resolve.binary import Binary
     from tracer.resolve.files import Found
 
 _KIND = "sites"
-_MOST_SITES = 4096
-"""A wildcard of more takes as long to read back as to resolve."""
+_MOST_SITES = 1 << 17
+_MOST_BYTES = 32 << 20
+"""Of one attach point: no more than a quarter of what is kept of all."""
 
 SETTLED_NS = 2_000_000_000
 _BYTES = 16
 """Compared at each site: the longest instruction is 15 bytes, a nop and the five-byte nop behind it are 6."""
+
+_FEW = 1024
+_WINDOW = 1 << 20
+"""Up to so many sites each is read by itself; of more, one read serves all that lie in so many bytes."""
 
 _CLASSES: dict[str, type] = {
     each.__name__: each for each in (ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable)
 }
 _FIELDS = Site.__match_args__
 _PATH, _IDENTITY, _OFFSET, _ARGS = (_FIELDS.index(name) for name in ("path", "identity", "offset", "args"))
+_TEXTS = tuple(_FIELDS.index(name) for name in ("probe", "function"))
+
+_MARSHAL = 2
+"""Without references to objects that came before: looking for those takes four times as long as to write."""
+
+_Column = tuple[str, Any]
+"""What all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with and the
+number of the list of ends: the names of functions end the names of their probes.
+"""
 
 
-def recall(point: AttachPoint, file: Found) -> tuple[Site, ...] | None:
-    """The sites of an attach point in a file, () where there are none, None where that has to be found out."""
-    content = cache.load(_KIND, _key(point, file.path, file.shown))
+def recall(point: AttachPoint, file: Found, functions: bool = True) -> tuple[Site, ...] | None:
+    """The sites of an attach point in a file, () where there are none, None where that has to be found out.
+    `functions`: whether the program asks for `func`.
+    """
+    content = cache.load(_KIND, _key(point, file.path, file.shown, functions))
     if content is None:
         return None
     # Its digest was right: these are the bytes that `keep` wrote.
-    identity, known, others, code, arguments, rows = marshal.loads(content)
+    identity, known, others, code, arguments, number, columns, ends = marshal.loads(content)
     if any(_identity_at(path) != identity for path, identity in others):
         return None
+    split = [each.split("\0") for each in ends]
+    values = [_opened(kind, held, number, split) for kind, held in columns]
     try:
         descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -75,19 +94,16 @@ def recall(point: AttachPoint, file: Found) -> tuple[Site, ...] | None:
     try:
         if _identity(os.fstat(descriptor)) != known:
             return None
-        if any(os.pread(descriptor, _BYTES, row[_OFFSET]) != held for row, held in zip(rows, code, strict=True)):
+        if _code(lambda offset, size: os.pread(descriptor, size, offset), values[_OFFSET]) != code:
             return None
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    same = FileIdentity(*identity)
     specified = [tuple(map(_made, args)) for args in arguments]
-    sites = []
-    for row in rows:
-        row[_PATH], row[_IDENTITY], row[_ARGS] = file.path, same, specified[row[_ARGS]]
-        sites.append(Site(*row))
-    return tuple(sites)
+    values[_PATH], values[_IDENTITY] = [file.path] * number, [FileIdentity(*identity)] * number
+    values[_ARGS] = list(map(specified.__getitem__, values[_ARGS]))
+    return tuple(map(Site, *values))
 
 
 def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
@@ -99,23 +115,65 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
     others = [(path, _identity_at(path)) for path in sorted(binary.debug_files)]
     if not all(_settled(each) for each in (known, *(found for _, found in others if found is not None))):
         return
-    code = [binary.elf.some(site.offset, _BYTES) for site in sites]
+    code = _code(binary.elf.some, [site.offset for site in sites])
+    values: list[Sequence[Any]] = [list(map(attrgetter(name), sites)) for name in _FIELDS]
+    values[_PATH] = values[_IDENTITY] = [None] * len(sites)
     numbers: dict[tuple[ArgSpec, ...], int] = {}
-    rows = []
-    for site in sites:
-        row: list[Any] = [getattr(site, name) for name in _FIELDS]
-        row[_PATH] = row[_IDENTITY] = None
-        row[_ARGS] = numbers.setdefault(site.args, len(numbers))
-        rows.append(row)
+    # All functions of a file have one tuple in common, whose hash would be computed for each.
+    of_tuple = {
+        key: numbers.setdefault(args, len(numbers)) for key, args in {id(args): args for args in values[_ARGS]}.items()
+    }
+    values[_ARGS] = [of_tuple[id(args)] for args in values[_ARGS]]
     arguments = [list(map(_plain, args)) for args in numbers]
+    ends: list[str] = []
+    columns = [_column(column, ends if field in _TEXTS else None) for field, column in enumerate(values)]
     same = [getattr(identity, name) for name in names(identity)]
-    content = marshal.dumps((same, known, others, code, arguments, rows))
-    cache.store(_KIND, _key(point, binary.path, binary.shown), content)
+    content = marshal.dumps((same, known, others, code, arguments, len(sites), columns, ends), _MARSHAL)
+    if len(content) <= _MOST_BYTES:
+        cache.store(_KIND, _key(point, binary.path, binary.shown, binary.shows_functions), content)
 
 
-def _key(point: AttachPoint, path: str, shown: str) -> str:
+def _column(values: Sequence[Any], ends: list[str] | None) -> _Column:
+    """One field of all sites: most have one value, and names begin alike. `ends`: of names; those of this field go
+    there.
+    """
+    if ends is not None and values:
+        start = os.path.commonprefix([min(values), max(values)])  # noqa: RUF071 (these are names, not paths)
+        rest = "\0".join([text[len(start) :] for text in values] if start else values)
+        if rest.count("\0") == len(values) - 1:
+            if rest not in ends:
+                ends.append(rest)
+            return "texts", (start, ends.index(rest))
+    if values and values.count(values[0]) < len(values):
+        return "each", list(values)
+    return "all", values[0] if values else None
+
+
+def _opened(kind: str, held: Any, number: int, ends: list[list[str]]) -> list[Any]:
+    """The opposite of `_column`, for so many sites."""
+    if kind == "texts":
+        start, which = held
+        return list(map(start.__add__, ends[which])) if start else ends[which]
+    return list(held) if kind == "each" else [held] * number
+
+
+def _code(read: Callable[[int, int], bytes], offsets: list[int]) -> bytes:
+    """The first bytes at each offset, in order of these. `read` gives, for offset and size, what the file holds."""
+    if len(offsets) <= _FEW:
+        return b"".join([read(offset, _BYTES) for offset in sorted(offsets)])
+    found = []
+    begin, last, window = 0, -1, b""
+    for offset in sorted(offsets):
+        if not begin <= offset <= last:
+            window = read(offset, _WINDOW)
+            begin, last = offset, offset + len(window) - _BYTES
+        found.append(window[offset - begin : offset - begin + _BYTES])
+    return b"".join(found)
+
+
+def _key(point: AttachPoint, path: str, shown: str, functions: bool) -> str:
     where = [repr(getattr(point, name)) for name in names(point) if name not in ("span", "text", "path")]
-    return cache.key_of(_resolver(), str(marshal.version), platform.machine(), path, shown, *where)
+    return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, shown, str(functions), *where)
 
 
 @lru_cache(maxsize=1)

@@ -102,11 +102,12 @@ class Site:
     """One place in one file where a probe goes.
 
     `probe` is the full name that the `probe` built-in shows (`usdt:/bin/app:prov:name`, `uprobe:/bin/app:func`),
-    `function` what `func` shows (the symbol that holds the place, or "" in a stripped file). `semaphore` is the file
-    offset of the USDT semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is
-    an ordinary probe on one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed
-    by argN; for functions it holds the registers of the calling convention. `red_zone`: a five-byte
-    nop in a function that may keep data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
+    `function` what `func` shows (the symbol that holds the place, or "" in a stripped file; where the program does not
+    ask for `func`, a C++ name is left as it stands in the symbol table). `semaphore` is the file offset of the USDT
+    semaphore. `kind` "uretprobe" replaces the return address of the function at `offset`; "ret" is an ordinary probe on
+    one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN; for
+    functions it holds the registers of the calling convention. `red_zone`: a five-byte nop in a function that may keep
+    data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
     writes there (`backends.nops`). `point` is the place of its attach point among the probes that its clause names.
     """
 

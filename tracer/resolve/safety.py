@@ -33,6 +33,12 @@ _X86_NOPS = (
 _FIVE_BYTE_NOPS = (b"\x0f\x1f\x44\x00\x00", b"\x66\x0f\x1f\x40\x00")
 _AARCH64_NOP = b"\x1f\x20\x03\xd5"
 
+_BREAKPOINTS = b"\xcc\xcd"
+_DOUBTFUL = {True: SUSPECT.union(_BREAKPOINTS), False: frozenset(b"\xd4")}
+"""The bytes that decide whether a function's start has to be looked at closer, on x86-64 the first and on aarch64 the
+fourth: without any of these it is neither a breakpoint nor misread.
+"""
+
 _MANY = 16
 _WINDOW = 1 << 20
 
@@ -74,41 +80,34 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
     """`function_start` of each, or why none may be probed there: the same answer, but for many functions in the order
     of their addresses one read serves all that lie in a megabyte.
     """
-    if len(functions) < _MANY:
-        return [_start_or_reason(code, each) for each in functions]
     elf = code.elf
-    suspect = SUSPECT if elf.machine == EM_X86_64 else frozenset()
+    x86 = elf.machine == EM_X86_64
+    looked_at = 0 if x86 else 3
+    doubtful = bytes(byte in _DOUBTFUL[x86] for byte in range(256))
     offsets: list[int | ElfError] = []
-    begin = end = shift = 0
-    content = b""
+    # The window of code that was read: where it begins, and the last place that has enough behind it.
+    begin, last, shift, content = 0, -1, 0, b""
     for function in functions:
-        address = function.address
-        if not begin <= address <= end - LONGEST:
+        address, size = function[1], function[2]
+        if not begin <= address <= last and len(functions) >= _MANY:
             segment = elf.segment_at(address)
             if segment is not None and segment.flags & PF_X:
                 shift = segment.offset - segment.address
-                size = min(_WINDOW, segment.address + segment.file_size - address, elf.size - address - shift)
-                content = elf.read(address + shift, max(size, 0), "the code")
-                begin, end = address, address + len(content)
-        at = address - begin
-        if (
-            not begin <= address <= end - LONGEST
-            or function.size == 0
-            or (elf.machine == EM_AARCH64 and address % 4)
-            or _is_breakpoint(content[at : at + 4], elf.machine)
-            or (content[at] in suspect and is_misread(content[at : at + LONGEST]))
-        ):
-            offsets.append(_start_or_reason(code, function))  # which looks closer, or says what is wrong
-        else:
-            offsets.append(address + shift)
+                length = min(_WINDOW, segment.address + segment.file_size - address, elf.size - address - shift)
+                content = elf.read(address + shift, max(length, 0), "the code")
+                begin, last = address, address + len(content) - LONGEST
+        if begin <= address <= last and size and (x86 or not address % 4):
+            at = address - begin
+            if not doubtful[content[at + looked_at]] or (
+                content[at] in SUSPECT and x86 and not is_misread(content[at : at + LONGEST])
+            ):
+                offsets.append(address + shift)
+                continue
+        try:
+            offsets.append(function_start(code, function))  # which looks closer, or says what is wrong
+        except ElfError as error:
+            offsets.append(error)
     return offsets
-
-
-def _start_or_reason(code: Code, function: Function) -> int | ElfError:
-    try:
-        return function_start(code, function)
-    except ElfError as error:
-        return error
 
 
 def inside_function(code: Code, address: int, around: Range | None = None) -> tuple[int, Range]:

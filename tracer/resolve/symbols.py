@@ -15,6 +15,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from operator import itemgetter
 
 from tracer.resolve.elf import MAX_READ, Elf
 from tracer.resolve.elf_layout import SHT_DYNSYM, SHT_SYMTAB
@@ -107,8 +108,8 @@ class Symbols:
 
     @cached_property
     def _by_address(self) -> tuple[list[int], list[Function], int]:
-        ordered = sorted(self.functions, key=lambda each: each[1])
-        return [each.address for each in ordered], ordered, max((each.size for each in ordered), default=0)
+        ordered = sorted(self.functions, key=itemgetter(1))
+        return [each[1] for each in ordered], ordered, max(map(itemgetter(2), ordered), default=0)
 
     def at(self, address: int) -> Function | None:
         """The function that holds the address: the innermost, under the most public of its names.

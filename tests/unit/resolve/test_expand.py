@@ -25,7 +25,7 @@ LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
 
 def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[Site, ...]:
-    return expand(parse(Source(points + " { @ = count(); }")), Target(pid), limit)[0]
+    return expand(parse(Source(points + " { @[func] = count(); }")), Target(pid), limit)[0]
 
 
 def fault(points: str, pid: int | None = None, limit: int = 5000) -> tuple[str, str | None]:
@@ -209,6 +209,15 @@ def test_cpp_names_may_be_quoted(here: Path) -> None:
         "./classes: no function 'shop::Order::pric(long, char)'",
         "did you mean shop::Order::price(long, char) or shop::Order::price(int) const?",
     )
+
+
+def test_equal_offsets_are_one_place_in_one_file_alone(here: Path) -> None:
+    shutil.copy2(here / "funcs", here / "copy")
+    one = sites("uprobe:./funcs:*")
+    both = sites("uprobe:./funcs:*, uprobe:./copy:*, uprobe:./funcs:main")
+    assert both[: len(one)] == one
+    assert [(site.offset, site.point) for site in both[len(one) :]] == [(site.offset, 1) for site in one]
+    assert len({site.identity.inode for site in both}) == 2
 
 
 def test_clauses_without_sites_have_none_and_every_fault_is_reported(here: Path) -> None:

@@ -12,10 +12,12 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tests.unit.resolve.test_expand import LIBC, fault, sites
-from tracer.errors import TracerError
+from tracer.errors import Source, TracerError
+from tracer.lang.parser import parse
 from tracer.resolve import binary, demangle, kept
+from tracer.resolve.expand import expand
 from tracer.resolve.identity import verify_sites
-from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
 
 
 @pytest.fixture
@@ -66,6 +68,56 @@ def test_a_file_that_is_known_is_not_read_and_means_the_same(
     forbid_reading(monkeypatch)
     assert sites(points) == cold
     verify_sites(cold)
+
+
+def test_a_wildcard_of_thousands_is_known_too(here: Path, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 2 * kept._FEW
+    source = "".join(f"void f{each}(void) {{ __asm__(\"nop\"); }}\n" for each in range(number)) + "int main() {}\n"
+    shutil.copy2(build(source, "-O1"), here / "many")
+    cold = sites("uprobe:./many:f[0-9]*")
+    assert len(cold) == number
+    forbid_reading(monkeypatch)
+    assert sites("uprobe:./many:f[0-9]*") == cold
+    read = kept._code
+    monkeypatch.setattr(kept, "_code", lambda *args: read(*args)[:-1] + b"?")
+    with pytest.raises(_Read):
+        sites("uprobe:./many:f[0-9]*")
+
+
+@pytest.mark.parametrize("window", [16, 17, 40, 1 << 20])
+def test_what_is_compared_at_many_sites_is_what_is_compared_at_few(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(range(256)) * 2
+    offsets = [511, 3, 3, 200, 0, 17, 500, 18, 100, 496]
+
+    def read(offset: int, size: int) -> bytes:
+        return content[offset : offset + size]
+
+    few = kept._code(read, offsets)
+    monkeypatch.setattr(kept, "_FEW", 0)
+    monkeypatch.setattr(kept, "_WINDOW", window)
+    assert kept._code(read, offsets) == few == b"".join(content[each : each + 16] for each in sorted(offsets))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], ["a:x"], ["a:x", "a:y", "a:"], ["x", "y", ""], ["", ""], ["a\0b", "a"], [1, 2], [None, None], [0, None]],
+)
+def test_a_column_of_any_values_is_found_again(values: list[object]) -> None:
+    ends: list[str] = []
+    column = kept._column(values, ends if values and isinstance(values[0], str) else None)
+    assert kept._opened(*column, len(values), [each.split("\0") for each in ends]) == values
+
+
+def test_names_are_made_readable_where_the_program_asks_for_func_alone(here: Path) -> None:
+    def functions(body: str) -> set[str]:
+        return {site.function for site in expand(parse(Source(f"uprobe:./classes:_Z* {{ {body} }}")), Target())[0]}
+
+    plain, readable = functions("@ = count();"), functions("@[func] = count();")
+    assert all(name.startswith("_Z") for name in plain)
+    assert not any(name.startswith("_Z") for name in readable)
+    assert (functions("@ = count();"), functions("@[func] = count();")) == (plain, readable)
 
 
 def test_every_form_of_operand_is_found_again() -> None:
