@@ -102,6 +102,8 @@ class Definitions:
         self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
     ) -> None:
         # The kernel looks for the event of a definition from the first place on that it has: so the first ones first.
+        # What remains grows with the square: it compares each new place with all definitions there are, whosever
+        # (validate_ref_ctr_offset), some 13 ns each on 6.18, so 10,000 places take 0.5 s and 40,000 more than 10 s.
         for event in events:
             if stop():
                 raise Stopped
