@@ -99,6 +99,23 @@ def test_without_a_link_or_trace_events_a_few_are_attached_one_by_one(
     assert maps(done) == {"@": dict.fromkeys(names, 3), "@b": {f"{name},many": 3 for name in names}}
 
 
+@pytest.mark.parametrize("key", ["", "[func]"])
+def test_without_anything_for_many_they_are_refused(
+    key: str, backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path = place("many")
+    point = f"uprobe:{path}:f1*"
+    args = ("--backend", backend, "-e", f"{point} {{ @{key} = count(); }}", "-c", f"{path} 3 1")
+    done = tracer(*args, env={"TRACER_WITHOUT": "uprobe_multi,many"})
+    assert (done.status, done.out) == (1, b"")
+    assert done.err == (
+        f"{point} {{ @{key} = count(); }}\n"
+        f"{'^' * len(point)} error: 1112 places would take a perf event each, which the kernel needs up to 0.1 s to"
+        " close: it has no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of"
+        " reach; narrow the pattern, or lift the limit: --max-probes 1112\n"
+    )
+
+
 def test_without_a_link_return_probes_that_tell_func_go_to_ftrace(place: Callable[[str], Path], clean: None) -> None:
     path = place("many")
     program = f"uretprobe:{path}:f1* {{ @[func] = count(); }}"

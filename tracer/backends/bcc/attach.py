@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tracer.backends.bcc import links
 from tracer.backends.bcc.codegen.site_text import SiteTexts
-from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_alone, check_room
 from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.plan.model import Plan, ProbePlan
@@ -81,6 +81,7 @@ class Attachments:
             shared = {} if self._multi else self._share(jobs, plan, stop)
             if not self._multi:
                 alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
+                check_alone(plan, alone)
                 check_room(alone, allowed_descriptors())
             attached: dict[int, bool] = {}
             for number, (probe, program, point, marked) in enumerate(jobs):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 
 from tracer.backends.bcc.codegen.generate import Generated
+from tracer.backends.descriptors_left import MOST_ALONE
 from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, ProgramError
 from tracer.plan.model import Plan, ProbePlan
@@ -19,9 +20,6 @@ from tracer.plan.walk import attach_points
 
 PAGE = 4096
 """Files are mapped by this or a multiple of it."""
-
-MOST_ALONE = 256
-"""Places with an event of their own."""
 
 SITE_PLACES = 1003
 """The number of the map of pages in the C; see prelude.h."""

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tracer.backends import perf
+from tracer.backends.descriptors_left import check_alone
 from tracer.backends.ftrace.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Sample, build
@@ -195,6 +196,8 @@ class FtraceSession:
     def _attach(self, stop: Callable[[], bool]) -> int:
         raise_limit()
         self._definitions = definitions = Definitions()
+        if not definitions.takes_several():
+            check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         defined = self._define(definitions, stop)
         triggered = [event for event in defined if event.hist]
         untriggered = [event for event in defined if not event.hist]

@@ -8,8 +8,9 @@ from typing import Literal
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
-from tracer.backends.bcc.by_place import MOST_ALONE, PAGE, groups
+from tracer.backends.bcc.by_place import PAGE, groups
 from tracer.backends.bcc.codegen.generate import generate
+from tracer.backends.descriptors_left import MOST_ALONE
 from tracer.errors import ProgramError
 from tracer.resolve.model import Site
 
