@@ -141,6 +141,28 @@ def test_the_maps_do_not_suffer_from_a_reader_that_is_slow(
         assert ended(process) == (0, "")
 
 
+@pytest.mark.parametrize("options", [(), ("--max-rate", "50000")], ids=["a warning", "a limit"])
+def test_a_reader_of_both_streams_that_takes_nothing_keeps_nobody(
+    options: Sequence[str], backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path = place("hot")
+    program = f'usdt:{path}:hot:spin {{ printf("%d some text that makes the line long\\n", arg0); @ = count(); }}'
+    with target(path, "120") as traced:
+        args = ("--backend", backend, *options, "-e", program, "-p", str(traced.pid))
+        shared, pipe = subprocess.STDOUT, subprocess.PIPE
+        with subprocess.Popen(
+            [*TRACER, *args], stdout=pipe, stderr=shared, env=environment(), start_new_session=True
+        ) as process:
+            time.sleep(4 * PATIENCE)  # the guard has had something to say
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20 * PATIENCE) == 1
+            assert time.monotonic() - begun < 12 * PATIENCE
+            assert traced.poll() is None
+            assert process.stdout is not None
+            assert process.stdout.read().startswith(b"Attached 1 probe\n")
+
+
 @pytest.mark.parametrize("signals", [1, 2])
 def test_an_end_that_nobody_reads_comes_all_the_same_and_every_line_is_accounted_for(
     signals: int, backend: str, place: Callable[[str], Path], clean: None

@@ -1,4 +1,4 @@
-"""Where results go: written in big pieces, and never at the price of the trace.
+"""Where results go, and what is said of them: written in big pieces, and never at the price of the trace.
 
 Whoever reads our output may be slow (`| less`), or stop (`| head`). A write that had to wait for them would keep us
 from the buffers of the kernel, and Ctrl-C from us. So nothing here blocks in write(2): where the reader takes no more,
@@ -16,6 +16,7 @@ import select
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
@@ -40,11 +41,13 @@ class Output:
     with `line` what is there when the trace has to wait for more, with `full` large pieces, and the rest at the end.
 
     Raises `BrokenPipeError` where the reader has gone, at the latest when the run loop wakes: `controls.wake` has a
-    descriptor for that. Any other failure is a `TracerError`. What nobody takes although the trace is to end is left
-    out, and counted in `left_out` (bytes).
+    descriptor for that, unless the trace does without it (not `needed`). Any other failure is a `TracerError`. What
+    nobody takes although the trace is to end is left out, and counted in `left_out` (bytes).
     """
 
-    def __init__(self, descriptor: int, name: str, buffering: str, controls: Controls) -> None:
+    def __init__(
+        self, descriptor: int, name: str, buffering: str, controls: Controls, needed: bool = True
+    ) -> None:
         self._name = name
         self._buffering = buffering
         self._controls = controls
@@ -62,7 +65,7 @@ class Output:
         self._descriptor = descriptor if self._own < 0 else self._own
         self._polite = self._own < 0 and (piped or os.isatty(descriptor))
         self._gone: select.epoll | None = None
-        if piped:
+        if piped and needed:
             self._gone = select.epoll()
             self._gone.register(descriptor, 0)  # an error or a hang-up is told all the same: the reader has gone
             controls.wake = (*controls.wake, self._gone.fileno())
@@ -152,6 +155,43 @@ class Output:
 
     def _failure(self, error: OSError) -> TracerError:
         return TracerError(f"cannot write {self._name}: {error.strerror}")
+
+
+class Words:
+    """What is said on stderr during a trace. Who does not read it, or has closed it, is not told; and neither does it
+    keep the trace from its end.
+    """
+
+    def __init__(self, controls: Controls) -> None:
+        self._output: Output | None = None
+        with suppress(TracerError):  # there is no stderr
+            self._output = Output(2, "stderr", "none", controls, needed=False)
+
+    def say(self, text: str) -> None:
+        """One line or more."""
+        if self._output is not None:
+            with suppress(TracerError, OSError):
+                self._output.write(text.encode(errors="backslashreplace"))
+
+    def meanwhile(self, work: Callable[[], None]) -> None:
+        """Does this while nobody reads."""
+        if self._output is not None:
+            self._output.meanwhile = work
+
+    def finish(self) -> None:
+        """Says what had to wait for the end of the trace."""
+        if self._output is not None:
+            with suppress(TracerError, OSError):
+                self._output.finish()
+
+    def __enter__(self) -> Words:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._output is not None:
+            self._output.__exit__(kind, error, trace)
 
 
 def _reopened(descriptor: int) -> int:

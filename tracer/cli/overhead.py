@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracer.cli.errors import diagnostics_text
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """What the guard of one trace has found: said at once, but for `quiet`, and what is incomplete again at the end."""
+    """What the guard of one trace has found: told to `say` at once, and what is incomplete again at the end."""
 
     def __init__(
-        self, plan: Plan, target: Target, renderer: TextRenderer | JsonRenderer, max_rate: int | None, quiet: bool
-    ) -> None:
+        self, plan: Plan, target: Target, renderer: TextRenderer | JsonRenderer, max_rate: int | None,
+        say: Callable[[str], None] | None,
+    ) -> None:  # fmt: skip
         self._plan = plan
         self._points = points(plan)
         self._target = target
         self._renderer = renderer
         self._max_rate = max_rate
-        self._quiet = quiet
+        self._say = say
         self._left = len(self._points)
         self.closing: list[str] = []
         """Lines for the end of the trace, without an end of line."""
@@ -42,10 +43,9 @@ class Findings:
             message, hint = self._cut(finding), None
         else:
             message, hint = _heavy(finding), self._remedy(finding)
-        if not self._quiet:
+        if self._say is not None:
             diagnostic = Diagnostic(message, self._points[finding.point].span, hint, "warning")
-            sys.stderr.write(diagnostics_text(self._plan.program.source, [diagnostic]))
-            sys.stderr.flush()
+            self._say(diagnostics_text(self._plan.program.source, [diagnostic]))
 
     def _cut(self, cut: Cut) -> str:
         point = self._points[cut.point]

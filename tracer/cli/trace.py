@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tracer.cli.closing import closing_lines
 from tracer.cli.names import Names
-from tracer.cli.output import Output
+from tracer.cli.output import Output, Words
 from tracer.cli.signals import Signals
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
@@ -60,11 +60,16 @@ class Request:
 
 def trace(compiled: Compiled, request: Request) -> int:
     """Runs the program to its end; returns the exit status."""
-    if not request.quiet:
-        for note in compiled.notes:
-            _say(f"tracer: {note}")
     with ExitStack() as stack:
         controls = Controls()
+        words = stack.enter_context(Words(controls))
+
+        def say(line: str) -> None:
+            words.say(f"{line}\n")
+
+        if not request.quiet:
+            for note in compiled.notes:
+                say(f"tracer: {note}")
         out = stack.enter_context(_output(request, controls))
         child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
         stack.enter_context(Signals(controls, last=True))
@@ -74,30 +79,32 @@ def trace(compiled: Compiled, request: Request) -> int:
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         out.meanwhile = session.collect
+        words.meanwhile(session.collect)
         by_hand = _by_hand(session) if running.by_hand else None
         known = session.details
         if not request.quiet:
             details = (*_unused_activation(running, request), *known) if request.verbose else ()
             for note in (*running.notes[len(compiled.notes) :], *details):
-                _say(f"tracer: {note}")
+                say(f"tracer: {note}")
 
         def on_attached(sites: int) -> None:
             left_out = session.left_out
             attached = f"Attached {_counted(probe_count(compiled.plan, left_out), 'probe')}"
             if left_out:
-                _say(f"tracer: {_not_probed(left_out, sites)}")  # with -q too: the answer is incomplete
+                say(f"tracer: {_not_probed(left_out, sites)}")  # with -q too: the answer is incomplete
             if not request.quiet:
                 if by_hand is not None:
-                    _say(f"tracer: {by_hand.activation}")
+                    say(f"tracer: {by_hand.activation}")
                 backend = f" through {running.backend}, {_counted(sites, 'site')}" if running.backend else ""
-                _say(attached + (backend if request.verbose else ""))
+                say(attached + (backend if request.verbose else ""))
                 for note in session.details[len(known) :] if request.verbose else ():
-                    _say(f"tracer: {note}")
+                    say(f"tracer: {note}")
 
-        findings = _findings(compiled, target, renderer, request)
+        findings = _findings(compiled, target, renderer, request, words)
         guard = findings.guard() if findings is not None else None
         if guard is not None:
             out.meanwhile = partial(_meanwhile, session, guard, controls)
+            words.meanwhile(out.meanwhile)
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()
@@ -108,18 +115,18 @@ def trace(compiled: Compiled, request: Request) -> int:
         out.finish()
         session.close()
         if by_hand is not None and by_hand.left is not None:
-            _say(f"tracer: {by_hand.left}")
+            say(f"tracer: {by_hand.left}")
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:
-                _say(f"tracer: {failure}")
+                say(f"tracer: {failure}")
         lines = closing_lines(compiled.plan, target, outcome, running.backend, request.quiet)
         for line in (*(findings.closing if findings is not None else ()), *lines):
-            _say(f"tracer: {line}")
+            say(f"tracer: {line}")
         if out.left_out:
-            _say(f"tracer: {out.left_out} bytes of output left out: nobody reads them")
-            return outcome.code or 1
-        return outcome.code
+            say(f"tracer: {out.left_out} bytes of output left out: nobody reads them")
+        words.finish()
+        return outcome.code or (1 if out.left_out else 0)
 
 
 def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
@@ -175,14 +182,14 @@ def _renderer(compiled: Compiled, format: str, names: Names, out: Output) -> Tex
 
 
 def _findings(
-    compiled: Compiled, target: Target, renderer: TextRenderer | JsonRenderer, request: Request
+    compiled: Compiled, target: Target, renderer: TextRenderer | JsonRenderer, request: Request, words: Words
 ) -> Findings | None:
     """Where what the overhead guard finds is said; None where nothing is traced."""
     if not compiled.plan.probes:
         return None
     from tracer.cli.overhead import Findings
 
-    return Findings(compiled.plan, target, renderer, request.max_rate, request.quiet)
+    return Findings(compiled.plan, target, renderer, request.max_rate, None if request.quiet else words.say)
 
 
 def _child(argv: tuple[str, ...]) -> Child:
@@ -224,8 +231,3 @@ def _not_probed(sites: Sequence[Site], attached: int) -> str:
 
 def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
