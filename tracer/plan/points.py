@@ -7,7 +7,21 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import Span
-from tracer.lang.typed import Aggregate, Clause, Clear, Delete, MapAdd, MapIncr, MapSet, Zero
+from tracer.lang.typed import (
+    Aggregate,
+    Clause,
+    Clear,
+    Delete,
+    ExprStmt,
+    ForMap,
+    HasKey,
+    MapAdd,
+    MapGet,
+    MapIncr,
+    MapLen,
+    MapSet,
+    Zero,
+)
 from tracer.plan.model import Plan
 from tracer.plan.walk import walk_clause
 from tracer.resolve.model import Site
@@ -51,12 +65,12 @@ def first_numbers(plan: Plan) -> dict[int, int]:
 
 def maps_behind(plan: Plan, clause: Clause) -> tuple[str, ...]:
     """The maps that lack something when a clause no longer runs at all its sites: those it writes, those that clauses
-    write which read one of these, and so on; by name.
+    write which read a value of one of these, and so on; by name.
     """
     clauses = (*(probe.clause for probe in plan.probes), *plan.user)
     lacking = _written(clause)
     while True:
-        more = lacking.union(*(_written(each) for each in clauses if lacking & _named(each)))
+        more = lacking.union(*(_written(each) for each in clauses if lacking & _read(each)))
         if more == lacking:
             return tuple(sorted(lacking))
         lacking = more
@@ -67,5 +81,8 @@ def _written(clause: Clause) -> frozenset[str]:
     return frozenset(node.map for node in walk_clause(clause) if isinstance(node, kinds))
 
 
-def _named(clause: Clause) -> frozenset[str]:
-    return frozenset(name for node in walk_clause(clause) if (name := getattr(node, "map", "")))
+def _read(clause: Clause) -> frozenset[str]:
+    nodes = list(walk_clause(clause))
+    alone = {id(node.expr) for node in nodes if isinstance(node, ExprStmt)}  # `@n++;` makes nothing of the value
+    kinds = (MapGet, MapIncr, MapLen, HasKey, ForMap)
+    return frozenset(node.map for node in nodes if isinstance(node, kinds) and id(node) not in alone)

@@ -30,8 +30,19 @@ def test_attach_points_are_numbered_in_the_order_of_the_program() -> None:
         ("usdt:/bin/app:shop:order { @o = count(); }", ("@a",)),
         ("usdt:/bin/app:shop:order /@a/ { @o = count(); }", ("@a", "@o")),
         ("usdt:/bin/app:shop:order { @o = @a; } interval:s:1 { @i = @o; } END { @e = 1; }", ("@a", "@i", "@o")),
+        ("usdt:/bin/app:shop:order { @o++; print(@a); clear(@a); }", ("@a",)),
+        ("interval:s:1 { @a++; @i++; print(@a); zero(@a); }", ("@a",)),
+        ("interval:s:1 { @i = @a++; @l = len(@a); }", ("@a", "@i", "@l")),
     ],
-    ids=["its own", "not others'", "those that its own decide", "and those behind them"],
+    ids=[
+        "its own",
+        "not others'",
+        "those that its own decide",
+        "and those behind them",
+        "not those beside it",
+        "nor where it is shown",
+        "but what its value is made of",
+    ],
 )
 def test_the_maps_that_lack_something_without_a_clause(others: str, behind: tuple[str, ...]) -> None:
     plan = lower(analysed(f"uprobe:/bin/app:load {{ @a++; }} {others}"))
