@@ -129,7 +129,7 @@ def _read(folder: int, key: str) -> bytes:
         if time.time() - found.st_mtime > _USED_S:
             with suppress(OSError):  # read-only
                 os.utime(descriptor)
-        return file.read(_LARGEST)
+        return file.read(found.st_size)
 
 
 def _write(folder: int, key: str, data: bytes) -> None:
@@ -160,7 +160,7 @@ def _prune(folder: int) -> None:
     while found and (len(found) > MOST_FILES // 2 or held > MOST_BYTES // 2):
         _, size, name = found.pop()
         held -= size
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # another run prunes too, or it is none of ours and a directory
             os.unlink(name, dir_fd=folder)
 
 

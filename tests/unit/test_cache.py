@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pwd
+import resource
 import subprocess
 import sys
 import threading
@@ -231,6 +233,30 @@ def test_what_was_used_longest_ago_goes_first(home: Path, monkeypatch: pytest.Mo
     assert cache.load("bpf", keys[0]) == DATA  # the oldest file, used again
     cache.store("bpf", keys[4], DATA)
     assert [cache.load("bpf", key) is not None for key in keys] == [True, False, False, False, True]
+
+
+def test_what_cannot_be_removed_does_not_keep_the_rest(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MOST_FILES", 4)
+    cache.store("bpf", cache.key_of("first"), DATA)
+    folder = home / "tracer" / "bpf"
+    (folder / "somebody's").mkdir()
+    os.utime(folder / "somebody's", (0, 0))
+    for number in range(12):
+        cache.store("bpf", cache.key_of(str(number)), DATA)
+    assert len(os.listdir(folder)) <= 5
+
+
+def test_a_little_memory_reads_a_little_file(home: Path) -> None:
+    key = cache.key_of("little")
+    cache.store("bpf", key, DATA)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+    resource.setrlimit(resource.RLIMIT_AS, (held + (8 << 20), before[1]))
+    try:
+        found = cache.load("bpf", key)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert found == DATA
 
 
 def test_it_does_not_grow_beyond_its_bounds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
