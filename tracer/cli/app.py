@@ -102,7 +102,9 @@ def _run(arguments: list[str]) -> int:
         if isinstance(leaving.__context__, BrokenPipeError):
             raise leaving.__context__ from None
         raise
-    except typer.Abort:
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, EOFError):  # which has nothing to do with an interrupt where nobody is asked
+            raise abort.__context__ from None
         raise KeyboardInterrupt from None
     except fault_of_the_line as fault:
         raise _usage_error(fault, words) from None
