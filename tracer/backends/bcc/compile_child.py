@@ -6,6 +6,7 @@ binding's prototypes are loaded (`bcc.libbcc`), not the package, which takes ten
     python -I -S compile_child.py BINDING-FOLDER KERNEL-TREE OUTPUT-DESCRIPTOR [CFLAG…]
 
 Output: for each function u32 length of its name, the name, u32 length of its code, the code.
+Exit status: 0, or `REFUSED` or `NO_ROOM`; any other is a failure, 1 that of Python or LLVM, who use it themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ import os
 import struct
 import sys
 import types
+
+REFUSED = 3
+"""libbcc does not take the text."""
+NO_ROOM = 4
+"""The output cannot be written."""
 
 _NEW_MOUNTS, _BIND, _RECURSIVE, _SLAVE = 0x20000, 0x1000, 0x4000, 0x80000  # linux/sched.h, linux/mount.h
 
@@ -35,7 +41,7 @@ def hide_kernel_symbols() -> None:
 
 
 def main(folder: str, kernel: str, output: int, flags: list[str]) -> int:
-    """Exit status 0, or 1 where libbcc refuses."""
+    """The exit status."""
     hide_kernel_symbols()
     os.environ["BCC_KERNEL_SOURCE"] = kernel
     package = types.ModuleType("bcc")
@@ -46,14 +52,17 @@ def main(folder: str, kernel: str, output: int, flags: list[str]) -> int:
     options = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
     module = lib.bpf_module_create_c_from_string(text, 0, options, len(flags), False, None)
     if not module:
-        return 1
+        return REFUSED
     answer = bytearray()
     for index in range(lib.bpf_num_functions(module)):
         name = lib.bpf_function_name(module, index)
         code = ctypes.string_at(lib.bpf_function_start(module, name), lib.bpf_function_size(module, name))
         answer += struct.pack("=I", len(name)) + name + struct.pack("=I", len(code)) + code
-    with os.fdopen(output, "wb") as file:
-        file.write(answer)
+    try:
+        with os.fdopen(output, "wb") as file:
+            file.write(answer)
+    except OSError:
+        return NO_ROOM  # there may be none for a traceback either
     return 0
 
 

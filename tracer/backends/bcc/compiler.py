@@ -16,6 +16,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from tracer import cache
 from tracer.backends.bcc import loops
@@ -38,6 +39,11 @@ _ENDED_FROM_OUTSIDE = {
     -signal.SIGTERM: None,
     -signal.SIGHUP: None,
 }
+_CANNOT_SELECT = "LLVM ERROR: Cannot select"
+"""LLVM's refusal of an operation BPF has not; it aborts, as it does where memory is short."""
+
+_ROOM = "make room there, or name another directory in TMPDIR"
+_CUT_SHORT = "the compiler's answer is cut short", "is the disk of the temporary directory full?"
 _KIND = "bpf"
 
 
@@ -56,7 +62,8 @@ def compile_text(
     it which site was hit; `by_place`: the address does (`by_place.py`); `kernel_reads`: helpers may copy the kernel's
     memory.
 
-    Raises `TracerError` where there is no libbcc, or where it refuses: then its words are the detail.
+    Raises `TracerError` where there is no libbcc, where it refuses (then its words are the detail), or where memory or
+    room on disk is short.
     """
     binding = find_binding()
     if isinstance(binding, NoBinding):
@@ -111,8 +118,6 @@ def _library() -> tuple[str, ...]:
 def _run(source: bytes, binding: Binding) -> bytes:
     import tempfile
 
-    from tracer.backends.outliving import inherited
-
     fixed = bpf_programs()
     command = [
         sys.executable,
@@ -131,34 +136,61 @@ def _run(source: bytes, binding: Binding) -> bytes:
         "-Wno-unused-function",
         "-Wno-unused-label",
     ]
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as made:
-        given.write(source)
-        given.seek(0)
-        command[_OUTPUT] = str(made.fileno())
-        try:
-            child = subprocess.Popen(
-                command, stdin=given, stdout=talk, stderr=talk, pass_fds=(made.fileno(),), env=inherited()
-            )
-        except OSError as error:
-            hint = MORE_DESCRIPTORS if error.errno == errno.EMFILE else "is memory short?"
-            raise TracerError(f"cannot start the compiler: {error.strerror}", hint) from error
-        try:
-            _wait(child)
-        finally:
-            child.kill()  # nothing where it has ended
-            status = child.wait()
-        talk.seek(0)
-        words = talk.read().decode("utf-8", "replace")
-        made.seek(0)
-        answer = made.read()
+    try:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as made:
+            given.write(source)
+            given.seek(0)
+            command[_OUTPUT] = str(made.fileno())
+            status = _ended(command, given, talk, made.fileno())
+            talk.seek(0)
+            words = talk.read().decode("utf-8", "replace")
+            made.seek(0)
+            answer = made.read()
+    except OSError as error:
+        hint = MORE_DESCRIPTORS if error.errno == errno.EMFILE else _ROOM
+        where = f" in {tempfile.tempdir}" if tempfile.tempdir else ""  # none where there is no directory to write in
+        raise TracerError(f"cannot write the compiler's files{where}: {error.strerror}", hint) from error
+    if status == 0 and answer:
+        return answer
+    raise _failure(status, words, tempfile.gettempdir())
+
+
+def _ended(command: list[str], given: IO[bytes], talk: IO[bytes], output: int) -> int:
+    """Runs the child to its end and returns its exit status, negative for a signal."""
+    from tracer.backends.outliving import inherited
+
+    try:
+        child = subprocess.Popen(command, stdin=given, stdout=talk, stderr=talk, pass_fds=(output,), env=inherited())
+    except OSError as error:
+        hint = MORE_DESCRIPTORS if error.errno == errno.EMFILE else "is memory short?"
+        raise TracerError(f"cannot start the compiler: {error.strerror}", hint) from error
+    try:
+        _wait(child)
+    finally:
+        child.kill()  # nothing where it has ended
+        status = child.wait()
+    return status
+
+
+def _failure(status: int, words: str, folder: str) -> TracerError:
+    """What the child's end means: the text is at fault where libbcc refuses it or a function of it is named, else the
+    machine.
+    """
+    from tracer.backends.bcc.compile_child import NO_ROOM, REFUSED
+
     if status in _ENDED_FROM_OUTSIDE:
-        raise TracerError(f"the compiler was ended by {signal.Signals(-status).name}", _ENDED_FROM_OUTSIDE[status])
-    if status != 0:
+        return TracerError(f"the compiler was ended by {signal.Signals(-status).name}", _ENDED_FROM_OUTSIDE[status])
+    if status == NO_ROOM:
+        return TracerError(f"the compiler cannot write what it made in {folder}", _ROOM, words or None)
+    function = function_in(words)
+    detail = f"exit status {status}\n{words}"
+    if function is not None or status == REFUSED or _CANNOT_SELECT in words:
         message = "the generated C does not compile"
         hint = "this is a fault of tracer's, please report it; -v shows what the compiler says"
-        detail, function = f"exit status {status}\n{words}", function_in(words)
-        raise TracerError(message, hint, detail) if function is None else Refused(function, message, hint, detail)
-    return answer
+        return TracerError(message, hint, detail) if function is None else Refused(function, message, hint, detail)
+    end = f"exit status {status}" if status >= 0 else f"signal {-status}, {signal.strsignal(-status)}"
+    hint = f"is memory short (ulimit -v, control group), or {folder} full? -v shows what the compiler says"
+    return TracerError(f"the compiler failed: {end if status else 'it made nothing'}", hint, detail)
 
 
 def _wait(child: subprocess.Popen[bytes]) -> None:
@@ -186,10 +218,12 @@ def _parse(answer: bytes) -> CompiledObject:
 
     def take() -> bytes:
         nonlocal at
+        if at + 4 > len(answer):
+            raise TracerError(*_CUT_SHORT)
         (length,) = struct.unpack_from("=I", answer, at)
         at += 4 + length
         if at > len(answer):
-            raise TracerError("the compiler's answer is cut short", "is the disk of the temporary directory full?")
+            raise TracerError(*_CUT_SHORT)
         return answer[at - length : at]
 
     while at < len(answer):

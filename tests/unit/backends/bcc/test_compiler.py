@@ -151,7 +151,11 @@ def open_descriptors() -> int:
         ("os.kill(os.getpid(), signal.SIGTERM)", "the compiler was ended by SIGTERM", ""),
         ("time.sleep(60)", "the compiler has not finished within 0.3 seconds", "shorten the program"),
         ("os.write(int(sys.argv[3]), b'12345678')", "the compiler's answer is cut short", "is the disk"),
-        ("sys.exit(1)", "the generated C does not compile", "this is a fault of tracer's"),
+        ("os.write(int(sys.argv[3]), b'12')", "the compiler's answer is cut short", "is the disk"),
+        (f"sys.exit({compile_child.REFUSED})", "the generated C does not compile", "this is a fault of tracer's"),
+        ("sys.exit(1)", "the compiler failed: exit status 1", "is memory short"),
+        ("os.abort()", "the compiler failed: signal 6, Aborted", "is memory short"),
+        ("pass", "the compiler failed: it made nothing", "is memory short"),
     ],
 )
 def test_how_the_compiling_child_may_end(
@@ -166,6 +170,54 @@ def test_how_the_compiling_child_may_end(
     assert (raised.value.hint or "").startswith(hint)
     assert open_descriptors() == before
     assert not cache.exists()
+
+
+def failure_under(setting: str, text: str, tmp_path: Path, *, limit: str = "unlimited", bytes: int = 1 << 20) -> str:
+    """What compiling says, in a mount namespace with `bytes` of disk for temporary files, after `setting` (shell)."""
+    script = """
+import sys
+from tracer.backends.bcc.compiler import compile_text
+from tracer.errors import TracerError
+try:
+    print(compile_text(sys.argv[1], sleepable=True, cached=False).functions)
+except TracerError as error:
+    print(f"{error.message}; {error.hint}")
+"""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    shell = f"mount -t tmpfs -o size={bytes} none {disk} && {setting} && exec {sys.executable} -c \"$0\" \"$1\""
+    limited = ["prlimit", f"--as={limit}", "unshare", "-m", "sh", "-c", shell, script, text]
+    environment = {**os.environ, "TMPDIR": str(disk)}
+    done = subprocess.run(limited, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.replace(str(disk), "DISK").rstrip()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are root's")
+@pytest.mark.parametrize(
+    ("comment", "said"),
+    [
+        (0, "the compiler cannot write what it made in DISK"),
+        (100_000, "cannot write the compiler's files in DISK: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_no_fault_of_the_program(tmp_path: Path, comment: int, said: str) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    room = (len(COUNT) + 200) // page + 1  # for the source with its switches, to the page
+    text = f"{COUNT}//{'x' * comment}\n"
+    fill = f"head -c {page} /dev/zero > $TMPDIR/fill"
+    assert failure_under(fill, text, tmp_path, bytes=page * (room + 1)) == (
+        f"{said}; make room there, or name another directory in TMPDIR"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are root's")
+def test_little_memory_is_no_fault_of_the_program(tmp_path: Path) -> None:
+    said = failure_under("true", COUNT, tmp_path, limit=str(100_000 << 10))
+    assert said == (
+        "the compiler failed: exit status 1; is memory short (ulimit -v, control group), or DISK full?"
+        " -v shows what the compiler says"
+    )
 
 
 def test_a_compiler_that_cannot_be_started_is_no_traceback(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
