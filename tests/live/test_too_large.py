@@ -41,3 +41,18 @@ def test_a_clause_that_bpf_does_not_take_is_named_and_ftrace_runs_it(program: st
     note, attached, *_ = done.err.splitlines()  # then where each map is aggregated
     assert note.startswith("tracer: using ftrace, not bcc: this clause is too much for bcc: ")
     assert attached == "Attached 1 probe through ftrace, 1 site"
+
+
+def test_more_maps_than_a_program_may_use_are_named_and_ftrace_runs_it() -> None:
+    counts = " ".join(f"@m{n}[arg0] = count();" for n in range(70))
+    program, target = f"usdt:{build('depot')}:depot:parcel {{ {counts} }}", f"{build('depot')} 2"
+    refused = tracer("run", "--backend", "bcc", "-e", program, "-c", target)
+    assert (refused.status, refused.out) == (1, b"")
+    said = "the clause uses more maps than a BPF program may (64)"
+    assert refused.err.splitlines()[1].lstrip().lstrip("^").lstrip() == (
+        f"error: {said}; split the clause, or --backend ftrace"
+    )
+    through_ftrace = tracer("run", "--backend", "ftrace", "-e", program, "-c", target)
+    done = tracer("run", "-v", "-e", program, "-c", target)
+    assert (done.status, done.out) == (0, through_ftrace.out)
+    assert done.err.splitlines()[0].startswith(f"tracer: using ftrace, not bcc: {said}")

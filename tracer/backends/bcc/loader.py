@@ -16,7 +16,15 @@ from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
-from tracer.backends.bcc.refused import LONGEST_OLD_KEY, NO_ATOMICS, Refused, long_key, reads_back
+from tracer.backends.bcc.refused import (
+    LONGEST_OLD_KEY,
+    MOST_MAPS,
+    NO_ATOMICS,
+    TOO_MANY_MAPS,
+    Refused,
+    long_key,
+    reads_back,
+)
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
 from tracer.backends.bcc.tables import Table
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS
@@ -197,9 +205,18 @@ def load_programs(
             program = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
             loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
+            if error.errno == errno.E2BIG and _maps_used(linked) > MOST_MAPS:
+                raise Refused(name, TOO_MANY_MAPS.reason, TOO_MANY_MAPS.hint or "", error.log) from error
             hint = "a long loop or many long strings in one clause can be too much for it; -v shows what it says"
             message = f"the kernel's verifier refuses the program: {error.strerror}"
             raise Refused(name, message, hint, error.log) from error
+
+
+def _maps_used(linked: bytes) -> int:
+    """How many maps a linked program names, by descriptor or by an address in them."""
+    slots = struct.iter_unpack("=BBhI", linked)
+    kinds = (_MAP_BY_DESCRIPTOR, _ADDRESS_IN_MAP)
+    return len({low for opcode, registers, _, low in slots if opcode == _LD_IMM64 and registers >> 4 in kinds})
 
 
 def constants(generated: Generated) -> dict[int, str]:

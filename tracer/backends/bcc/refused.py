@@ -26,6 +26,11 @@ NO_LONG_KEYS = Unsupported(
     "the kernel's BPF maps take keys of 512 bytes at most (Linux 5.11 takes longer ones)",
     "give its strings sizes, as in str(arg0, 64), or --backend ftrace",
 )
+MOST_MAPS = 64
+"""Of one program (MAX_USED_MAPS in include/linux/bpf.h, E2BIG)."""
+TOO_MANY_MAPS = Unsupported(
+    f"the clause uses more maps than a BPF program may ({MOST_MAPS})", "split the clause, or --backend ftrace"
+)
 LONGEST_OLD_KEY = 512
 """MAX_BPF_STACK, which was the limit of a hash's keys before Linux 5.11 (E2BIG)."""
 
@@ -56,6 +61,8 @@ def under_the_clause(error: Refused, plan: Plan) -> TracerError:
         return error
     if error.message == NO_ATOMICS.reason:
         return _at(clause, plan, f"this clause is not available with bcc: {error.message}", error.hint, None)
+    if error.message == TOO_MANY_MAPS.reason:
+        return _at(clause, plan, error.message, error.hint, error.detail)
     if reason is None:
         return error
     return _at(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
