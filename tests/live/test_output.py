@@ -239,6 +239,17 @@ def test_a_closed_stdout_is_said_and_nothing_else_is_written_there() -> None:
     assert done.err == "tracer: error: stdout is closed; -o FILE writes results to a file\n"
 
 
+def test_what_is_said_goes_to_no_file_that_has_got_the_number_of_a_closed_stderr(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path, out = place("ticker"), tmp_path / "out"
+    program = f"usdt:{path}:ticker:tick {{ @ = count(); }}"
+    args = ("--backend", backend, "-o", str(out), "-e", program, "-c", f"{path} 0.1 2")
+    done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *TRACER, *args], env=environment(), timeout=60)
+    assert done.returncode == 0
+    assert out.read_text() == "@: 50\n"
+
+
 @pytest.mark.parametrize("whom", ["-c", "-p"])
 def test_more_than_a_thousand_descriptors_do_not_matter(
     whom: str, backend: str, place: Callable[[str], Path], clean: None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -164,8 +165,9 @@ class Words:
 
     def __init__(self, controls: Controls) -> None:
         self._output: Output | None = None
-        with suppress(TracerError):  # there is no stderr
-            self._output = Output(2, "stderr", "none", controls, needed=False)
+        if sys.stderr is not None:  # it was closed before we began, and descriptor 2 may be any file by now
+            with suppress(TracerError):
+                self._output = Output(2, "stderr", "none", controls, needed=False)
 
     def say(self, text: str) -> None:
         """One line or more."""
