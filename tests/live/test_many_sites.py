@@ -112,7 +112,7 @@ def test_without_anything_for_many_they_are_refused(
         f"{point} {{ @{key} = count(); }}\n"
         f"{'^' * len(point)} error: 1112 places would take a perf event each, which the kernel needs up to 0.1 s to"
         " close: it has no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of"
-        " reach; narrow the pattern, or lift the limit: --max-probes 1112\n"
+        " reach; narrow the pattern, or lift the limit: --max-probes 2048\n"
     )
 
 

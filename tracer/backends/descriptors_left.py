@@ -55,5 +55,6 @@ def check_alone(plan: Plan, number: int) -> None:
         " for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of reach"
     )
     span = attach_points(probe.clause, plan.program.source)
-    remedy = f"narrow the pattern, or lift the limit: --max-probes {number}"
+    enough = 1 << number.bit_length()  # those that are left out of the pattern count too, where it is resolved
+    remedy = f"narrow the pattern, or lift the limit: --max-probes {enough + (enough == Config().max_probes)}"
     raise ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)

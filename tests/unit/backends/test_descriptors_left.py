@@ -19,8 +19,14 @@ def test_more_than_a_few_are_refused_with_their_number_and_the_option() -> None:
         check_alone(plan, len(MANY))
     (found,) = raised.value.diagnostics
     assert found.message.startswith(f"{len(MANY)} places would take a perf event each, ")
-    assert found.hint == f"narrow the pattern, or lift the limit: --max-probes {len(MANY)}"
+    assert found.hint == "narrow the pattern, or lift the limit: --max-probes 512"
     assert plan.program.source.text[found.span.start : found.span.end] == "usdt:/bin/app:shop:order"
+
+
+def test_the_option_is_another_number_than_the_default() -> None:
+    with pytest.raises(ProgramError) as raised:
+        check_alone(plan_of(COUNT, *MANY), 9000)
+    assert raised.value.diagnostics[0].hint == "narrow the pattern, or lift the limit: --max-probes 16385"
 
 
 def test_who_lifts_the_limit_on_probes_lifts_this_one() -> None:
