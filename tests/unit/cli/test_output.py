@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tracer.cli import output as output_module
-from tracer.cli.output import PIECE, Output
+from tracer.cli.output import PIECE, Output, Words
 from tracer.errors import TracerError
 from tracer.tracing import Controls
 
@@ -204,3 +204,14 @@ def test_what_cannot_be_written_is_said_with_its_name() -> None:
     assert raised.value.message == "cannot write results: No space left on device"
     with pytest.raises(TracerError, match="cannot write stdout: Bad file descriptor"):
         Output(full, "stdout", "line", Controls())
+
+
+def test_words_reach_stderr_and_no_other_file_of_its_number(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Words(Controls()) as words:
+        words.say("heard\n")
+    monkeypatch.setattr("sys.stderr", None)  # it was closed when we began
+    with Words(Controls()) as words:
+        words.say("not heard\n")
+    assert capfd.readouterr().err == "heard\n"
