@@ -51,7 +51,7 @@ class Controls:
 
     `wake` are descriptors that become readable when something was set, a watched process ended, or the output's reader
     has gone; `signals` is the one of them that signals make readable (-1: none), and `acknowledge` reads that empty, so
-    that the next wait waits again.
+    that the next wait waits again. `meanwhile` is called while nobody takes what is to be written.
     """
 
     stop: bool = False
@@ -61,6 +61,7 @@ class Controls:
     wake: tuple[int, ...] = ()
     signals: int = -1
     acknowledge: Callable[[], None] = lambda: None
+    meanwhile: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

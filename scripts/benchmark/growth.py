@@ -9,7 +9,7 @@ from functools import partial
 from scripts.benchmark.answers import NAMES, differs, entries, lost, spread_over
 from scripts.benchmark.children import Ran
 from scripts.benchmark.model import Cannot, Reading, Row, Work
-from scripts.benchmark.setting import Setting, by_all, ended_well
+from scripts.benchmark.setting import Setting, by_all, spent, traced
 from scripts.benchmark.speakers import Speaker
 
 SITES = (1, 10, 100, 1_000, 10_000)
@@ -119,8 +119,8 @@ def _points(setting: Setting) -> list[Point]:
 def _ask(setting: Setting, point: Point, one: Speaker) -> Reading:
     subjects = setting.subjects
     command = subjects.command("ut", setting.hits, **point.words)
-    ran = _traced(setting, one, f"{subjects.usdt} {{ {point.body} }}", command, point.environment)
-    return Reading({point.row.key: _ns(setting)}, differs(entries(ran.out), point.expected, lost(ran.err)))
+    ran = traced(setting, one, f"{subjects.usdt} {{ {point.body} }}", command, point.environment)
+    return Reading({point.row.key: spent(setting).ns}, differs(entries(ran.out), point.expected, lost(ran.err)))
 
 
 def _attach(setting: Setting, patience: Patience, key: str, count: int, one: Speaker) -> Reading:
@@ -131,28 +131,16 @@ def _attach(setting: Setting, patience: Patience, key: str, count: int, one: Spe
 def _spread(setting: Setting, patience: Patience, key: str, count: int, one: Speaker) -> Reading:
     rounds = max(setting.hits // count, 1)
     ran = _many(setting, patience, count, rounds, one)
-    return Reading({key: _ns(setting)}, differs(entries(ran.out), {"": rounds * count}))
+    return Reading({key: spent(setting).ns}, differs(entries(ran.out), {"": rounds * count}))
 
 
 def _many(setting: Setting, patience: Patience, count: int, rounds: int, one: Speaker) -> Ran:
     patience.ask(one.name, count)
     program = setting.subjects.many(count)
     command = [str(program), str(rounds), str(setting.subjects.result)]
-    ran = _traced(setting, one, f"uprobe:{program}:site_* {{ @ = count(); }}", command, {})
+    ran = traced(setting, one, f"uprobe:{program}:site_* {{ @ = count(); }}", command)
     patience.note(one.name, count, ran.seconds)
     return ran
-
-
-def _traced(setting: Setting, one: Speaker, program: str, command: list[str], environment: Mapping[str, str]) -> Ran:
-    setting.subjects.forget()
-    return ended_well(one.trace(program, setting.timeout_s, command, environment))
-
-
-def _ns(setting: Setting) -> float:
-    cost = setting.subjects.cost()
-    if cost is None:
-        raise Cannot("the target did not come to its end")
-    return cost.ns
 
 
 def _counted(count: int, thing: str) -> str:

@@ -9,8 +9,8 @@ from functools import partial
 from scripts.benchmark.answers import NAMES, buckets, differs, entries, log2_counts, spread_over
 from scripts.benchmark.attending import empty
 from scripts.benchmark.children import run
-from scripts.benchmark.model import Cannot, Reading, Row, Work
-from scripts.benchmark.setting import Setting, by_all, ended_well, floor, with_tools
+from scripts.benchmark.model import Reading, Row, Work
+from scripts.benchmark.setting import Setting, by_all, ended_well, floor, spent, traced, with_tools
 from scripts.benchmark.speakers import Speaker
 from scripts.benchmark.subjects import place_of_usdt
 from scripts.benchmark.tools import runs_of_hits
@@ -104,12 +104,9 @@ def _of(setting: Setting, question: Question) -> Work:
 def ask(setting: Setting, question: Question, one: Speaker) -> Reading:
     """One run of one question."""
     subjects = setting.subjects
-    subjects.forget()
     program = f"{subjects.usdt} {{ {question.body} }}"
-    ran = ended_well(one.trace(program, setting.timeout_s, subjects.command(question.what, setting.hits)))
-    cost = subjects.cost()
-    if cost is None:
-        raise Cannot("the target did not come to its end")
+    ran = traced(setting, one, program, subjects.command(question.what, setting.hits))
+    cost = spent(setting)
     return Reading({question.key: cost.ns}, question.check(ran.out, cost.hits))
 
 

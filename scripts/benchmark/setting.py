@@ -9,7 +9,7 @@ from functools import partial
 from scripts.benchmark.children import Ran
 from scripts.benchmark.model import FLOOR, Cannot, Reading, Row, Work
 from scripts.benchmark.speakers import Speaker
-from scripts.benchmark.subjects import Subjects
+from scripts.benchmark.subjects import Cost, Subjects
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,22 @@ def ended_well(ran: Ran) -> Ran:
     if ran.complaint is not None:
         raise Cannot(ran.complaint)
     return ran
+
+
+def traced(
+    setting: Setting, one: Speaker, program: str, command: list[str], environment: Mapping[str, str] | None = None
+) -> Ran:
+    """One run of a program on a target that tells what its hits cost (`spent`)."""
+    setting.subjects.forget()
+    return ended_well(one.trace(program, setting.timeout_s, command, environment))
+
+
+def spent(setting: Setting) -> Cost:
+    """What the target of the last run tells; raises Cannot where it did not come to its end."""
+    cost = setting.subjects.cost()
+    if cost is None:
+        raise Cannot("the target did not come to its end")
+    return cost
 
 
 def with_tools(work: Work, runs: Mapping[str, Callable[[], Reading]], absent: Mapping[str, str]) -> Work:

@@ -10,7 +10,7 @@ from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.typed import Config
 
 if TYPE_CHECKING:
-    from tracer.plan.model import Plan
+    from tracer.plan.model import Plan, ProbePlan
 
 _SPARE = 32
 """Left for everything else."""
@@ -47,14 +47,19 @@ def check_alone(plan: Plan, number: int) -> None:
     """
     if number <= MOST_ALONE or plan.program.config.max_probes != Config().max_probes:
         return
-    from tracer.plan.walk import attach_points  # what says what the host can do needs no plan
-
     probe = max(plan.probes, key=lambda each: sum(len(variant.sites) for variant in each.variants))
-    message = (
-        f"{number} places would take a perf event each, which the kernel needs up to 0.1 s to close: it has no links"
-        " for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of reach"
-    )
-    span = attach_points(probe.clause, plan.program.source)
+    lacking = "no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of reach"
     enough = 1 << number.bit_length()  # those that are left out of the pattern count too, where it is resolved
     remedy = f"narrow the pattern, or lift the limit: --max-probes {enough + (enough == Config().max_probes)}"
-    raise ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)
+    raise too_many_alone(plan, probe, f"{number} places", lacking, remedy)
+
+
+def too_many_alone(plan: Plan, probe: ProbePlan, places: str, lacking: str, remedy: str) -> ProgramError:
+    """That so many `places` would take an event each, under the attach points of a probe; what the kernel has not."""
+    from tracer.plan.walk import attach_points  # what says what the host can do needs no plan
+
+    message = (
+        f"{places} would take a perf event each, which the kernel needs up to 0.1 s to close: it has {lacking}"
+    )
+    span = attach_points(probe.clause, plan.program.source)
+    return ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)

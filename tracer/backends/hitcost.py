@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends import traptime
 from tracer.backends.outliving import Outliving, start
+from tracer.backends.unprobed import codes_of
 from tracer.overhead import Cost
 
 if TYPE_CHECKING:
@@ -131,10 +132,7 @@ class TrapCosts:
 
 def _kind(site: Site) -> Kind | None:
     try:
-        fd = os.open(site.path, os.O_RDONLY | os.O_CLOEXEC)
+        (code,) = codes_of([site])
     except OSError:
         return None
-    try:
-        return instruction_like(os.pread(fd, 8, site.offset)), site.kind == "uretprobe"
-    finally:
-        os.close(fd)
+    return instruction_like(code), site.kind == "uretprobe"

@@ -68,6 +68,15 @@ def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
         os.close(file)
 
 
+def codes_of(sites: Sequence[Site]) -> list[bytes]:
+    """The same for each of these sites, by the paths of their files. Raises `OSError`."""
+    offsets: dict[str, list[int]] = {}
+    for site in sites:
+        offsets.setdefault(site.path, []).append(site.offset)
+    found = {path: iter(codes_at(os.fsencode(path), some)) for path, some in offsets.items()}
+    return [next(found[site.path]) for site in sites]
+
+
 def parts(places: Sequence[_T], codes: Sequence[bytes]) -> list[list[_T]]:
     """Two or more places, of which one at least is refused, in parts to try; `codes` are their first 16 bytes."""
     kinds: dict[bytes, list[_T]] = {}

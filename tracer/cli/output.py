@@ -16,7 +16,6 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -55,8 +54,6 @@ class Output:
         self._parts: list[bytes] = []
         self._size = 0
         self.left_out = 0
-        self.meanwhile: Callable[[], None] = lambda: None
-        """Called while the reader takes nothing."""
         try:
             mode = os.fstat(descriptor).st_mode
         except OSError as error:
@@ -152,7 +149,7 @@ class Output:
             poll.register(self._controls.signals, select.POLLIN)
         if any(descriptor == self._controls.signals for descriptor, _ in poll.poll(_TICK_S * 1000)):
             self._controls.acknowledge()
-        self.meanwhile()
+        self._controls.meanwhile()
 
     def _failure(self, error: OSError) -> TracerError:
         return TracerError(f"cannot write {self._name}: {error.strerror}")
@@ -174,11 +171,6 @@ class Words:
         if self._output is not None:
             with suppress(TracerError, OSError):
                 self._output.write(text.encode(errors="backslashreplace"))
-
-    def meanwhile(self, work: Callable[[], None]) -> None:
-        """Does this while nobody reads."""
-        if self._output is not None:
-            self._output.meanwhile = work
 
     def finish(self) -> None:
         """Says what had to wait for the end of the trace."""

@@ -78,8 +78,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer = _renderer(compiled, request.format, names, out)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
-        out.meanwhile = session.collect
-        words.meanwhile(session.collect)
+        controls.meanwhile = session.collect
         by_hand = _by_hand(session) if running.by_hand else None
         known = session.details
         if not request.quiet:
@@ -103,8 +102,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         findings = _findings(compiled, target, renderer, request, words)
         guard = findings.guard() if findings is not None else None
         if guard is not None:
-            out.meanwhile = partial(_meanwhile, session, guard, controls)
-            words.meanwhile(out.meanwhile)
+            controls.meanwhile = partial(_meanwhile, session, guard, controls)
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()

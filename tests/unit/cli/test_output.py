@@ -84,9 +84,8 @@ def test_a_reader_that_is_slow_gets_everything_and_the_session_is_looked_after_m
 ) -> None:
     data = os.urandom(3 * CAPACITY)
     found: list[bytes] = []
-    with Output(pipe.write, "stdout", "line", Controls()) as out:
-        looked = threading.Event()
-        out.meanwhile = looked.set
+    looked = threading.Event()
+    with Output(pipe.write, "stdout", "line", Controls(meanwhile=looked.set)) as out:
 
         def read() -> None:
             looked.wait(20)
@@ -116,7 +115,7 @@ def test_a_signal_while_nobody_reads_gives_the_trace_back_and_loses_nothing(pipe
         def stop() -> None:
             controls.stop = True
 
-        out.meanwhile = stop
+        controls.meanwhile = stop
         out.write(data)
         out.write(b"more")
         controls.detached = True
@@ -126,7 +125,7 @@ def test_a_signal_while_nobody_reads_gives_the_trace_back_and_loses_nothing(pipe
             nonlocal found
             found += pipe.taken()
 
-        out.meanwhile = read
+        controls.meanwhile = read
         out.finish()
         assert found + pipe.taken() == data + b"more"
         assert out.left_out == 0
@@ -145,7 +144,7 @@ def test_what_nobody_takes_in_the_end_is_left_out_and_counted(
 
         if why == "a second signal":
             monkeypatch.setattr(output_module, "PATIENCE_S", 60.0)
-            out.meanwhile = hurry
+            controls.meanwhile = hurry
         out.write(b"x" * (2 * CAPACITY))
         out.write(b"y" * PIECE)
         assert controls.hurry

@@ -12,11 +12,9 @@ from __future__ import annotations
 import struct
 
 from tracer.backends.bcc.codegen.generate import Generated
-from tracer.backends.descriptors_left import MOST_ALONE
+from tracer.backends.descriptors_left import MOST_ALONE, too_many_alone
 from tracer.dataclass import dataclass
-from tracer.errors import Diagnostic, ProgramError
-from tracer.plan.model import Plan, ProbePlan
-from tracer.plan.walk import attach_points
+from tracer.plan.model import Plan
 
 PAGE = 4096
 """Files are mapped by this or a multiple of it."""
@@ -48,7 +46,9 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
         own = (site for variant in probe.variants if variant.id in texts for site in variant.sites)
         if any(site.kind == "uretprobe" for site in own):
             if number > MOST_ALONE:
-                raise _too_many(plan, probe, number)
+                places = f"{number} places with func or probe, return probes among them,"
+                lacking = "no links for many (Linux 6.6)"
+                raise too_many_alone(plan, probe, places, lacking, "--backend ftrace takes one for all")
             return None
     first: dict[str, int] = {}  # the number of each function's first group
     taken: dict[str, dict[int, int]] = {}
@@ -70,13 +70,3 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
         for site in variant.sites:
             pages[of[variant.id]][site.offset % PAGE] = texts[variant.id]
     return Groups(of, tuple(struct.pack(f"={PAGE}I", *page) for page in pages))
-
-
-def _too_many(plan: Plan, probe: ProbePlan, number: int) -> ProgramError:
-    message = (
-        f"{number} places with func or probe, return probes among them, would take a perf event each, which the kernel"
-        " needs up to 0.1 s to close: it has no links for many (Linux 6.6)"
-    )
-    span = attach_points(probe.clause, plan.program.source)
-    diagnostic = Diagnostic(message, span, "--backend ftrace takes one for all")
-    return ProgramError(plan.program.source, [diagnostic], exit_code=1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tracer.backends import perf
 from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import Event, Place
-from tracer.backends.unprobed import NOT_PROBED, Stopped, codes_at, kind_of, may_go_without, parts
+from tracer.backends.unprobed import NOT_PROBED, Stopped, codes_of, kind_of, may_go_without, parts
 from tracer.errors import Source
 
 
@@ -33,7 +33,7 @@ class Trials:
     def refused_by_kind(self, event: Event) -> list[Place]:
         """Places of an event whose kind of instruction the kernel does not probe. Raises `TracerError`, `OSError`."""
         refused = []
-        for place, code in zip(event.places, _codes(event.places), strict=True):
+        for place, code in zip(event.places, codes_of([place.site for place in event.places]), strict=True):
             kind = kind_of(code)
             if kind not in self._kinds:
                 self._kinds[kind] = self._takes(event, [place])
@@ -50,7 +50,7 @@ class Trials:
             if self._takes(event, part):
                 continue
             if len(part) > 1:
-                untried += parts(part, _codes(part))
+                untried += parts(part, codes_of([place.site for place in part]))
             else:
                 refused += part
         return refused
@@ -68,11 +68,3 @@ class Trials:
                 raise
             os.close(fd)
         return True
-
-
-def _codes(places: Sequence[Place]) -> list[bytes]:
-    offsets: dict[str, list[int]] = {}
-    for place in places:
-        offsets.setdefault(place.site.path, []).append(place.site.offset)
-    found = {path: iter(codes_at(os.fsencode(path), some)) for path, some in offsets.items()}
-    return [next(found[place.site.path]) for place in places]
