@@ -1,8 +1,8 @@
 """The program of `-c`: started behind a pipe, so that probes are in place before its first instruction.
 
-A fork waits on the pipe; told to go, it execs. The process keeps our process group, so that Ctrl-C at a terminal
-reaches both, and it holds none of our descriptors. SIGSTOP would disturb job control, and ptrace would break setuid
-programs.
+A fork waits on the pipe; told to go, it execs. It does both in code of its own (`gate`), so that nothing of what it
+runs before can be at a probe. The process keeps our process group, so that Ctrl-C at a terminal reaches both, and it
+holds none of our descriptors. SIGSTOP would disturb job control, and ptrace would break setuid programs.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ import os
 import shlex
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
 from tracer.errors import TracerError, UsageError
+from tracer.gate import Gate
 from tracer.waiting import readable
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
 _GO = b"g"
+_NUMBER = 8  # bytes of what is reported where the exec fails: the negative error number
 
 
 class Child:
-    """One process: waiting, running, or ended. A context manager: leaving it ends and reaps the process."""
+    """One process: waiting, running, or ended. A context manager: leaving it ends and reaps the process. `in_python`
+    says why it waits in Python, so that what it runs there can be hit; None where it does not.
+    """
 
     def __init__(self, argv: Sequence[str], patience_s: float = PATIENCE_S) -> None:
         """Forks. Raises `TracerError` where there is no such program, or the fork fails."""
@@ -34,6 +39,12 @@ class Child:
         self.ended_by_us = False
         self._patience_s = patience_s
         self.path = path = find_program(self.argv[0])
+        self.in_python: str | None = None
+        gate = None
+        try:
+            gate = Gate()
+        except OSError as error:
+            self.in_python = error.strerror
         go_read, self._go = os.pipe2(os.O_CLOEXEC)
         self._failure, failure_write = os.pipe2(os.O_CLOEXEC)
         try:
@@ -43,25 +54,32 @@ class Child:
                 os.close(descriptor)
             raise TracerError(f"cannot start {self.argv[0]}: {error.strerror}") from None
         if self.pid == 0:
-            _wait_and_exec(path, self.argv, go_read, failure_write)
+            _wait_and_exec(path, self.argv, go_read, failure_write, gate)
         os.close(go_read)
         os.close(failure_write)
+        self._report = b""
         self.pidfd = _pidfd(self.pid)
+
+    def wait(self) -> None:
+        """Returns when the child waits: before, what is attached to it would see it on its way there."""
+        if not self._report:
+            self._report = os.read(self._failure, 1)  # nothing where it is gone already: `ended` says so
 
     def start(self) -> None:
         """Lets it run. Raises `TracerError` where the exec fails."""
         if self._go < 0:
             return
+        self.wait()
         with suppress(BrokenPipeError):  # it is gone already: `ended` says so
             os.write(self._go, _GO)
         os.close(self._go)
         self._go = -1
-        report = _read_all(self._failure)
+        report = self._report + _read_all(self._failure)
         os.close(self._failure)
         self._failure = -1
-        if report:
+        if len(report) >= _NUMBER:
             self._reap(block=True)
-            number = int(report)
+            number = -int.from_bytes(report[-_NUMBER:], sys.byteorder, signed=True)
             reason = "not a program this kernel can run" if number == errno.ENOEXEC else os.strerror(number)
             hint = "does a script lack its first line, #!/bin/sh?" if number == errno.ENOEXEC else None
             raise TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
@@ -80,7 +98,7 @@ class Child:
             self._signal(signal.SIGTERM)
             deadline = time.monotonic() + self._patience_s
             while not self.ended() and time.monotonic() < deadline:
-                self._wait(deadline - time.monotonic())
+                self._wait_for_end(deadline - time.monotonic())
             if not self.ended():
                 self._signal(signal.SIGKILL)
                 self._reap(block=True)
@@ -110,7 +128,7 @@ class Child:
     ) -> None:
         self.end()
 
-    def _wait(self, timeout_s: float) -> None:
+    def _wait_for_end(self, timeout_s: float) -> None:
         if self.pidfd >= 0:
             readable([self.pidfd], timeout_s)
         else:
@@ -159,7 +177,7 @@ def find_program(name: str) -> str:
     raise TracerError(f"cannot run {name}: no such program")
 
 
-def _wait_and_exec(path: str, argv: tuple[str, ...], go: int, failure: int) -> None:
+def _wait_and_exec(path: str, argv: tuple[str, ...], go: int, failure: int, gate: Gate | None) -> None:
     """The child's side; never returns. Only system calls here: the parent's Python state is not ours to touch."""
     status = 127
     try:
@@ -170,12 +188,14 @@ def _wait_and_exec(path: str, argv: tuple[str, ...], go: int, failure: int) -> N
             # Python ignores SIGPIPE and SIGXFSZ, and exec hands on what is ignored. nohup's SIGHUP stays ignored.
             if number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", None)) or callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
+        if gate is not None:
+            gate.wait_and_exec(go, failure, path, argv)
+        os.write(failure, _GO)
         if os.read(go, 1) == _GO:
-            os.close(go)
             os.execv(path, argv)
         status = 0
     except OSError as error:
-        os.write(failure, str(error.errno or errno.EIO).encode())
+        os.write(failure, (-(error.errno or errno.EIO)).to_bytes(_NUMBER, sys.byteorder, signed=True))
     finally:
         os._exit(status)
 

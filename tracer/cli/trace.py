@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tracer.running import RunningProcess
 
 _NAMED = 3
+_IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has no code of its own to wait in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,10 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer = _renderer(compiled, request.format, names, out)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
+        if child is not None:
+            child.wait()
+            if child.in_python is not None:  # with -q too: the answer may be too much
+                say(f"tracer: {_IN_PYTHON} ({child.in_python})")
         controls.meanwhile = session.collect
         by_hand = _by_hand(session) if running.by_hand else None
         known = session.details

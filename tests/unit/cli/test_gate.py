@@ -1,0 +1,72 @@
+"""The code in which the child of -c waits: its bytes are those of this source, and what it lacks is said."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracer import gate
+from tracer.child import Child
+
+SOURCES = {
+    "x86_64": """
+        .intel_syntax noprefix
+        push rbp; mov ebx, edi; mov r12d, esi; mov r13, rdx; mov r14, rcx; mov r15, r8
+        mov eax, 1; mov edi, r12d; mov rsi, rsp; mov edx, 1; syscall    # write: it waits
+        xor eax, eax; mov edi, ebx; mov rsi, rsp; mov edx, 1; syscall   # read: may it exec?
+        xor edi, edi; cmp rax, 1; jne leave
+        mov eax, 59; mov rdi, r13; mov rsi, r14; mov rdx, r15; syscall  # execve
+        mov [rsp], rax
+        mov eax, 1; mov edi, r12d; mov rsi, rsp; mov edx, 8; syscall    # write: why not
+        mov edi, 127
+        leave: mov eax, 231; syscall                                    # exit_group
+    """,
+    "aarch64": """
+        mov w19, w0; mov w20, w1; mov x21, x2; mov x22, x3; mov x23, x4; sub sp, sp, #16
+        mov x8, #64; mov w0, w20; mov x1, sp; mov x2, #1; svc #0
+        mov x8, #63; mov w0, w19; mov x1, sp; mov x2, #1; svc #0
+        mov x9, x0; mov x0, #0; cmp x9, #1; b.ne leave
+        mov x8, #221; mov x0, x21; mov x1, x22; mov x2, x23; svc #0
+        str x0, [sp]
+        mov x8, #64; mov w0, w20; mov x1, sp; mov x2, #8; svc #0
+        mov x0, #127
+        leave: mov x8, #94; svc #0
+    """,
+}
+ASSEMBLERS = {"x86_64": ("llvm-mc", "--arch=x86-64"), "aarch64": ("llvm-mc", "--arch=aarch64")}
+
+
+@pytest.mark.parametrize("machine", SOURCES)
+def test_the_code_is_what_its_source_assembles_to(machine: str, tmp_path: Path) -> None:
+    if shutil.which("llvm-mc") is None:
+        pytest.skip("llvm-mc is needed")
+    source, made, code = tmp_path / "gate.s", tmp_path / "gate.o", tmp_path / "gate"
+    source.write_text(SOURCES[machine].replace(";", "\n"))
+    subprocess.run([*ASSEMBLERS[machine], "--filetype=obj", "-o", made, source], check=True)
+    subprocess.run(["llvm-objcopy", "-O", "binary", "-j", ".text", made, code], check=True)
+    assert code.read_bytes().hex() == gate._CODE[machine]
+
+
+def test_without_such_code_the_child_waits_in_python_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "_CODE", {})
+    with Child(["/bin/sh", "-c", "exit 3"]) as child:
+        assert child.in_python == "Function not implemented"
+        child.start()
+        while not child.ended():
+            pass
+    assert child.failure() == "/bin/sh ended with status 3"
+
+
+def test_the_command_has_our_words_and_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OF_TRACER", "a b=c\udcff")
+    out = tmp_path / "out"
+    script = f'printf "%s|" "$OF_TRACER" "$@" > {out}'
+    with Child(["/bin/sh", "-c", script, "sh", "", "ü\udcfe", "x y"]) as child:
+        assert child.in_python is None
+        child.start()
+        while not child.ended():
+            pass
+    assert out.read_bytes() == b"a b=c\xff||\xc3\xbc\xfe|x y|"
