@@ -12,8 +12,9 @@ from tests.unit.test_start import BYTES, COMMAND_LINE, KERNEL, RUNNING
 from tracer.resolve import kept
 
 KNOWN_SITES = {
-    "cache", "child", "cli.errors", "gate", "paths", "resolve.arch", "resolve.elf_layout", "resolve.files",
-    "resolve.identity", "resolve.kept", "resolve.libraries", "resolve.processes", "results.merge",
+    "backends.beforehand", "cache", "child", "cli.errors", "gate", "paths", "resolve.arch", "resolve.elf_layout",
+    "resolve.files", "resolve.identity", "resolve.kept", "resolve.libraries", "resolve.processes", "resolve.site_code",
+    "results.merge",
 }  # fmt: skip
 OTHER = {*BYTES, *KERNEL, "pwd", "resource", "shlex", "unicodedata", "glob", "bisect"}
 

@@ -47,6 +47,7 @@ RECIPES: dict[str, Recipe] = {
     "ticker": Recipe(("ticker.c",)),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "misread": Recipe(("misread.c",)),
+    "beginnings": Recipe(("beginnings.c",)),
     "gated": Recipe(("gated.c",)),
     "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "allocs": Recipe(("allocs.c",)),

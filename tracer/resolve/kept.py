@@ -37,9 +37,10 @@ from tracer.resolve.model import (
     Site,
     Unreadable,
 )
+from tracer.resolve.site_code import code_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tracer.lang.ast import AttachPoint
     from tracer.resolve.binary import Binary
@@ -51,13 +52,6 @@ _MOST_BYTES = 32 << 20
 """Of one attach point: no more than a quarter of what is kept of all."""
 
 SETTLED_NS = 2_000_000_000
-_BYTES = 16
-"""Compared at each site: the longest instruction is 15 bytes, a nop and the five-byte nop behind it are 6."""
-
-_FEW = 1024
-_WINDOW = 1 << 20
-"""Up to so many sites each is read by itself; of more, one read serves all that lie in so many bytes."""
-
 _CLASSES: dict[str, type] = {
     each.__name__: each for each in (ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable)
 }
@@ -94,7 +88,7 @@ def recall(point: AttachPoint, file: Found, functions: bool = True) -> tuple[Sit
     try:
         if _identity(os.fstat(descriptor)) != known:
             return None
-        if _code(lambda offset, size: os.pread(descriptor, size, offset), values[_OFFSET]) != code:
+        if b"".join(code_at(lambda offset, size: os.pread(descriptor, size, offset), values[_OFFSET])) != code:
             return None
     except OSError:
         return None
@@ -115,7 +109,7 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
     others = [(path, _identity_at(path)) for path in sorted(binary.debug_files)]
     if not all(_settled(each) for each in (known, *(found for _, found in others if found is not None))):
         return
-    code = _code(binary.elf.some, [site.offset for site in sites])
+    code = b"".join(code_at(binary.elf.some, [site.offset for site in sites]))
     values: list[Sequence[Any]] = [list(map(attrgetter(name), sites)) for name in _FIELDS]
     values[_PATH] = values[_IDENTITY] = [None] * len(sites)
     numbers: dict[tuple[ArgSpec, ...], int] = {}
@@ -155,20 +149,6 @@ def _opened(kind: str, held: Any, number: int, ends: list[list[str]]) -> list[An
         start, which = held
         return list(map(start.__add__, ends[which])) if start else ends[which]
     return list(held) if kind == "each" else [held] * number
-
-
-def _code(read: Callable[[int, int], bytes], offsets: list[int]) -> bytes:
-    """The first bytes at each offset, in order of these. `read` gives, for offset and size, what the file holds."""
-    if len(offsets) <= _FEW:
-        return b"".join([read(offset, _BYTES) for offset in sorted(offsets)])
-    found = []
-    begin, last, window = 0, -1, b""
-    for offset in sorted(offsets):
-        if not begin <= offset <= last:
-            window = read(offset, _WINDOW)
-            begin, last = offset, offset + len(window) - _BYTES
-        found.append(window[offset - begin : offset - begin + _BYTES])
-    return b"".join(found)
 
 
 def _key(point: AttachPoint, path: str, shown: str, functions: bool) -> str:

@@ -14,14 +14,17 @@ PUSH = bytes.fromhex("554889e5c3909090")
         ("f048ff05aabbccdd", "f00fbaaf08030000"),  # lock
         ("c5f96ec64889f848", "c5f96eff89f8c4e2"),  # vmovd
         ("c44101efff89f809", "c44101efc089f809"),  # vpxor
-        ("0f05c39090909090", "0f05909090909090"),  # syscall
+        ("2e90c3", "662e0f1f840000000000"),  # segment
+        ("48cf", "cf"),  # iret
     ],
 )
 def test_instructions_that_the_kernel_judges_alike_are_one_kind(one: str, other: str) -> None:
     assert kind_of(bytes.fromhex(one)) == kind_of(bytes.fromhex(other)) != b""
 
 
-@pytest.mark.parametrize("code", ["55", "f30f1efa554889e5", "4883ec08", "8b07c3", "48b8aabbccddeeff1122"])
+@pytest.mark.parametrize(
+    "code", ["55", "f30f1efa554889e5", "4883ec08", "8b07c3", "48b8aabbccddeeff1122", "0f1f440000", "0fb607"]
+)
 def test_what_functions_usually_begin_with_is_not_doubtful(code: str) -> None:
     assert kind_of(bytes.fromhex(code)) == b""
 

@@ -14,7 +14,7 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C, SEMAPHORE_C, THRO
 from tests.unit.resolve.test_expand import LIBC, fault, sites
 from tracer.errors import Source, TracerError
 from tracer.lang.parser import parse
-from tracer.resolve import binary, demangle, kept
+from tracer.resolve import binary, demangle, kept, site_code
 from tracer.resolve.expand import expand
 from tracer.resolve.identity import verify_sites
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
@@ -71,15 +71,14 @@ def test_a_file_that_is_known_is_not_read_and_means_the_same(
 
 
 def test_a_wildcard_of_thousands_is_known_too(here: Path, build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    number = 2 * kept._FEW
+    number = 2 * site_code._FEW
     source = "".join(f"void f{each}(void) {{ __asm__(\"nop\"); }}\n" for each in range(number)) + "int main() {}\n"
     shutil.copy2(build(source, "-O1"), here / "many")
     cold = sites("uprobe:./many:f[0-9]*")
     assert len(cold) == number
     forbid_reading(monkeypatch)
     assert sites("uprobe:./many:f[0-9]*") == cold
-    read = kept._code
-    monkeypatch.setattr(kept, "_code", lambda *args: read(*args)[:-1] + b"?")
+    monkeypatch.setattr(kept, "code_at", lambda *args: [*site_code.code_at(*args)[:-1], b"?"])
     with pytest.raises(_Read):
         sites("uprobe:./many:f[0-9]*")
 
@@ -94,10 +93,10 @@ def test_what_is_compared_at_many_sites_is_what_is_compared_at_few(
     def read(offset: int, size: int) -> bytes:
         return content[offset : offset + size]
 
-    few = kept._code(read, offsets)
-    monkeypatch.setattr(kept, "_FEW", 0)
-    monkeypatch.setattr(kept, "_WINDOW", window)
-    assert kept._code(read, offsets) == few == b"".join(content[each : each + 16] for each in sorted(offsets))
+    few = site_code.code_at(read, offsets)
+    monkeypatch.setattr(site_code, "_FEW", 0)
+    monkeypatch.setattr(site_code, "_WINDOW", window)
+    assert site_code.code_at(read, offsets) == few == [content[each : each + 16] for each in sorted(offsets)]
 
 
 @pytest.mark.parametrize(

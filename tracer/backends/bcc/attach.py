@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tracer.backends.bcc import links
 from tracer.backends.bcc.codegen.site_text import SiteTexts
+from tracer.backends.beforehand import unprobable
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_alone, check_room
 from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
 from tracer.errors import Diagnostic, ProgramError, TracerError
@@ -77,7 +78,8 @@ class Attachments:
             for file in _files(sites):
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
-            jobs = _jobs(plan, programs, texts)
+            self.left_out = unprobable(plan, stop)
+            jobs = _jobs(plan, programs, texts, self.left_out)
             shared = {} if self._multi else self._share(jobs, plan, stop)
             if not self._multi:
                 alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
@@ -265,15 +267,18 @@ def _together(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         return list(pool.map(function, items))
 
 
-def _jobs(plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts) -> list[_Job]:
+def _jobs(
+    plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, left_out: Collection[Spot]
+) -> list[_Job]:
     """What is to be attached, in that order."""
     numbers = first_numbers(plan)
     return [
-        (probe, program, point, sites)
+        (probe, program, point, kept)
         for probe in reversed(plan.probes)
         for (program, point), sites in reversed(
             _by_program(probe, numbers[probe.clause.id], programs, texts).items()
         )
+        if (kept := [each for each in sites if place_of(each[0]) not in left_out] if left_out else sites)
     ]
 
 

@@ -9,12 +9,13 @@ one probe for an event, `split` gives each place its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tracer.backends.ftrace import hist
 from tracer.backends.ftrace.fetchargs import Fetch, Source, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.hist import Trigger
+from tracer.backends.unprobed import Spot, place_of
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.lang.typed import Clause
@@ -135,6 +136,17 @@ class FtraceProgram:
             return self
         parts = tuple(part.sampled(reason) for part in self.parts)
         return replace(self, events=merged(parts, self.plan.apart), parts=parts)
+
+    def without(self, left_out: Collection[Spot]) -> FtraceProgram:
+        """The program without some places; not all of them."""
+        if not left_out:
+            return self
+
+        def kept(events: Sequence[Event]) -> tuple[Event, ...]:
+            left = [(each, tuple(p for p in each.places if place_of(p.site) not in left_out)) for each in events]
+            return tuple(replace(each, places=places) for each, places in left if places)
+
+        return replace(self, events=kept(self.events), parts=kept(self.parts))
 
     def text(self) -> str:
         """The writes to uprobe_events with their undo, then how each event is read."""

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tracer.backends import perf
+from tracer.backends.beforehand import unprobable
 from tracer.backends.descriptors_left import check_alone
 from tracer.backends.ftrace.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.counters import CountedMaps
@@ -198,10 +199,13 @@ class FtraceSession:
         self._definitions = definitions = Definitions()
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
+        left_out = unprobable(self._program.plan, stop)
+        self._program = self._program.without(left_out)
         defined = self._define(definitions, stop)
         triggered = [event for event in defined if event.hist]
         untriggered = [event for event in defined if not event.hist]
-        attachment, opened, self._left_out = open_events(definitions, untriggered, self._program, self._target, stop)
+        attachment, opened, refused = open_events(definitions, untriggered, self._program, self._target, stop)
+        self._left_out = left_out | refused
         self._attachment = attachment
         self._take(definitions, attachment, opened)
         definitions.wait_for_watcher()
@@ -214,7 +218,7 @@ class FtraceSession:
         )
         self.details = where_lines([*opened, *triggered])
         sites = [place.site for event in self._program.events for place in event.places]
-        return len({place_of(site) for site in sites}) - len(self._left_out)
+        return len({place_of(site) for site in sites}) - len(refused)
 
     def _define(self, definitions: Definitions, stop: Callable[[], bool]) -> list[Event]:
         """Defines the events, and sets the triggers of those that have some."""

@@ -1,0 +1,113 @@
+"""Which places of a plan the kernel will not probe, found out before anything is attached.
+
+It looks at an instruction when a process has it in memory. Where none has, a probe attaches without an error, and in a
+program that loads the file later (also that of `-c`) it is passed over without a word. So of each doubtful kind of
+instruction one is tried: in a page of our own, mapped to be executed and never executed. A trial takes the kernel some
+100 ms, and those of several kinds go on at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tracer.backends.unprobed import DOUBTFUL, NOT_PROBED, Spot, Stopped, codes_of, kind_of, may_go_without, place_of
+from tracer.errors import Diagnostic, ProgramError
+from tracer.plan.walk import attach_points
+
+if TYPE_CHECKING:
+    from tracer.errors import Span
+    from tracer.plan.model import Plan
+    from tracer.resolve.disassembly import Instruction
+    from tracer.resolve.model import Site
+
+
+def unprobable(plan: Plan, stop: Callable[[], bool]) -> dict[Spot, Site]:
+    """The places of patterns that the kernel will not probe. Raises `ProgramError` for one that is named alone, or
+    where a clause would have none left, and `Stopped` once `stop` says so.
+    """
+    if os.uname().machine != "x86_64":
+        return {}  # what is doubtful there is not known; some of it comes out when it is attached
+    sites = plan.sites
+    try:
+        codes = codes_of(sites)
+    except OSError:
+        return {}  # a file that has gone: attaching says so
+    kinds = {
+        place_of(site): kind
+        for site, code in zip(sites, codes, strict=True)
+        if code and code[0] in DOUBTFUL and (kind := kind_of(code))
+    }
+    if not kinds:
+        return {}
+    if stop():
+        raise Stopped
+    bad = _refused({kind_of(code): code for site, code in zip(sites, codes, strict=True) if place_of(site) in kinds})
+    refused = {place_of(site): site for site in sites if kinds.get(place_of(site)) in bad}
+    for probe in plan.probes:
+        own = [site for variant in probe.variants for site in variant.sites]
+        out = [site for site in own if place_of(site) in refused]
+        if out and (len(out) == len(own) or not may_go_without(probe.clause)):
+            code = next(code for site, code in zip(sites, codes, strict=True) if site is out[0])
+            raise _refusal(plan, out[0], code, attach_points(probe.clause, plan.program.source))
+    return refused
+
+
+def _refused(examples: dict[bytes, bytes]) -> frozenset[bytes]:
+    """The kinds, by an example of the code of each, that the kernel refuses."""
+    # Loaded where there is something doubtful, which is seldom.
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tracer.backends import traptime
+
+    bad: set[bytes] = set()
+    opened: list[int] = []
+
+    def take(kind: bytes) -> None:
+        try:
+            file = traptime.code_file(examples[kind])
+            opened.append(file)
+            traptime.map_code(file)
+            opened.append(traptime.probe(file, 0))
+        except OSError as error:
+            if error.errno in NOT_PROBED:
+                bad.add(kind)  # else it cannot be tried here
+
+    try:
+        if len(examples) == 1:
+            take(next(iter(examples)))
+        else:
+            with ThreadPoolExecutor(min(len(examples), 64)) as pool:
+                list(pool.map(take, examples))
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return frozenset(bad)
+
+
+def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
+    from tracer.resolve.disassembly import decode
+    from tracer.resolve.elf_layout import EM_X86_64
+
+    instructions = decode(code, site.address, EM_X86_64)
+    shown = code[: instructions[0].size if instructions else 8].hex(" ")
+    message = f"{site.probe} cannot be probed: the kernel takes no probe on the instruction there ({shown})"
+    later = None if site.kind == "uretprobe" else _later(instructions, code)
+    place = "" if later is None else f"uprobe:{site.path}:{later:#x}, behind it, or "
+    hint = f"probe {place}what calls it"
+    return ProgramError(plan.program.source, [Diagnostic(message, span, hint)], exit_code=1)
+
+
+def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
+    """The address of the next instruction that the kernel surely takes, if all that come to the first come to it."""
+    from tracer.resolve.misread import is_misread
+
+    for before, each in pairwise(instructions):
+        if before.jumps or not before.goes_on:
+            break
+        bytes_there = code[each.address - instructions[0].address :]
+        if not kind_of(bytes_there) and not is_misread(bytes_there):
+            return each.address
+    return None
