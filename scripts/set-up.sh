@@ -57,6 +57,9 @@ has_postgres() {
     done
     return 1
 }
+has_go() { command -v go >/dev/null 2>&1; }
+has_rust() { command -v rustc >/dev/null 2>&1; }
+has_node() { command -v node >/dev/null 2>&1; }
 has_java() { command -v javac >/dev/null 2>&1; }
 has_bpftrace() { command -v bpftrace >/dev/null 2>&1; }
 # Debian and Ubuntu give BCC's and perf-tools' programs names of their own.
@@ -79,7 +82,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx sdt readelf cpio postgres java" ;;
+        test) needed="$needed c cxx sdt readelf cpio postgres java go rust node" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -103,6 +106,9 @@ packages_for() {
             apt:readelf) list="$list binutils" ;;
             *:cpio) list="$list cpio" ;;
             apt:postgres) list="$list postgresql" ;;
+            apt:go) list="$list golang-go" ;;
+            apt:rust) list="$list rustc" ;;
+            apt:node) list="$list nodejs" ;;
             apt:java) list="$list default-jdk-headless" ;;
             *:bpftrace) list="$list bpftrace" ;;
             apt:bcctools) list="$list bpfcc-tools" ;;
@@ -121,6 +127,11 @@ packages_for() {
             dnf:readelf | zypper:readelf) list="$list binutils" ;;
             dnf:postgres) list="$list postgresql-server postgresql-contrib" ;;
             zypper:postgres) list="$list postgresql-server postgresql-contrib" ;;
+            dnf:go) list="$list golang" ;;
+            zypper:go | apk:go) list="$list go" ;;
+            dnf:rust | zypper:rust | apk:rust) list="$list rust" ;;
+            dnf:node | apk:node) list="$list nodejs" ;;
+            zypper:node) list="$list nodejs-default" ;;
             dnf:java) list="$list java-latest-openjdk-devel" ;;
             zypper:java) list="$list java-17-openjdk-devel" ;;
             dnf:qemu) list="$list qemu-system-x86-core" ;;

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -82,6 +83,31 @@ def build(name: str) -> Path:
 
 
 @cache
+def build_go(name: str, *flags: str, level: str = "v1") -> Path:
+    """The program of NAME.go, built with these flags for that level of the processor (GOAMD64)."""
+    source = HERE / f"{name}.go"
+    home = _home("go", repr((flags, level)), [source])
+    program = home / name
+    if not program.exists():
+        kept = {"GOCACHE": str(cache_dir() / "go"), "GOFLAGS": "", "GOAMD64": level, "GO111MODULE": "auto"}
+        _build(program, ["go", "build", *flags, "-o"], [str(source)], {**os.environ, **kept})
+    return program
+
+
+@cache
+def build_rust(name: str, mangling: str = "v0") -> Path:
+    """The program of NAME.rs with its names mangled so: "v0" or "legacy"."""
+    source = HERE / f"{name}.rs"
+    home = _home("rustc", mangling, [source])
+    program = home / name
+    if not program.exists():
+        flags = ["-Cdebuginfo=1", "-Zunstable-options", f"-Csymbol-mangling-version={mangling}"]
+        # A released compiler takes -Z with this alone, and a new one wants it for the older mangling.
+        _build(program, ["rustc", *flags, str(source), "-o"], environment={**os.environ, "RUSTC_BOOTSTRAP": "1"})
+    return program
+
+
+@cache
 def build_java(name: str) -> Path:
     """The directory that holds NAME.class."""
     source = HERE / f"{name}.java"
@@ -105,10 +131,12 @@ def _home(compiler: str, recipe: str, sources: list[Path]) -> Path:
     return home
 
 
-def _build(program: Path, command: list[str]) -> None:
+def _build(
+    program: Path, command: list[str], sources: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> None:
     # Two test runs may build at once: each into a file of its own, renamed when it is whole.
     part = program.with_name(f".{program.name}.{os.getpid()}")
-    done = subprocess.run([*command, str(part)], capture_output=True, text=True)
+    done = subprocess.run([*command, str(part), *sources], capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     part.rename(program)

@@ -51,6 +51,9 @@ class Arch:
         return Reg(self.returns)
 
 
+GO_STACK_ARGS = tuple(ArgSpec("", 8, False, Mem("sp", 8 + 8 * index)) for index in range(MAX_FUNCTION_ARGS))
+"""The words of a Go function in assembler (ABI0), above a return address or the room for one."""
+
 X86_64 = Arch(
     "x86-64",
     EM_X86_64,

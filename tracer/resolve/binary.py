@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError
-from tracer.resolve.arch import ARCHES, Arch
+from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch
 from tracer.resolve.elf import Elf
 from tracer.resolve.elf_layout import MACHINE_NAMES
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tracer.resolve.globals import Places
     from tracer.resolve.line_programs import LinePrograms
     from tracer.resolve.operands import Argument
+    from tracer.resolve.stack_check import StackChecks
     from tracer.resolve.symbols import Symbols
     from tracer.resolve.unwind import Unwinding
     from tracer.resolve.usdt import UsdtNote
@@ -83,6 +84,13 @@ class Binary:
         return Unwinding(self.code)
 
     @cached_property
+    def stack_checks(self) -> StackChecks:
+        """Where its functions begin behind the check of their stack, if it is Go's."""
+        from tracer.resolve.stack_check import StackChecks
+
+        return StackChecks(self.code)
+
+    @cached_property
     def usdt(self) -> tuple[UsdtNote, ...]:
         """Its USDT sites."""
         from tracer.resolve.usdt import read_notes
@@ -129,13 +137,13 @@ class Binary:
         if not self._go or "." not in name:  # functions of C in a Go file have plain names
             return self._plain_args
         if self._go_registers:
-            return self.arch.function_args(go=True)
+            return GO_STACK_ARGS if name.endswith(".abi0") else self.arch.function_args(go=True)
         unknown = Unreadable("Go before 1.18 passes arguments in its own way")
         return tuple(replace(each, operand=unknown) for each in self.arch.function_args())
 
     def readable(self, name: str) -> str:
-        """A symbol's name as people write it: of C++ the demangled one, where this machine can tell."""
-        if not name.startswith("_Z"):
+        """A symbol's name as people write it: of C++ and Rust the demangled one, where this machine can tell."""
+        if name[:2] not in ("_Z", "_R"):
             return name
         return self._demangle(name) or name
 

@@ -1,4 +1,4 @@
-"""C++ names as people write them, by the C++ runtime's own `__cxa_demangle`."""
+"""C++ names as people write them, by the C++ runtime's own `__cxa_demangle`, and Rust's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tracer.errors import TracerError
+from tracer.resolve.demangle_rust import demangle_rust
 from tracer.resolve.symbol_table import MAX_NAME
 
 Demangler = Callable[[str], str | None]
@@ -13,7 +14,7 @@ Demangler = Callable[[str], str | None]
 
 @lru_cache(maxsize=1)
 def demangler() -> Demangler:
-    """A function from a mangled name to the readable one, None for names that are not C++'s.
+    """A function from a mangled name to the readable one, None for names that are neither C++'s nor Rust's.
 
     Raises `TracerError` where there is no C++ runtime on this machine.
     """
@@ -41,8 +42,11 @@ def demangler() -> Demangler:
     status = ctypes.c_int()
 
     def demangle(name: str) -> str | None:
-        if not name.startswith("_Z") or len(name) >= MAX_NAME:
+        if name[:2] not in ("_Z", "_R") or len(name) >= MAX_NAME:
             return None
+        rust = demangle_rust(name)  # of the older mangling C++'s makes a name too, with the hash and signs left in
+        if rust is not None or name[1] == "R":
+            return rust
         text = convert(name.encode("utf-8", "surrogateescape"), None, None, ctypes.byref(status))
         if not text:
             return None

@@ -44,7 +44,19 @@ def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: lis
     if refused:
         pairs = zip(functions, starts, strict=True)
         functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
-    return _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
+    sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
+    return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
+
+
+def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:
+    """The sites of Go functions where each call comes by once, and the arguments are still where they were."""
+    for index, function in enumerate(functions):
+        around = binary.code.range_of(function)
+        address = binary.stack_checks.behind(around.start, around.end)
+        if address != function.address:
+            offset = offset_of_code(binary.code, address, f"the function {function.name}")
+            sites[index] = replace(sites[index], address=address, offset=offset)
+    return sites
 
 
 def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[Site]:

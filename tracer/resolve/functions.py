@@ -18,6 +18,9 @@ from tracer.resolve.files import NothingThere, did_you_mean, is_pattern, matcher
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import is_cold, unique_places
 
+_RECEIVER = regex(r"\(\*(?=\w)")
+"""In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
+
 
 def find_functions(binary: Binary, name: str, kind: str = "uprobe") -> tuple[Function, ...]:
     """The functions that a name or wildcard means, each place once, in order of address; () where there is none.
@@ -25,12 +28,15 @@ def find_functions(binary: Binary, name: str, kind: str = "uprobe") -> tuple[Fun
     Raises `ElfError` for the name of an indirect function. `kind` is for the hint alone.
     """
     symbols = binary.symbols
-    if is_readable_cpp(name):
+    # A name as it stands in the table comes first: Go's hold parentheses, asterisks and brackets. * alone is any.
+    found = symbols.named(name) if name != "*" else ()
+    if not found and is_pattern(name):
+        matching = symbols.matching(matcher(_RECEIVER.sub("([*]", name)))
+        functions = tuple([each for each in matching if not each[4]])  # ifunc; by its number in half the time
+        if functions or not is_readable_cpp(name):
+            return functions
+    if not found and is_readable_cpp(name):
         return _by_cpp_name(binary, name)
-    if is_pattern(name):
-        matching = symbols.matching(matcher(name))
-        return tuple([each for each in matching if not each[4]])  # ifunc; by its number in half the time
-    found = symbols.named(name)
     if found and all(each.ifunc for each in found):
         raise _indirect(binary, found[0], kind)
     if not found and re.fullmatch(r"[A-Za-z_]\w*", name) and symbols.has_cpp_names:
@@ -118,7 +124,9 @@ def _by_cpp_name(binary: Binary, pattern: str) -> tuple[Function, ...]:
     words = [] if "operator" in pattern else _plain_words(pattern)
     found = []
     for each in binary.symbols.functions:
-        if each.name[:2] != "_Z" or each.ifunc or is_cold(each.name) or not all(word in each.name for word in words):
+        if each.name[:2] not in ("_Z", "_R") or each.ifunc or is_cold(each.name):
+            continue
+        if each.name[1] == "Z" and not all(word in each.name for word in words):
             continue
         readable = demangle(each.name)
         if readable is not None and (
@@ -131,7 +139,8 @@ def _by_cpp_name(binary: Binary, pattern: str) -> tuple[Function, ...]:
 def _plain_words(pattern: str) -> Sequence[str]:
     """Words that must stand in the mangled name too: a cheap test before demangling."""
     literal = re.sub(r"\[[^]]*\]", "*", pattern.partition("(")[0])
-    return [word for word in re.findall(r"[A-Za-z_]\w*", literal) if not _ABBREVIATED.fullmatch(word)]
+    words = [word for word in re.findall(r"[A-Za-z_]\w*", literal) if word.isascii()]
+    return [word for word in words if not _ABBREVIATED.fullmatch(word)]
 
 
 def without_parameters(readable: str) -> str:

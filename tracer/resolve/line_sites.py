@@ -26,7 +26,7 @@ from tracer.resolve.functions import function_text
 from tracer.resolve.line_programs import LinePrograms, Row, Sequence
 from tracer.resolve.model import Site
 from tracer.resolve.room import Room
-from tracer.resolve.safety import inside_function, red_zone
+from tracer.resolve.safety import inside_function, offset_of_code, red_zone
 from tracer.resolve.symbols import is_cold
 
 _MOST_NAMED = 5
@@ -144,6 +144,12 @@ def _listed(numbers: list[int]) -> str:
 def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
     offset, around = inside_function(binary.code, address)
     args = binary.function_args(around.name)
+    if address == around.start:
+        if binary.unwinding.go:
+            address = binary.stack_checks.behind(around.start, around.end)
+            offset = offset_of_code(binary.code, address, f"the function {around.name}")
+    else:
+        args = later(args)
     column = f":{point.column}" if point.column else ""
     return Site(
         kind="uprobe",
@@ -153,6 +159,6 @@ def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
         offset=offset,
         probe=f"uprobe:{binary.shown}:{point.source}:{point.line}{column}",
         function=function_text(binary, address),
-        args=args if address == around.start else later(args),
+        args=args,
         red_zone=red_zone(binary.code, address),
     )

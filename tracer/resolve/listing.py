@@ -182,14 +182,14 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
     provider, name = matcher(wanted.provider), matcher(wanted.usdt)
     by_name: dict[tuple[str, str], list[UsdtNote]] = {}
     for note in binary.usdt:
-        if provider(note.provider) and name(note.name) and (note.provider + note.name).isprintable():
+        if provider(note.provider) and name(note.name) and _can_be_written(note.provider) and _can_be_written(note.name):
             by_name.setdefault((note.provider, note.name), []).append(note)
     if not by_name:
         what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.usdt}'"
         raise NothingThere(f"{printable(binary.shown)}: {what}")
     return (
         Listed(
-            probe=f"usdt:{quoted(binary.shown)}:{quoted(key[0])}:{quoted(key[1])}",
+            probe=f"usdt:{quoted(binary.shown, path=True)}:{quoted(key[0])}:{quoted(key[1])}",
             kind="usdt",
             path=binary.path,
             provider=key[0],
@@ -218,8 +218,8 @@ def _function_lines(wanted: _Pattern, binary: Binary) -> Iterator[str]:
     # In this order a digit or a dot at the beginning of a name would come first.
     if names[0][0] < "A" or not "".join(names).replace(".", "").isidentifier():
         plain = _PLAIN.fullmatch
-        names = [name if plain(name) else quoted(name) for name in names if name.isprintable()]
-    before = f"{wanted.kinds[-1]}:{quoted(binary.shown)}:"
+        names = [name if plain(name) else quoted(name) for name in names if _can_be_written(name)]
+    before = f"{wanted.kinds[-1]}:{quoted(binary.shown, path=True)}:"
     return iter(["".join([f"{before}{name}\n" for name in names])])
 
 
@@ -236,24 +236,29 @@ def _in_order_of_name(functions: tuple[Function, ...], kind: str, binary: Binary
     segment = next((each for each in binary.elf.loads if each.flags & PF_X), None)
     start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)
     moved = segment.offset - segment.address if segment is not None else 0
-    before, path = f"{kind}:{quoted(binary.shown)}:", binary.path
+    before, path = f"{kind}:{quoted(binary.shown, path=True)}:", binary.path
     sites: tuple[ListedSite, ...] = ()
     ordered, plain = sorted(functions), _PLAIN.fullmatch
     for index, (name, address, *_) in enumerate(ordered, 1):
         sites += (ListedSite(address, address + moved if start <= address < end else offset_of(address)),)
         if index < len(ordered) and ordered[index][0] == name:
             continue
-        if name.isprintable():
+        if _can_be_written(name):
             yield Listed(before + (name if plain(name) else quoted(name)), kind, path, None, name, sites)
         sites = ()
 
 
-def quoted(part: str) -> str:
+def _can_be_written(name: str) -> bool:
+    """Whether it fits into a line and can be an attach point's part: * alone would mean any."""
+    return name.isprintable() and name not in ("", "*")
+
+
+def quoted(part: str, path: bool = False) -> str:
     """A part of an attach point as it must be written so that it means itself."""
     if (
         re.fullmatch(r"[\w./@~!^&=<>()%|;\-]+", part)
         and not _MISREAD.search(part)
-        and (part[0] == "/" or "/" not in part)
+        and ("/" not in part or (path and part[0] == "/"))
     ):
         return part
     return '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -252,7 +252,7 @@ def _root(pid: int) -> str:
 
 
 def _readable(name: str) -> str:
-    if not name.startswith("_Z"):
+    if name[:2] not in ("_Z", "_R"):
         return name
     from tracer.resolve.demangle import demangler
 

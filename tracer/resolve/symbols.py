@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from tracer.resolve.elf import MAX_READ, Elf
 from tracer.resolve.elf_layout import SHT_DYNSYM, SHT_SYMTAB
-from tracer.resolve.symbol_table import Function, Table, Variable, read_table
+from tracer.resolve.symbol_table import MAX_NAME, Function, Table, Variable, read_table
 
 MAX_NESTED = 64
 """How many earlier symbols are tried for one that reaches over an address."""
@@ -78,6 +78,7 @@ class Symbols:
 
     def named(self, name: str) -> tuple[Function, ...]:
         """The functions of exactly this name (`name` or `name@VERSION`), each place once, in order of address."""
+        whole = name
         name, _, version = name.partition("@")
         version = version.lstrip("@")
         for tables in ((self.static, self.exported), (self.debug,)):
@@ -90,6 +91,8 @@ class Symbols:
                 return unique_places(found)
             if self.static is not None:
                 break
+        if not _written_as_stored(whole):
+            return unique_places([each for each in self.functions if each.name == whole])
         return ()
 
     @property
@@ -162,6 +165,11 @@ class Symbols:
     def imports(self, name: str) -> bool:
         """Whether this file uses the function of another library."""
         return any(table is not None and table.imports(name) for table in (self.exported, self.static))
+
+
+def _written_as_stored(name: str) -> bool:
+    """Whether the bytes of the name are those of the table: none was escaped, cut, or taken for a version."""
+    return "\\x" not in name and len(name) < MAX_NAME and not name.startswith("@")
 
 
 def is_cold(name: str) -> bool:

@@ -24,7 +24,11 @@ def usdt_sites(point: AttachPoint, binary: Binary) -> list[Site]:
         raise TracerError("the attach point names no USDT probe", "write usdt:PATH:PROVIDER:NAME; * stands for any")
     provider = matcher("*" if point.provider is None else point.provider)
     name = matcher(point.name)
-    notes = [note for note in binary.usdt if provider(note.provider) and name(note.name)]
+    # A name that is there means itself, whatever signs it has; * alone is any.
+    notes = []
+    if "*" not in (point.name, point.provider):
+        notes = [note for note in binary.usdt if note.name == point.name and point.provider in (None, note.provider)]
+    notes = notes or [note for note in binary.usdt if provider(note.provider) and name(note.name)]
     if not notes:
         raise _not_found(point, point.name, binary)
     return [_site(note, binary) for note in notes]

@@ -22,7 +22,7 @@ def note(name: bytes, kind: int, description: bytes) -> bytes:
 def usdt_note(
     provider: str, name: str, arguments: str = "", address: int = TEXT_ADDRESS, base: int = 0, semaphore: int = 0
 ) -> bytes:
-    strings = b"".join(each.encode() + b"\0" for each in (provider, name, arguments))
+    strings = b"".join(each.encode("utf-8", "surrogateescape") + b"\0" for each in (provider, name, arguments))
     return note(b"stapsdt", 3, struct.pack("<QQQ", address, base, semaphore) + strings)
 
 
@@ -47,7 +47,7 @@ class ElfWriter:
         symtab = bytes(24)
         for name, address, size, info in self.symbols:
             symtab += struct.pack("<IBBHQQ", len(strings), info, 0, 1, address, size)
-            strings += name.encode() + b"\0"
+            strings += name.encode("utf-8", "surrogateescape") + b"\0"
         sections: list[tuple[str, int, int, int, bytes | None, int, int]] = [
             ("", 0, 0, 0, b"", 0, 0),
             (".text", 1, TEXT_ADDRESS, TEXT_OFFSET, None, len(self.text), 0),

@@ -142,20 +142,41 @@ def test_arguments_can_be_left_out(app: Path) -> None:
     ],
 )
 def test_parts_are_quoted_where_they_would_mean_something_else(part: str, written: str) -> None:
-    assert quoted(part) == written
+    assert quoted(part, path=part.startswith("/")) == written
 
 
-@pytest.mark.parametrize(
-    "name", ["odd name", "f+8", "0x10", "ns::f(int)", "x{y}", "a,b", "str*ng", "net/http.(*conn).serve"]
-)
-def test_what_is_listed_can_be_attached_as_it_stands(tmp_path: Path, name: str) -> None:
-    path = ElfWriter(symbols=[(name, TEXT_ADDRESS, 2, 0x12)]).write(tmp_path / "a b")
-    (probe,) = probes(f"uprobe:{path}")
-    if "::" in name or "(" in name:
-        parse(Source(probe + " { }"))  # such a name stands for a C++ one; that it is written well is enough
-        return
-    (site,) = expand(parse(Source(probe + " { }")), EVERYONE)[0]
-    assert site.function == name
+ODD_NAMES = (
+    "odd name", "f+8", "0x10", "12", "ns::f(int)", "x{y}", "a,b", "str*ng", "what?", "a[b]", "[a", "**", "(*)",
+    "net/http.(*conn).serve", "main.both[go.shape.struct { A int; B string }_0,go.shape.map[string]int_1]", "a\u00b7b",
+    "a\u2192b", "gr\u00fc\u00dfe", "$1", "a$b", '"', "\\", 'a\\"b', "/a", "/a:1", "@f", "@@f", "a:b", "12:3", "cpp",
+    "f /1/", "//", "f\udcff", "\\xff", "x" * 20_000, "_ZN", "operator()", "~f",
+)  # fmt: skip
+
+
+def test_what_is_listed_can_be_attached_as_it_stands(tmp_path: Path) -> None:
+    places = {name: TEXT_ADDRESS + 2 * at for at, name in enumerate(ODD_NAMES)}
+    path = ElfWriter(
+        text=b"\x90\xc3" * len(places),
+        symbols=[(name, address, 2, 0x12) for name, address in places.items()],
+        notes=b"".join(usdt_note(name, name, "", address) for name, address in places.items() if len(name) < 99),
+    ).write(tmp_path / "a b")
+    found: dict[str, dict[int, str]] = {"usdt": {}, "uprobe": {}}
+    for listed in list_probes(str(path), EVERYONE):
+        (site,) = expand(parse(Source(listed.probe + " { }")), EVERYONE)[0]
+        assert site.address == listed.sites[0].address, listed.probe
+        found[listed.kind][site.address] = listed.probe
+    assert sorted(found["uprobe"]) == list(places.values())
+    assert probes(f"uprobe:{path}:*") == probes(f"uprobe:{path}")
+    assert sorted(found["usdt"]) == [address for name, address in places.items() if len(name) < 99]
+
+
+def test_in_a_pattern_the_asterisk_of_a_receiver_is_none(tmp_path: Path) -> None:
+    names = ["main.(*Cart).Add", "main.(*Cart).Drop", "main.(*BigCart).Add", "main.Cart.Add"]
+    path = ElfWriter(symbols=[(name, TEXT_ADDRESS + 2 * at, 2, 0x12) for at, name in enumerate(names)]).write(
+        tmp_path / "app"
+    )
+    assert probes(f'uprobe:{path}:"main.(*Cart).*"') == [f'uprobe:{path}:"{name}"' for name in names[:2]]
+    assert probes(f"uprobe:{path}:*Cart).Add") == [f'uprobe:{path}:"{names[2]}"', f'uprobe:{path}:"{names[0]}"']
 
 
 def test_every_listed_probe_of_a_real_program_can_be_attached(build: Build) -> None:
@@ -166,8 +187,8 @@ def test_every_listed_probe_of_a_real_program_can_be_attached(build: Build) -> N
 
 def test_names_that_would_break_the_list_are_left_out(tmp_path: Path) -> None:
     path = ElfWriter(
-        symbols=[("a\nb", TEXT_ADDRESS, 2, 0x12), ("ok", TEXT_ADDRESS + 4, 2, 0x12)],
-        notes=usdt_note("p", "x\x1b[31m") + usdt_note("p", "ok"),
+        symbols=[("a\nb", TEXT_ADDRESS, 2, 0x12), ("*", TEXT_ADDRESS + 2, 2, 0x12), ("ok", TEXT_ADDRESS + 4, 2, 0x12)],
+        notes=usdt_note("p", "x\x1b[31m") + usdt_note("*", "x") + usdt_note("", "x") + usdt_note("p", "ok"),
     ).write(tmp_path / "app")
     assert probes(str(path)) == [f"usdt:{path}:p:ok", f"uprobe:{path}:ok"]
 
