@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.live.answers import maps
+from tests.live.conftest import need
 from tests.targets.build import build_go
 
 pytestmark = pytest.mark.live
@@ -24,12 +25,8 @@ BUILDS: dict[str, tuple[tuple[str, ...], str]] = {
 ROUNDS = 5
 
 
-@pytest.fixture
-def grows(tmp_path: Path) -> Path:
-    return copied("plain", tmp_path)
-
-
 def copied(name: str, directory: Path) -> Path:
+    need(shutil.which("go"), "Go")
     flags, level = BUILDS[name]
     return Path(shutil.copy(build_go("grows", *flags, level=level), directory / "grows"))
 
@@ -55,3 +52,27 @@ def test_a_call_counts_once_though_the_stack_grows(build: str, backend: str, tmp
     )
     assert own["small"] == 20 * 100 * ROUNDS
     assert found == {f"@{name}": own[name] for name in ("small", "large", "huge", "add", "arguments")}
+
+
+def test_wildcards_returns_lines_and_assembler(backend: str, tmp_path: Path, clean: None) -> None:
+    path = copied("plain", tmp_path)
+    source = Path(__file__).parents[1] / "targets" / "grows.go"
+    line = source.read_text().splitlines().index("func small(left int, number int, name string) int {") + 1
+    found, own = traced(
+        backend,
+        path,
+        "uprobe:T:main.* { @[func] = count(); } uretprobe:T:main.* { @returns[func] = count(); }"
+        f" uprobe:T:grows.go:{line} {{ @line = count(); }}"
+        ' uprobe:T:"main.(*Cart).*" { @methods[str(arg2, 5)] = count(); }'
+        " uprobe:T:runtime.futex.abi0 /(int32)arg1 != 128 && (int32)arg1 != 129/ { @neither_wait_nor_wake = count(); }"
+        " uprobe:T:runtime.futex.abi0 { @futex = count(); }",
+    )
+    functions = {"main.small": "small", "main.large": "large", "main.huge": "huge", "main.(*Cart).Add": "add"}
+    assert int(str(found.pop("@futex"))) > 0
+    for name in ("@", "@returns"):
+        counts = found.pop(name)
+        assert isinstance(counts, dict)
+        assert {each: counts[each] for each in functions} == {each: own[kind] for each, kind in functions.items()}
+        assert [count for each, count in counts.items() if each.startswith("main.both[")] == [1]
+        assert counts["main.leaf"] == own["add"] and counts["main.main.func1"] == own["done"] == 20
+    assert found == {"@line": own["small"], "@methods": {"pear": own["add"]}}

@@ -111,8 +111,12 @@ def _pieces(sequence: Sequence, point: AttachPoint, binary: Binary) -> Iterator[
             continue
         begun = False
         if row.is_stmt:
-            begun = True
             around = binary.code.range_at(row.address)  # a macro can put two functions on one line
+            if around is not None and binary.unwinding.go:
+                _, more = binary.stack_checks.body(around.start, around.end)
+                if row.address >= more:
+                    continue  # of no line, but the compiler says that where the function begins
+            begun = True
             name, cold = (around.name or around.start, False) if around is not None else (row.address, False)
             if isinstance(name, str) and is_cold(name):
                 name, cold = name.partition(".cold")[0], True

@@ -182,7 +182,9 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
     provider, name = matcher(wanted.provider), matcher(wanted.usdt)
     by_name: dict[tuple[str, str], list[UsdtNote]] = {}
     for note in binary.usdt:
-        if provider(note.provider) and name(note.name) and _can_be_written(note.provider) and _can_be_written(note.name):
+        if not (_can_be_written(note.provider) and _can_be_written(note.name)):
+            continue
+        if provider(note.provider) and name(note.name):
             by_name.setdefault((note.provider, note.name), []).append(note)
     if not by_name:
         what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.usdt}'"

@@ -59,19 +59,24 @@ class StackChecks:
         """The address of the instruction behind the check of the function that has these bytes; `start` where no check
         is proven.
         """
+        return self.body(start, end)[0]
+
+    def body(self, start: int, end: int) -> tuple[int, int]:
+        """`behind`, and where the code begins that makes the stack larger, `end` where there is none."""
+        none = start, end
         if self._code.elf.machine != EM_X86_64:
-            return start
+            return none
         check = self._decoded(start, min(end, start + _CHECK))
         for index, each in enumerate(check):
             line = f"{each.mnemonic} {each.operands}"
             if each.mnemonic in ("jb", "jbe"):
                 if each.target is None or not self._comes_back(each.target, start, end):
-                    return start
+                    return none
                 if each.mnemonic == "jbe":
-                    return _behind(check, index, start)
+                    return (check[index + 1].address, each.target) if _makes_frame(check, index) else none
             elif not (_COMPARES.fullmatch(line) or _SPARE.fullmatch(line) or _LOADS_G.fullmatch(line)):
-                return start
-        return start
+                return none
+        return none
 
     def _comes_back(self, more: int, start: int, end: int) -> bool:
         """Whether the code at `more` calls for a larger stack and begins the function again."""
@@ -93,9 +98,9 @@ class StackChecks:
         return decode(self._code.elf.memory(start, end - start, "the code") or b"", start, self._code.elf.machine)
 
 
-def _behind(check: Sequence[Instruction], jump: int, start: int) -> int:
-    compares = jump > 0 and check[jump - 1].mnemonic == "cmp"
-    if not compares or jump + 1 >= len(check):
-        return start
+def _makes_frame(check: Sequence[Instruction], jump: int) -> bool:
+    """Whether a comparison stands before the jump, and behind it what moves the stack pointer."""
+    if not jump or check[jump - 1].mnemonic != "cmp" or jump + 1 >= len(check):
+        return False
     first = check[jump + 1]
-    return first.address if _MAKES_FRAME.fullmatch(f"{first.mnemonic} {first.operands}") else start
+    return _MAKES_FRAME.fullmatch(f"{first.mnemonic} {first.operands}") is not None
