@@ -58,7 +58,11 @@ def plan(
 
     tree = parse(source, params)
     left_out: list[Diagnostic] = []
-    sites = expand(tree, target, configure(tree.config, environment)[0].max_probes, left_out)
+    config = configure(tree.config, environment)[0]
+    sites = expand(
+        tree, target, config.max_probes, left_out,
+        missing=config.missing_probes, unsafe_returns=config.unsafe_returns == "true",
+    )  # fmt: skip
     typed = analyse(tree, sites, environment)
     lowered = lower(typed, target.follow)
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]

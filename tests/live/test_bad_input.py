@@ -88,7 +88,7 @@ WRONG = [
         "{X}: a return probe on tail could kill the program: a C++ exception may cross it"
         " (the file needs libstdc++.so.6);"
         " and its returns cannot all be found: it ends in a jump to thrower (tail call);"
-        " trace its entry with uprobe, or the return of a function that calls it",
+        " trace its entry with uprobe, or the return of a function that calls it; --unsafe-returns takes the risk",
     ),
     Wrong("syntax", "uprobe:{T}:price {{ @ = count( }}", "expected an expression, found '}'", "}"),
     Wrong(

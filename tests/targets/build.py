@@ -49,6 +49,7 @@ RECIPES: dict[str, Recipe] = {
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "misread": Recipe(("misread.c",)),
     "beginnings": Recipe(("beginnings.c",)),
+    "tls": Recipe(("tls.c",)),
     "gated": Recipe(("gated.c",)),
     "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "allocs": Recipe(("allocs.c",)),

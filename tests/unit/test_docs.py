@@ -36,6 +36,8 @@ SETTINGS = {
     "max_map_keys": "keys of each map",
     "max_probes": "places that a program may probe; `--max-probes N` sets it too",
     "stack_frames": "frames of `ustack` without a number",
+    "missing_probes": "what becomes of an attach point that means nothing: with `warn` or `ignore` the others go on",
+    "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
 }
 
 Left = Mapping[str, tuple[str, str | None]]
@@ -66,11 +68,12 @@ def functions(kind: str) -> str:
 
 def settings() -> str:
     defaults = {field.name: str(field.default) for field in fields(typed.Config)}
-    assert defaults.keys() == config.LIMITS.keys() == SETTINGS.keys()
+    assert defaults.keys() == set(config.KNOWN) == SETTINGS.keys()
     return table(
-        ("setting", "default", "from", "to", "is"),
-        *((f"`{name}`", defaults[name], str(low), str(high), SETTINGS[name])
+        ("setting", "default", "can be", "is"),
+        *((f"`{name}`", defaults[name], f"{low} to {high}", SETTINGS[name])
           for name, (low, high) in config.LIMITS.items()),
+        *((f"`{name}`", defaults[name], ", ".join(words), SETTINGS[name]) for name, words in config.WORDS.items()),
     )  # fmt: skip
 
 

@@ -72,6 +72,13 @@ def command(
             "--max-probes", metavar="N", min=1, max=1 << 20, show_default=False, help="Probe at most N places."
         ),
     ] = None,
+    unsafe_returns: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe-returns",
+            help="Probe returns also where a C++ exception can meet the probe, which ends the traced program.",
+        ),
+    ] = False,
     by_hand: Annotated[
         bool,
         typer.Option(
@@ -101,6 +108,8 @@ def command(
     settings = dict(os.environ)
     if max_probes is not None:
         settings["TRACER_MAX_PROBES"] = str(max_probes)
+    if unsafe_returns:
+        settings["TRACER_UNSAFE_RETURNS"] = "true"
     argv, program = _command(child)
     with _process(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
@@ -19,6 +20,11 @@ LIMITS = {
 }
 """Least and largest value of each setting."""
 
+WORDS = {"missing_probes": ("error", "warn", "ignore"), "unsafe_returns": ("false", "true")}
+"""What each of the other settings can be."""
+
+KNOWN = (*LIMITS, *WORDS)
+
 _PREFIXES = ("bpftrace_", "tracer_")
 
 
@@ -29,7 +35,7 @@ def configure(
     config, found = Config(), []
     for setting in settings:
         name = _plain(setting.name)
-        if name in LIMITS:
+        if name in KNOWN:
             config, fault = _set(config, name, setting.value, setting.value_span)
         else:
             fault = _refuse(name, setting)
@@ -37,7 +43,7 @@ def configure(
             found.append(fault)
     for variable in sorted(environment or ()):
         name = _plain(variable)
-        if name in LIMITS and variable.lower() != name:
+        if name in KNOWN and variable.lower() != name:
             config, fault = _set(
                 config, name, (environment or {})[variable], NOWHERE, f" (environment variable {variable})"
             )
@@ -54,11 +60,22 @@ def _plain(name: str) -> str:
 
 
 def _set(config: Config, name: str, value: str, span: Span, origin: str = "") -> tuple[Config, Diagnostic | None]:
+    if name in WORDS:
+        words = WORDS[name]
+        found = words[int(value)] if words == ("false", "true") and value in ("0", "1") else value.lower()
+        if found not in words:
+            return config, Diagnostic(f"{name} must be {' or '.join(words)}, not '{value}'{origin}", span)
+        return _with(config, name, found), None
     least, most = LIMITS[name]
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
     if not least <= number <= most:
         return config, Diagnostic(f"{name} must be a number from {least} to {most}, not '{value}'{origin}", span)
-    return replace(config, **{name: number}), None
+    return _with(config, name, number), None
+
+
+def _with(config: Config, name: str, value: int | str) -> Config:
+    changes: dict[str, Any] = {name: value}
+    return replace(config, **changes)
 
 
 def _refuse(name: str, setting: Setting) -> Diagnostic | None:
@@ -78,5 +95,5 @@ def _refuse(name: str, setting: Setting) -> Diagnostic | None:
             return None
         message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
         return Diagnostic(message, setting.span, hint)
-    known = suggest.hint(name, LIMITS, "known are " + ", ".join(LIMITS))
+    known = suggest.hint(name, KNOWN, "known are " + ", ".join(KNOWN))
     return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)

@@ -466,12 +466,14 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What `config = { … }` or the environment sets: sizes in bytes, counts."""
+    """What `config = { … }` or the environment sets: sizes in bytes, counts, words."""
 
     max_strlen: int = 1024
     max_map_keys: int = 16384
     max_probes: int = 16384
     stack_frames: int = 127
+    missing_probes: str = "error"
+    unsafe_returns: str = "false"
 
 
 @dataclass(frozen=True, slots=True)

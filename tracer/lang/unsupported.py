@@ -110,7 +110,7 @@ STATEMENTS: dict[str, tuple[str, str | None]] = {
 SETTINGS_WITHOUT_MEANING = frozenset(
     _words(
         "cache_user_symbols cpp_demangle lazy_symbolication license log_size max_bpf_progs max_cat_bytes "
-        "missing_probes on_stack_limit perf_rb_pages show_debug_info max_ast_nodes max_type_res_iterations "
+        "on_stack_limit perf_rb_pages show_debug_info max_ast_nodes max_type_res_iterations "
         "unstable_map_decl unstable_tseries unstable_addr unstable_import unstable_macro use_blazesym"
     )
 )

@@ -15,7 +15,9 @@ def lower(program: Program, follow: bool = False) -> Plan:
     """The plan of a program; `follow`: for a process and its descendants. Pure: no root and no kernel is needed."""
     numbers = count()
     probes = tuple(
-        ProbePlan(clause, _variants(clause, numbers)) for clause in program.clauses if clause.kind == "probe"
+        ProbePlan(clause, _variants(clause, numbers))
+        for clause in program.clauses
+        if clause.kind == "probe" and clause.sites
     )
     user = tuple(clause for clause in program.clauses if clause.kind != "probe")
     return Plan(program, probes, user, needs(program, probes, follow), follow)

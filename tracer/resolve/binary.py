@@ -38,6 +38,9 @@ class Binary:
     shows_functions = True
     """Whether the program asks for the names of functions: of C++ they take as long as all the rest."""
 
+    unsafe_returns = False
+    """Whether the user takes the risk of return probes that an exception may meet."""
+
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
         self.shown = shown or path

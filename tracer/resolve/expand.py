@@ -32,19 +32,23 @@ ENOUGH = 1 << 20
 
 
 def expand(
-    program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None
+    program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
+    missing: str = "error", unsafe_returns: bool = False,
 ) -> dict[int, tuple[Site, ...]]:
     """The sites of every clause, by its index, no more than `limit` together; () for BEGIN, END and interval.
 
-    `warnings` gets what had to be left out of patterns. Raises `ProgramError` with all faults.
+    `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
+    then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. Raises
+    `ProgramError` with all faults.
     """
     if not any(point.kind in _OF_FILES for clause in program.clauses for point in clause.points):
         return {index: () for index in range(len(program.clauses))}
     faults: list[Diagnostic] = []
+    absent: list[Diagnostic] = []
     room = Room(limit, limit)
     functions = "func" in program.source.text  # else nobody asks for names that people can read
     result: dict[int, tuple[Site, ...]] = {}
-    with _Files(functions) as files:
+    with _Files(functions, unsafe_returns) as files:
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
@@ -54,7 +58,8 @@ def expand(
                 try:
                     found = sites_of(point, files, target, room.less(len(sites)), left_out)
                 except TracerError as error:
-                    faults.append(Diagnostic(error.message, point.span, error.hint))
+                    fault = Diagnostic(error.message, point.span, error.hint)
+                    (absent if missing != "error" and _is_missing(error) else faults).append(fault)
                     continue
                 if warnings is not None:
                     warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
@@ -68,9 +73,21 @@ def expand(
                 offsets |= own
             result[index] = tuple(sites)
             room = room.less(len(sites))
+    if absent and not any(result.values()):
+        faults += absent  # nothing would be traced
     if faults:
         raise ProgramError(program.source, faults)
+    if warnings is not None and missing == "warn":
+        warnings += [
+            replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
+        ]
     return result
+
+
+def _is_missing(error: TracerError) -> bool:
+    from tracer.resolve.files import NothingThere
+
+    return isinstance(error, NothingThere)
 
 
 def _each_once(sites: list[Site]) -> list[Site]:
@@ -151,9 +168,10 @@ def _sites_in(binary: Binary, point: AttachPoint, room: Room, left_out: list[str
 class _Files:
     """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
 
-    def __init__(self, functions: bool = True) -> None:
+    def __init__(self, functions: bool = True, unsafe_returns: bool = False) -> None:
         self.functions = functions
         """Whether the program asks for `func`."""
+        self._unsafe_returns = unsafe_returns
         self._binaries: Binaries | None = None
         self._first: dict[tuple[int, int], Found] = {}
 
@@ -174,6 +192,7 @@ class _Files:
             self._binaries = Binaries()
         binary = self._binaries.open(file.path, file.shown)
         binary.shows_functions = self.functions
+        binary.unsafe_returns = self._unsafe_returns
         host = arch.host()
         if host is not None and binary.elf.machine != host.machine:
             raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {host.name}")

@@ -13,8 +13,10 @@ from tracer.resolve.elf_layout import ElfError, printable
 from tracer.resolve.functions import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
 from tracer.resolve.room import Room
-from tracer.resolve.safety import function_start, function_starts, inside_function, offset_of_code, red_zone
+from tracer.resolve.safety import UNSAFE, function_start, function_starts, inside_function, offset_of_code, red_zone
 from tracer.resolve.symbol_table import Function
+
+_NAMED = 3
 
 
 def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: list[str]) -> list[Site]:
@@ -24,7 +26,7 @@ def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: lis
     Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `room`.
     """
     if point.address is not None:
-        return _at_address(point, binary, point.address)
+        return _at_address(point, binary, point.address, left_out)
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
@@ -96,7 +98,7 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
     )
 
 
-def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
+def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list[str]) -> list[Site]:
     """`uprobe:PATH:0x1234`: a virtual address of the file."""
     text = f"{point.kind}:{binary.shown}:{address:#x}"
     address += point.offset
@@ -108,7 +110,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int) -> list[Site]:
                 f"write uretprobe:PATH:{around.start:#x}",
             )
         function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
-        return [replace(site, probe=text) for site in _returns(binary, (function,), [], around.name)]
+        return [replace(site, probe=text) for site in _returns(binary, (function,), left_out, around.name)]
     args = binary.function_args(around.name)
     return [
         Site(
@@ -140,13 +142,16 @@ def _returns(
 
     sites = []
     refused: list[TracerError] = []
+    unsafe: list[tuple[str, str]] = []
     for each in functions:
         try:
             function_start(binary.code, each)
-            plan = plan_return(binary.code, binary.unwinding, each)
+            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns)
         except TracerError as error:
             refused.append(error)
             continue
+        if plan.danger is not None:
+            unsafe.append((each.name, plan.danger))
         for address in plan.addresses:
             sites.append(
                 Site(
@@ -160,7 +165,20 @@ def _returns(
                 )
             )
     _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")
+    if unsafe:
+        left_out.append(_at_risk(unsafe))
     return sites
+
+
+def _at_risk(unsafe: Sequence[tuple[str, str]]) -> str:
+    """What --unsafe-returns can do to the program that is traced."""
+    names = [printable(name) for name, _ in unsafe[:_NAMED]]
+    more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
+    number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
+    return (
+        f"{number} can end the program that is traced: an exception that crosses {', '.join(names)}{more} is caught by"
+        f" nobody while the probe is there; of the first: {unsafe[0][1]}"
+    )
 
 
 def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
@@ -172,4 +190,5 @@ def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_o
     which = f"{len(refused)} of {number} functions"
     if not others:
         raise TracerError(f"{which} cannot {what}; the first: {refused[0].message}", refused[0].hint)
-    left_out.append(f"{which} left out: they cannot {what}; the first: {refused[0].message}")
+    some = next((UNSAFE for each in refused if (each.hint or "").endswith(UNSAFE)), "")
+    left_out.append(f"{which} left out: they cannot {what}; the first: {refused[0].message}{some}")

@@ -25,6 +25,7 @@ from tracer.regex import regex
 from tracer.resolve.code import Code, Range
 from tracer.resolve.disassembly import Instruction
 from tracer.resolve.elf_layout import EM_X86_64, PF_W, ElfError
+from tracer.resolve.safety import UNSAFE
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import is_cold
 from tracer.resolve.unwind import RETURNS_TWICE, Unwinding
@@ -36,18 +37,23 @@ _LOOK_BACK = 16
 
 @dataclass(frozen=True, slots=True)
 class ReturnPlan:
-    """Where to put the probes: the function's start for "uretprobe", its returns for "ret" (virtual addresses)."""
+    """Where to put the probes: the function's start for "uretprobe", its returns for "ret" (virtual addresses).
+    `danger`: why an exception may meet the return probe all the same.
+    """
 
     kind: Literal["uretprobe", "ret"]
     addresses: tuple[int, ...]
+    danger: str | None = None
 
 
 class _NoProof(Exception):
     """The exits cannot all be found, for the reason given."""
 
 
-def plan_return(code: Code, unwinding: Unwinding, function: Function) -> ReturnPlan:
-    """How to see each return of the function. Raises `ElfError` with the reason where it cannot be done safely."""
+def plan_return(code: Code, unwinding: Unwinding, function: Function, unsafe: bool = False) -> ReturnPlan:
+    """How to see each return of the function. Raises `ElfError` with the reason where it cannot be done safely; if
+    `unsafe` only where it would break the program without an exception too.
+    """
     if function.name in RETURNS_TWICE:
         raise code.elf.error(
             f"{function.name} keeps its return address for later or runs on another's stack,"
@@ -67,7 +73,9 @@ def plan_return(code: Code, unwinding: Unwinding, function: Function) -> ReturnP
         instructions = [each for part in parts for each in code.instructions(part)]
         returns = tuple(each.address for each in instructions if each.returns)
     except _NoProof as reason:
-        raise _refusal(code, function, danger, str(reason)) from None
+        if unsafe and not unwinding.go:
+            return ReturnPlan("uretprobe", (function.address,), danger)
+        raise _refusal(code, function, danger, str(reason), "" if unwinding.go else UNSAFE) from None
     if not unwinding.go and not any(each.calls for each in instructions) and len(parts) == 1:
         return ReturnPlan("uretprobe", (function.address,))  # it calls nothing: nothing can throw through it
     if not returns:
@@ -75,11 +83,11 @@ def plan_return(code: Code, unwinding: Unwinding, function: Function) -> ReturnP
     return ReturnPlan("ret", returns)
 
 
-def _refusal(code: Code, function: Function, danger: str, reason: str) -> ElfError:
+def _refusal(code: Code, function: Function, danger: str, reason: str, otherwise: str = "") -> ElfError:
     return code.elf.error(
         f"a return probe on {function.name} could kill the program: {danger};"
         f" and its returns cannot all be found: {reason}",
-        "trace its entry with uprobe, or the return of a function that calls it",
+        f"trace its entry with uprobe, or the return of a function that calls it{otherwise}",
     )
 
 

@@ -39,6 +39,9 @@ _DOUBTFUL = {True: SUSPECT.union(_BREAKPOINTS), False: frozenset(b"\xd4")}
 fourth: without any of these it is neither a breakpoint nor misread.
 """
 
+UNSAFE = "; --unsafe-returns takes the risk"
+"""The end of a remedy, where a return probe does harm only when an exception meets it."""
+
 _MANY = 16
 _WINDOW = 1 << 20
 

@@ -377,7 +377,7 @@ def test_a_return_probe_that_could_kill_is_refused(here: Path) -> None:
     assert fault("uretprobe:./throws:_Z4taili") == (
         f"{begin} (the file needs libstdc++.so.6);"
         " and its returns cannot all be found: it ends in a jump to _Z7throweri (tail call)",
-        "trace its entry with uprobe, or the return of a function that calls it",
+        "trace its entry with uprobe, or the return of a function that calls it; --unsafe-returns takes the risk",
     )
     assert fault("uretprobe:./throws:_Z4tai*")[0].startswith(begin)
 
@@ -400,9 +400,61 @@ def test_a_pattern_goes_without_what_cannot_be_probed_on_return_and_says_so_each
             "uretprobe:./throws:_Z7throweri",
         }
         (left_out,) = warnings
-        assert left_out.message == f"1 of 4 functions left out: they cannot be probed on return; the first: {reason}"
+        assert left_out.message == (
+            f"1 of 4 functions left out: they cannot be probed on return; the first: {reason};"
+            " --unsafe-returns takes the risk"
+        )
         assert text[left_out.span.start : left_out.span.end] == "uretprobe:./throws:_Z[47]*"
         assert (left_out.severity, left_out.lacking) == ("warning", True)
+
+
+@pytest.mark.parametrize("point", ["_Z4taili", "_Z[47]*"])
+def test_who_takes_the_risk_is_told_of_it_each_time(here: Path, point: str) -> None:
+    text = f"uretprobe:./throws:{point} {{ @ = count(); }}"
+    os.utime("throws", (1, 1))
+    for _ in range(2):
+        warnings: list[Diagnostic] = []
+        found = expand(parse(Source(text)), Target(), warnings=warnings, unsafe_returns=True)[0]
+        assert "uretprobe:./throws:_Z4taili" in {site.probe for site in found if site.kind == "uretprobe"}
+        assert [(each.message, each.severity, each.lacking) for each in warnings] == [
+            (
+                "1 return probe can end the program that is traced: an exception that crosses _Z4taili is caught by"
+                " nobody while the probe is there; of the first: a C++ exception may cross it"
+                " (the file needs libstdc++.so.6)",
+                "warning",
+                True,
+            )
+        ]
+
+
+def test_by_its_address_it_is_told_too(here: Path) -> None:
+    (site,) = sites("uprobe:./throws:_Z4taili")
+    warnings: list[Diagnostic] = []
+    text = f"uretprobe:./throws:{site.address:#x} {{ }}"
+    (found,) = expand(parse(Source(text)), Target(), warnings=warnings, unsafe_returns=True)[0]
+    assert (found.kind, found.address, len(warnings)) == ("uretprobe", site.address, 1)
+
+
+def test_attach_points_that_mean_nothing_can_be_left_out(here: Path) -> None:
+    text = "uprobe:./throws:nobody, uprobe:./throws:main { @ = count(); } uprobe:./throws:nowhere { @n = count(); }"
+    for missing, said in (("warn", 2), ("ignore", 0)):
+        warnings: list[Diagnostic] = []
+        found = expand(parse(Source(text)), Target(), warnings=warnings, missing=missing)
+        assert [[(site.probe, site.point) for site in found[number]] for number in (0, 1)] == [
+            [("uprobe:./throws:main", 1)],
+            [],
+        ]
+        assert len(warnings) == said
+        assert all(each.message.startswith("left out: ./throws: no function 'no") for each in warnings)
+    for missing in ("error", "warn", "ignore"):
+        with pytest.raises(ProgramError) as caught:
+            expand(parse(Source("uprobe:./throws:nobody { }")), Target(), missing=missing)
+        assert caught.value.diagnostics[0].message.startswith("./throws: no function 'nobody'")
+
+
+def test_a_file_that_is_not_there_is_an_error_whatever_may_be_missing(here: Path) -> None:
+    with pytest.raises(ProgramError):
+        expand(parse(Source("uprobe:./none:f, uprobe:./throws:main { }")), Target(), missing="warn")
 
 
 def test_a_file_of_another_machine_is_refused(tmp_path: Path) -> None:

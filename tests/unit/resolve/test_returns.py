@@ -13,6 +13,7 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf_layout import ElfError
 from tracer.resolve.functions import find_functions
 from tracer.resolve.returns import ReturnPlan, plan_return
+from tracer.resolve.safety import UNSAFE
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 NEEDS = "a C++ exception may cross it (the file needs libstdc++.so.6)"
@@ -27,7 +28,7 @@ def plan(binary: Binary, name: str) -> ReturnPlan:
 def reason(binary: Binary, name: str) -> str:
     with pytest.raises(ElfError) as caught:
         plan(binary, name)
-    assert caught.value.hint in (REMEDY, None)
+    assert caught.value.hint in (REMEDY, REMEDY + UNSAFE)
     prefix = f"{binary.shown}: "
     assert caught.value.message.startswith(prefix)
     return caught.value.message[len(prefix) :]
@@ -141,6 +142,34 @@ def test_a_c_library_function_that_calls_through_a_pointer_is_suspect(build: Bui
     assert plan(binary, "plain").kind == "uretprobe"
     assert plan(binary, "apply").kind == "ret"
     assert plan(Binary(str(build(LIBRARY_C + "int main(){return 0;}", "-O2"))), "apply").kind == "uretprobe"
+
+
+def test_who_takes_the_risk_gets_a_return_probe_where_an_exception_alone_does_harm(build: Build) -> None:
+    binary = Binary(str(build(THROWS_CC, "-O2", language="c++")))
+    for name, danger in (("tail(int)", NEEDS), ("indirect(*", NEEDS), ("crossed(int)", None), ("leaf(int)", None)):
+        (function,) = find_functions(binary, name)
+        found = plan_return(binary.code, binary.unwinding, function, unsafe=True)
+        assert found.danger == danger
+        assert found == plan(binary, name) if danger is None else found.kind == "uretprobe"
+    libc = Binary(LIBC)
+    for name in ("_setjmp", "vfork", "__restore_rt"):
+        (function, *_) = find_functions(libc, name)
+        with pytest.raises(ElfError) as caught:
+            plan_return(libc.code, libc.unwinding, function, unsafe=True)
+        assert UNSAFE not in (caught.value.hint or "")
+
+
+def test_of_go_no_risk_can_be_taken(tmp_path: Path) -> None:
+    path = ElfWriter(
+        text=(CALL + b"\xff\xe0").ljust(64, b"\xcc"),
+        extra=[(".gopclntab", 1, 0, b"")],
+        symbols=[("main.f", TEXT_ADDRESS, 7, 0x12)],
+    ).write(tmp_path / "elf")
+    binary = Binary(str(path))
+    (function,) = find_functions(binary, "main.f")
+    with pytest.raises(ElfError) as caught:
+        plan_return(binary.code, binary.unwinding, function, unsafe=True)
+    assert caught.value.hint == REMEDY
 
 
 def test_static_linking_does_not_hide_cpp(build: Build) -> None:
