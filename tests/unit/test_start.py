@@ -41,8 +41,8 @@ LISTING = {
 }  # fmt: skip
 ASKING = {
     "backends", "backends.bcc", "backends.bcc.binding", "backends.bcc.features", "backends.bcc.follow",
-    "backends.bcc.host", "backends.bcc.kernel", "backends.bcc.links", "backends.bcc.refused", "backends.bcc.syscall",
-    "backends.capabilities", "backends.descriptors_left",
+    "backends.bcc.host", "backends.bcc.kernel", "backends.bcc.links", "backends.bcc.numbers", "backends.bcc.refused",
+    "backends.bcc.syscall", "backends.capabilities", "backends.descriptors_left",
     "backends.ftrace", "backends.ftrace.bounds", "backends.ftrace.descriptors", "backends.ftrace.detect",
     "backends.ftrace.features", "backends.ftrace.tracefs", "backends.perf", "backends.unprobed", "backends.without",
     "cli.host", "cli.info",

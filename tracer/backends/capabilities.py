@@ -29,6 +29,7 @@ class Feature(Enum):
     USER_SPACE = "BEGIN, END, interval"
     MEMORY_INDEXED = "argument at base + index * scale"
     GLOBAL_INDEXED = "argument at symbol + index * scale"
+    NUMBERS = "pid, tid"
     UID = "uid, gid, username"
     STRING = "str"
     STRING_COMPUTED = "str of a computed address"

@@ -18,6 +18,7 @@ KNOWN = {
     "ring": "BPF ring buffers (Linux 5.8)",
     "sleepable": "BPF programs that may wait for a page (Linux 6.0)",
     "kernel_reads": "BPF helpers that read the kernel's memory (closed by lockdown=confidentiality)",
+    "btf": "the kernel's structures, described by itself (BTF)",
     "atomics": "BPF instructions that add and read, or compare and swap (Linux 5.12)",
     "long_keys": "BPF maps with keys of more than 512 bytes (Linux 5.11)",
     "late_allocation": "BPF maps that take memory for a key when it comes (Linux 6.1)",

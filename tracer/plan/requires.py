@@ -111,6 +111,8 @@ def _of_argument(probe: ProbePlan, arg: Arg) -> Iterator[Need]:
 
 def _of_node(program: Program, clause: Clause, node: Node) -> Need | None:
     match node:
+        case Builtin(name="pid" | "tid" as name):
+            return Need(Feature.NUMBERS, name, node.span)
         case Builtin(name=name) if name in _OWNER:
             return Need(Feature.UID, name, node.span)
         case Str():

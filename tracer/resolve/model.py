@@ -137,5 +137,10 @@ class Target:
     program: str | None = None
     follow: bool = False
 
+    @property
+    def child_pid(self) -> int:
+        """`cpid`: that of the command of `-c`, 0 without one."""
+        return self.pid or 0 if self.program is not None else 0
+
 
 EVERY_PROCESS = Target()

@@ -35,7 +35,7 @@ int probe_0(struct pt_regs *ctx)
 	u64 value3 = UNSIGNED_MIN((u64)(s64)(s32)REGISTER(di));
 	array_extreme_raise(MAP(7), 0, value3);
 	u64 value4 = UNSIGNED_MAX((u64)REGISTER(si));
-	u64 tid6 = (u32)current_pid_tgid();
+	u64 tid6 = thread_id();
 	key5[0] = tid6;
 	extreme_raise(MAP(8), key5, value4, NULL);
 	array_total_add(MAP(9), 0, (u64)REGISTER(si));

@@ -43,7 +43,7 @@ int probe_0(struct pt_regs *ctx)
 	check_cut(length2, 1024, address1);
 	scratch->record[2] = length2;
 	ADVANCE(at0, length2, 1024);
-	u64 pid3 = current_pid_tgid() >> 32;
+	u64 pid3 = process_id();
 	scratch->record[3] = pid3;
 	s64 length4 = user_stack(ctx, (char *)scratch->record + at0, 24, USER_STACK);
 	if (length4 < 0) {

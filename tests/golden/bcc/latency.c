@@ -22,7 +22,7 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	u64 tid1 = (u32)current_pid_tgid();
+	u64 tid1 = thread_id();
 	key0[0] = tid1;
 	u64 *found2 = map_lookup(MAP(4), key0);
 	u64 t3 = found2 ? *found2 : 0;

@@ -65,7 +65,7 @@ int probe_0(struct pt_regs *ctx)
 		counter_add(MAP(6), scratch->b_129_1_0, 1, NULL);
 	else
 		counter_add(MAP(7), scratch->b_129_1_0, 1, NULL);
-	u64 pid4 = current_pid_tgid() >> 32;
+	u64 pid4 = process_id();
 	key3[0] = pid4;
 	__builtin_memset(key3 + 2, 0, 32);
 	s64 length5 = user_stack(ctx, key3 + 2, 32, USER_STACK);

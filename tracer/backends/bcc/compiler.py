@@ -56,11 +56,11 @@ class CompiledObject:
 
 def compile_text(
     text: str, *, sleepable: bool, cookies: bool = False, by_place: bool = False, kernel_reads: bool = True,
-    cached: bool = True,
+    namespaced: bool = False, cached: bool = True,
 ) -> CompiledObject:
     """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
     it which site was hit; `by_place`: the address does (`by_place.py`); `kernel_reads`: helpers may copy the kernel's
-    memory.
+    memory; `namespaced`: processes have other numbers here (`numbers.py`).
 
     Raises `TracerError` where there is no libbcc, where it refuses (then its words are the detail), or where memory or
     room on disk is short.
@@ -68,7 +68,10 @@ def compile_text(
     binding = find_binding()
     if isinstance(binding, NoBinding):
         raise TracerError(binding.reason, binding.hint)
-    switches = {"SLEEPABLE": sleepable, "COOKIES": cookies, "BY_PLACE": by_place, "KERNEL_READS": kernel_reads}
+    switches = {
+        "SLEEPABLE": sleepable, "COOKIES": cookies, "BY_PLACE": by_place, "KERNEL_READS": kernel_reads,
+        "NAMESPACED": namespaced,
+    }  # fmt: skip
     source = ("".join(f"#define {name} {int(on)}\n" for name, on in switches.items()) + text).encode()
     key = _key(source, binding)
     kept = cache.load(_KIND, key) if cached else None

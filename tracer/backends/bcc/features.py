@@ -49,6 +49,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.USER_SPACE: Supported("in user space"),
         Feature.MEMORY_INDEXED: Supported(),
         Feature.GLOBAL_INDEXED: Supported(),
+        Feature.NUMBERS: Supported(but="" if has("btf") else "not in a pid namespace of its own (a container)"),
         Feature.UID: Supported(),
         Feature.STRING: text,
         Feature.STRING_COMPUTED: text,

@@ -12,25 +12,24 @@ import os
 import re
 import struct
 
-from tracer.backends.bcc import links, syscall
+from tracer.backends.bcc import links, numbers, syscall
 from tracer.backends.bcc.features import NO_NEW_TASK
 from tracer.backends.bcc.syscall import MapType
 from tracer.backends.capabilities import Unsupported, elsewhere
 from tracer.backends.ftrace.tracefs import Tracefs, find
 from tracer.backends.without import without
 from tracer.errors import TracerError
-from tracer.resolve.processes import in_first_pid_namespace
 
 _TRACEPOINT = "task", "task_newtask"
 _BLOCK = 4096  # FOLLOWED_BLOCK in prelude.h
+_PIDS = 1 << 22  # PID_MAX_LIMIT of linux/threads.h
 _FIELDS = (r"pid_t pid;\s+offset:8;\s+size:4;", r" clone_flags;\s+offset:32;\s+size:8;")  # struct new_task
 
 
 def missing() -> Unsupported | None:
     """Why descendants cannot be followed here, None where they can, or where only root could tell."""
-    if in_first_pid_namespace() is False:  # a kernel without such namespaces does not say
-        # BPF programs see the numbers of the first namespace, and -p has one of ours.
-        return Unsupported("processes have other numbers in this container (a pid namespace)", elsewhere("ftrace"))
+    if (unable := numbers.missing()) is not None:
+        return unable
     if os.geteuid() != 0:
         return None
     try:
@@ -51,15 +50,20 @@ def _missing_in(tracefs: Tracefs) -> Unsupported | None:
 def create_map() -> int:
     """The map that says who is followed; nobody yet. Raises `OSError`."""
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
-        blocks = int(file.read()) // _BLOCK + 1
+        # That of our namespace alone (Linux 6.14): the numbers are those of the first.
+        most = _PIDS if numbers.translated() else int(file.read())
+    blocks = most // _BLOCK + 1
     return syscall.map_create(MapType.ARRAY, 4, _BLOCK, blocks, name="tracer_followed")
 
 
 def follow(fd: int, pid: int, program: int) -> int:
-    """Follows a process and what it forks from now on; returns the descriptor of the event that does so."""
-    block = bytearray(_BLOCK)
-    block[pid % _BLOCK] = 1
-    syscall.map_update(fd, struct.pack("=I", pid // _BLOCK), bytes(block))
+    """Follows a process and what it forks from now on; returns the descriptor of the event that does so. In a pid
+    namespace the programs find the process by themselves.
+    """
+    if not numbers.translated():
+        block = bytearray(_BLOCK)
+        block[pid % _BLOCK] = 1
+        syscall.map_update(fd, struct.pack("=I", pid // _BLOCK), bytes(block))
     number = find().number(*_TRACEPOINT)
     if number is None:
         raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Collection
 
-from tracer.backends.bcc import kernel, links
+from tracer.backends.bcc import kernel, links, numbers
 from tracer.backends.bcc.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
 from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
@@ -22,6 +22,10 @@ _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
 """What is tried where bpf() works, by its name in `without`: its name for `info`, the trial, and what is so without."""
 
 
+_NUMBERED = frozenset({Feature.NUMBERS, Feature.USER_STACK, Feature.SYMBOL})
+"""What needs the number of the process that was hit."""
+
+
 def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     """The table for this host, or what of it decides about the features that are `wanted`."""
     failed = kernel.bpf_error()
@@ -30,7 +34,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
         return Capabilities("bcc", None if kernel.has_ring() else NO_RING, _enough(wanted), {})
     from tracer.backends.bcc import follow
 
-    facts = {"bpf": _bpf_fact(failed), "btf": "yes" if os.path.exists("/sys/kernel/btf/vmlinux") else "no"}
+    facts = {"bpf": _bpf_fact(failed), "btf": "yes" if numbers.has_btf() else "no"}
     facts["libbcc"] = (
         f"{binding.version} in {binding.folder}" if isinstance(binding, Binding) else f"no: {binding.reason}"
     )
@@ -52,12 +56,14 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     features = settled(states, _found(failed))
     if not failed and (unable := follow.missing()) is not None:
         features[Feature.FOLLOW] = unable
+    if not failed and (unable := numbers.missing()) is not None:
+        features |= dict.fromkeys(_NUMBERED, unable)
     return Capabilities("bcc", unusable, features, facts)
 
 
 def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     """The states of all features where BPF works, but with only those tried that may be refused and are wanted."""
-    found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr"), True)
+    found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
     if Feature.SEMAPHORE in wanted:
         found["ref_ctr"] = kernel.counts_semaphores()
     features = settled(states, found)
@@ -65,6 +71,8 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
         from tracer.backends.bcc import follow
 
         features[Feature.FOLLOW] = follow.missing() or features[Feature.FOLLOW]
+    if not _NUMBERED.isdisjoint(wanted) and (unable := numbers.missing()) is not None:
+        features |= dict.fromkeys(_NUMBERED, unable)
     return features
 
 
@@ -78,6 +86,7 @@ def _found(failed: int) -> dict[str, bool | None]:
         "uprobe_multi": hidden if failed else kernel.has_multi(False),
         "task_newtask": None if os.geteuid() != 0 else not failed and follow.missing() is None,
         "ref_ctr": kernel.counts_semaphores(),
+        "btf": numbers.has_btf(),
     }
 
 

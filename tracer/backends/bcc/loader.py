@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from tracer.backends import room
-from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc import kernel, numbers, syscall
 from tracer.backends.bcc.by_place import SITE_PLACES, Groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
@@ -180,16 +180,16 @@ def _create_ring(wanted: int) -> tuple[int, int]:
 
 def load_programs(
     loaded: Loaded, plan: Plan, generated: Generated, compiled: CompiledObject, waits: frozenset[str], *, multi: bool,
-    groups: Groups | None = None,
+    groups: Groups | None = None, here: Sequence[int] = (),
 ) -> None:
     """Loads the function of every variant, once for each of its attach points, and for each of the `groups` there are;
-    those in `waits` as sleepable programs.
+    those in `waits` as sleepable programs. `here`: what `numbers.words` says.
 
     Raises `Refused` with the verifier's log as detail.
     """
     shared: dict[tuple[str, int, int], int] = {}
     if generated.follow:
-        code = link(compiled.functions[FOLLOW], loaded.maps)
+        code = link(compiled.functions[FOLLOW], loaded.maps, here=here)
         loaded.programs[FOLLOWER] = syscall.program_load(code, FOLLOW, kind=syscall.TRACEPOINT)
     for variant, point in _wanted(plan):
         name = generated.functions[variant]
@@ -198,7 +198,7 @@ def load_programs(
             loaded.programs[variant, point] = shared[name, point, group]
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
-        linked = link(compiled.functions[name], loaded.maps, words, point)
+        linked = link(compiled.functions[name], loaded.maps, words, point, here)
         if reads_back(linked) and not kernel.has_atomics():
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
@@ -244,9 +244,11 @@ def _wanted(plan: Plan) -> Iterator[tuple[int, int]]:
             yield from ((variant.id, point) for point in sorted(points))
 
 
-def link(code: bytes, maps: dict[int, int], words: bytes | None = None, point: int = 0) -> bytes:
+def link(
+    code: bytes, maps: dict[int, int], words: bytes | None = None, point: int = 0, here: Sequence[int] = ()
+) -> bytes:
     """Puts descriptors in the place of map constants (`MAP` in prelude.h), the address of the control block in that of
-    its own (`CONTROL`), the words of texts and the number of the attach point in those of theirs.
+    its own (`CONTROL`), the words of texts, the number of the attach point and what is `here` in those of theirs.
     """
     linked = bytearray(code)
     for at in range(0, len(code) - 8, 8):
@@ -260,8 +262,8 @@ def link(code: bytes, maps: dict[int, int], words: bytes | None = None, point: i
             first = 8 * (low // _STEP)
             linked[at + 4 : at + 8] = words[first : first + 4]
             linked[at + 12 : at + 16] = words[first + 4 : first + 8]
-        elif opcode == _LD_IMM64 and high == _POINT_TAG:
-            struct.pack_into("=I", linked, at + 4, point)
+        elif opcode == _LD_IMM64 and high in (_POINT_TAG, numbers.TAG):
+            struct.pack_into("=I", linked, at + 4, point if high == _POINT_TAG else here[low // _STEP])
             struct.pack_into("=I", linked, at + 12, 0)
     return bytes(linked)
 

@@ -38,11 +38,18 @@ class BccProgram:
         """Whether it copies what it holds, which helpers do that read the kernel's memory."""
         return "copy_kernel" in self.generated.text
 
+    @property
+    def asks_for_numbers(self) -> bool:
+        """Whether it asks for the number of a process or a thread."""
+        text = self.generated.text
+        return self.generated.follow or "process_id()" in text or "thread_id()" in text
+
     def compiled(
-        self, *, sleepable: bool, cookies: bool, by_place: bool = False, kernel_reads: bool = True
+        self, *, sleepable: bool, cookies: bool, by_place: bool = False, kernel_reads: bool = True,
+        namespaced: bool = False,
     ) -> CompiledObject:
         """The bytecode, from the cache or from libbcc."""
-        text = self.generated.text
         return compile_text(
-            text, sleepable=sleepable, cookies=cookies, by_place=by_place, kernel_reads=kernel_reads
+            self.generated.text, sleepable=sleepable, cookies=cookies, by_place=by_place, kernel_reads=kernel_reads,
+            namespaced=namespaced,
         )

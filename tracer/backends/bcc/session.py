@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tracer.backends import room
-from tracer.backends.bcc import kernel, syscall
+from tracer.backends.bcc import kernel, numbers, syscall
 from tracer.backends.bcc.attach import Attachments
 from tracer.backends.bcc.by_place import Groups, groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
@@ -65,7 +65,8 @@ class BccSession:
             by_place = None if multi else groups(self.plan, generated)
             self._loaded = create_maps(generated, self.plan, by_place)
             undo.callback(self._loaded.close)
-            self.details: tuple[str, ...] = (*_small_ring(self._loaded), *_load(self._loaded, program, multi, by_place))
+            slower = _load(self._loaded, program, target, multi, by_place)
+            self.details: tuple[str, ...] = (*_small_ring(self._loaded), *slower)
             self._control = Control(
                 self._loaded.maps[CONTROL],
                 generated.generations,
@@ -74,7 +75,7 @@ class BccSession:
                 len(generated.marks),
             )
             undo.callback(self._control.close)
-            self._control.start(clock_ns(), target.pid or 0)
+            self._control.start(clock_ns(), target.child_pid)
             self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
             undo.callback(self._ring.close)
             self._cpus = syscall.possible_cpus()
@@ -275,27 +276,37 @@ def _small_ring(loaded: Loaded) -> tuple[str, ...]:
     )
 
 
-def _load(loaded: Loaded, program: BccProgram, multi: bool, by_place: Groups | None) -> tuple[str, ...]:
+def _load(
+    loaded: Loaded, program: BccProgram, target: Target, multi: bool, by_place: Groups | None
+) -> tuple[str, ...]:
     """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
     Returns what is worth saying about it.
     """
     waits = program.generated.waits
     said: tuple[str, ...] = ()
-    placed = by_place is not None
     reads = not program.copies or kernel.can_read_kernel()
+    here = numbers.words(target.pid or 0) if program.asks_for_numbers and numbers.translated() else ()
+
+    def load(sleepable: bool) -> None:
+        compiled = program.compiled(
+            sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads, namespaced=bool(here)
+        )
+        waiting = waits if sleepable else frozenset[str]()
+        load_programs(
+            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
+        )
+
     if waits and not kernel.can_sleep():
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
     elif waits:
         try:
-            compiled = program.compiled(sleepable=True, cookies=multi, by_place=placed, kernel_reads=reads)
-            load_programs(loaded, program.plan, program.generated, compiled, waits, multi=multi, groups=by_place)
+            load(sleepable=True)
             return ()
         except Refused as error:
             said = (f"{_QUICK}: {error.message}",)
             loaded.unload()
     try:
-        compiled = program.compiled(sleepable=False, cookies=multi, by_place=placed, kernel_reads=reads)
-        load_programs(loaded, program.plan, program.generated, compiled, frozenset(), multi=multi, groups=by_place)
+        load(sleepable=False)
     except Refused as error:
         raise under_the_clause(error, program.plan) from error
     return said

@@ -40,6 +40,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.USER_SPACE: _USER_SPACE,
         Feature.MEMORY_INDEXED: _INDEXED,
         Feature.GLOBAL_INDEXED: _INDEXED,
+        Feature.NUMBERS: Supported(),
         Feature.UID: _NO_OWNER,
         Feature.STRING: Supported() if has("string_bounds") else _UNBOUND,
         Feature.STRING_COMPUTED: _COMPUTED,

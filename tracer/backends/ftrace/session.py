@@ -253,7 +253,7 @@ class FtraceSession:
             ]
             decoders[format.id] = build(
                 format, event.places[0].fetches, branches, attachment.shape, self._runtime,
-                time_offset=offset, child_pid=self._target.pid or 0,
+                time_offset=offset, child_pid=self._target.child_pid,
             )  # fmt: skip
         self._runs = {event: decoder.run for event, decoder in decoders.items()}
         self._event_index = attachment.shape.event

@@ -33,8 +33,8 @@ from tracer.lang.typed import (
 from tracer.lang.types import BoolType, IntType, StringType, TupleType, Type
 
 _BUILTINS = {
-    "pid": "current_pid_tgid() >> 32",
-    "tid": "(u32)current_pid_tgid()",
+    "pid": "process_id()",
+    "tid": "thread_id()",
     "uid": "(u32)current_uid_gid()",
     "username": "(u32)current_uid_gid()",
     "gid": "current_uid_gid() >> 32",

@@ -1,0 +1,85 @@
+"""Where members lie in the kernel's structures, as the kernel itself says (BTF, include/uapi/linux/btf.h)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+_MAGIC = 0xEB9F
+_STRUCT, _UNION = 4, 5
+# What follows a type's 12 bytes: fixed, and for each of its `vlen`. Not listed: nothing.
+_FIXED = {1: 4, 3: 12, 14: 4, 17: 4}
+_EACH = {_STRUCT: 12, _UNION: 12, 6: 8, 13: 8, 15: 12, 19: 12}
+_HEAD, _MEMBER = struct.Struct("=II"), struct.Struct("=III")
+
+
+def offsets(wanted: Mapping[str, Sequence[str]], data: bytes) -> dict[tuple[str, str], int]:
+    """The offsets in bytes of the `wanted` members of each structure, by (structure, member); what is not there is left
+    out. Raises `ValueError` for what is no BTF of this machine's.
+    """
+    try:
+        types = _Types(data)
+        found: dict[tuple[str, str], int] = {}
+        for owner, at in types.structures(wanted).items():
+            todo = [(at, 0)]
+            while todo:
+                at, base = todo.pop()
+                for name, kind, offset in types.members(at):
+                    if name in wanted[owner]:
+                        found[owner, name] = base + offset
+                    elif not name and types.is_compound(kind):
+                        todo.append((types.at(kind), base + offset))
+        return found
+    except (struct.error, IndexError) as error:
+        raise ValueError("damaged BTF") from error
+
+
+class _Types:
+    """The types, read as far as they are asked for: of a hundred thousand we want some of the first."""
+
+    def __init__(self, data: bytes) -> None:
+        magic, _, _, header, first, size, texts, length = struct.unpack_from("=HBBIIIII", data)
+        if magic != _MAGIC:
+            raise ValueError("no BTF")
+        self._data = data
+        self._texts = data[header + texts : header + texts + length]
+        self._starts = [0]  # by number; 0 is void
+        self._next, self._end = header + first, header + first + size
+
+    def structures(self, names: Collection[str]) -> dict[str, int]:
+        """Where the structures of these names begin."""
+        found: dict[str, int] = {}
+        while len(found) < len(names) and self._next < self._end:
+            at = self._next
+            number, info = self._advance()
+            if info >> 24 & 31 == _STRUCT and (name := self._text(number)) in names:
+                found.setdefault(name, at)
+        return found
+
+    def at(self, number: int) -> int:
+        """Where a type begins."""
+        while number >= len(self._starts):
+            self._advance()
+        return self._starts[number]
+
+    def members(self, at: int) -> Iterator[tuple[str, int, int]]:
+        """Name, type and offset of each member of a structure."""
+        _, info = _HEAD.unpack_from(self._data, at)
+        bits = 0xFF_FFFF if info >> 31 else 0xFFFF_FFFF  # of bit fields the upper byte is the size
+        for place in range(at + 12, at + 12 + 12 * (info & 0xFFFF), 12):
+            name, kind, offset = _MEMBER.unpack_from(self._data, place)
+            yield self._text(name), kind, (offset & bits) // 8
+
+    def is_compound(self, kind: int) -> bool:
+        """Whether a type is a structure or a union."""
+        return _HEAD.unpack_from(self._data, self.at(kind))[1] >> 24 & 31 in (_STRUCT, _UNION)
+
+    def _text(self, at: int) -> str:
+        return self._texts[at : self._texts.index(b"\0", at)].decode(errors="replace")
+
+    def _advance(self) -> tuple[int, int]:
+        head: tuple[int, int] = _HEAD.unpack_from(self._data, self._next)
+        kind = head[1] >> 24 & 31
+        self._starts.append(self._next)
+        self._next += 12 + _FIXED.get(kind, 0) + _EACH.get(kind, 0) * (head[1] & 0xFFFF)
+        return head
