@@ -58,6 +58,7 @@ RECIPES: dict[str, Recipe] = {
     "many": Recipe(("many.c",)),
     "mixer": Recipe(("mixer.c",)),
     "throws": Recipe(("throws.cc",), compiler="g++"),
+    "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 
 

@@ -17,7 +17,8 @@ class AttachPoint:
     `path`, `provider` and `name` may hold the wildcards of glob(7); None stands for a part that was left out
     (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
     file. `text` is the attach point as written. `source`, `line` and `column` are a place in source text
-    (`uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:36:5`); no column is 0.
+    (`uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:36:5`); no column is 0. `cpp` is bpftrace's
+    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
     """
 
     kind: AttachKind
@@ -32,6 +33,7 @@ class AttachPoint:
     source: str | None = None
     line: int = 0
     column: int = 0
+    cpp: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ def _usdt(text: str, parts: list[Part], span: Span) -> AttachPoint:
 
 def _uprobe(kind: AttachKind, text: str, parts: list[Part], span: Span) -> AttachPoint:
     fields = parts[1:]
-    if len(fields) == 3 and fields[1].text == "cpp":
+    cpp = len(fields) == 3 and fields[1].text == "cpp"
+    if cpp:
         fields = [fields[0], fields[2]]
     at_line = _source_line(fields)
     if at_line is not None:
@@ -185,7 +186,7 @@ def _uprobe(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attac
         return AttachPoint(kind, text, span, path, address=_number(name))
     found = _OFFSET.search(place.bare)
     if found is None:
-        return AttachPoint(kind, text, span, path, name=name)
+        return AttachPoint(kind, text, span, path, name=name, cpp=cpp)
     if kind == "uretprobe":
         raise Fault(
             Diagnostic("a uretprobe cannot have an offset", span, "a function returns as a whole: leave the offset out")
@@ -193,7 +194,7 @@ def _uprobe(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attac
     name = name[: len(name) - len(found.group())]
     if not name:
         raise _malformed(kind, span, f"the {kind} attach point has an offset but no function")
-    return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]))
+    return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]), cpp=cpp)
 
 
 def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:

@@ -30,7 +30,7 @@ def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: lis
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
-    functions = find_functions(binary, name, point.kind)
+    functions = find_functions(binary, name, point.kind, point.cpp)
     if not functions:
         raise not_found(binary, name)
     room.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")

@@ -85,6 +85,7 @@ class _Pattern:
     provider: str
     usdt: str
     function: str
+    cpp: bool = False
 
 
 def list_probes(pattern: str | None, target: Target, arguments: bool = True) -> Iterator[Listed]:
@@ -153,7 +154,8 @@ def _parse(pattern: str | None) -> _Pattern:
         return _Pattern(("usdt",), path, provider or "*", name or "*", "*")
     if kind in ("uprobe", "uretprobe", "u", "ur") and (colon or len(kind) > 2):
         kind = "uretprobe" if kind in ("uretprobe", "ur") else "uprobe"
-        return _Pattern((kind,), path, "*", "*", ":".join(fields[1:]) or "*")
+        cpp = len(fields) == 3 and fields[1] == "cpp"
+        return _Pattern((kind,), path, "*", "*", ":".join(fields[2 if cpp else 1 :]) or "*", cpp)
     if text == "*":
         return _Pattern(("usdt", "uprobe"), None, "*", "*", "*")
     if colon and not rest.startswith("/") and "/" not in kind:
@@ -226,7 +228,7 @@ def _function_lines(wanted: _Pattern, binary: Binary) -> Iterator[str]:
 
 
 def _matching(wanted: _Pattern, binary: Binary) -> tuple[Function, ...]:
-    functions = find_functions(binary, wanted.function, wanted.kinds[-1])
+    functions = find_functions(binary, wanted.function, wanted.kinds[-1], wanted.cpp)
     if not functions:
         raise not_found(binary, wanted.function)
     return functions

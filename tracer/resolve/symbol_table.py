@@ -152,9 +152,9 @@ class Table:
         return [_versioned(Function(self._name(row[0]), row[4], row[5], row[1] >> 4)) for row in rows]
 
     @property
-    def has_cpp_names(self) -> bool:
-        """Whether any name may be mangled as in C++."""
-        return b"\0_Z" in self._strings
+    def has_mangled_names(self) -> bool:
+        """Whether any name may be mangled as in C++ or Rust."""
+        return b"\0_Z" in self._strings or b"\0_R" in self._strings
 
     def mentions(self, name: str) -> bool:
         """Whether an entry has that name, defined or not."""

@@ -96,10 +96,10 @@ class Symbols:
         return ()
 
     @property
-    def has_cpp_names(self) -> bool:
-        """Whether any name is mangled as in C++."""
+    def has_mangled_names(self) -> bool:
+        """Whether any name is mangled as in C++ or Rust."""
         tables = (self.static or self.exported, self.debug)
-        return any(table is not None and table.has_cpp_names for table in tables)
+        return any(table is not None and table.has_mangled_names for table in tables)
 
     def matching(self, matches: Callable[[str], object]) -> tuple[Function, ...]:
         """The functions whose name satisfies `matches`, each place once, in order of address.

@@ -56,12 +56,16 @@ def test_usdt_parts(text: str, path: str | None, provider: str | None, name: str
         ('uprobe:libc:"0x1234"', "0x1234", 0, None),
         ("uprobe:libc:operator+", "operator+", 0, None),
         ('uprobe:libc:"a::b<int, c>::d(char*) const"', "a::b<int, c>::d(char*) const", 0, None),
-        ("uprobe:libc:cpp:main", "main", 0, None),
         ("uprobe:libc:main.myprint", "main.myprint", 0, None),
     ],
 )
 def test_uprobe_places(text: str, name: str | None, offset: int, address: int | None) -> None:
     assert read(text) == AttachPoint("uprobe", text, Span(0, len(text)), "libc", None, name, offset, address)
+
+
+def test_cpp_before_a_function_is_bpftrace_s_word_for_a_name_of_c_plus_plus() -> None:
+    text = 'uprobe:libc:cpp:"a::b"+4'
+    assert read(text) == AttachPoint("uprobe", text, Span(0, len(text)), "libc", None, "a::b", 4, cpp=True)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,52 @@ int main(int argc, char **argv)
 }
 """
 
+NAMES_CC = r"""
+#include <string>
+#include <vector>
+#define OWN __attribute__((noinline, noipa))
+namespace { OWN int hidden(int x) { return x + 1; } struct Inner { OWN int get(int x) { return x; } }; }
+template<class T> struct Cart {
+    T v;
+    OWN Cart(T x) : v(x) { } OWN ~Cart() { }
+    OWN void add(T x) { v += x; } OWN int print() const { return (int)v; } template<class U> OWN U as(U u) { return u; }
+    OWN operator bool() const { return v; } OWN operator T *() { return &v; } OWN T operator[](int) { return v; }
+    OWN bool operator<(const Cart &o) const { return v < o.v; } OWN T operator()(T a, T b) { return a + b; }
+    template<class U> OWN bool operator<<(U u) { return v < u; } OWN T operator*(T t) { return v * t; }
+};
+template<class T> OWN void f(T) { asm volatile(""); }
+template<int N, bool B> OWN int num() { return N; }
+OWN std::string named(std::string s) { return s; }
+OWN int operator""_kg(unsigned long long n) { return (int)n; }
+OWN int plain(char *) { return 1; }
+OWN int plain(char const *) { return 2; }
+OWN int sized(char const (&a)[4]) { return a[0]; }
+struct __attribute__((abi_tag("v2"))) Tagged { int x; };
+OWN Tagged tagged() { return {1}; }
+struct Base { OWN virtual int go() { return 1; } OWN virtual ~Base() { } };
+struct Other { OWN virtual int turn() { return 2; } long x; };
+struct Both : Base, Other { OWN int turn() override { return 3; } OWN int go() override { return 4; } };
+extern "C" OWN int pure_c(int x) { return x; }
+static __attribute__((noinline)) int copied(int x, int y) { asm volatile(""); return x * y; }
+__attribute__((noinline)) int split(int x) { if (x > 10) throw x; return x; }
+int main(int argc, char **argv)
+{
+    Cart<int> a(1); Cart<long> b(2); Cart<unsigned char> u(3); int c = argc;
+    for (int i = 0; i < 100; i++) a.add(i);
+    for (int i = 0; i < 7; i++) c += a.print();
+    b.add(1); c += b.print(); u.add(1); c += u.print();
+    c += a.as<char>('c') + b.as<long>(3) + (bool)a + *(int *)a + a[1] + (a < a) + a(1, 2) + a * 2;
+    c += (a << 1) + (a << 'c') + copied(c, 3) + copied(argc, 3) + split(c);
+    f<int>(1); f(std::string("x")); num<3, true>(); num<-4, false>(); c += named("x").size() + 3_kg;
+    c += plain((char *)0) + plain((char const *)0) + sized("abc") + tagged().x;
+    auto first = [&](int x) OWN { return x + c; }; auto second = [](long x) OWN { return x; };
+    Both d; Base *p = &d; Other *q = &d; asm volatile("" : "+r"(p), "+r"(q));
+    c += first(1) + second(2) + p->go() + q->turn() + hidden(1) + Inner().get(2) + pure_c(1);
+    std::vector<unsigned char> bytes; bytes.push_back(1); operator delete(operator new(8));
+    return c == 12345;
+}
+"""
+
 BY_HAND_C = r"""
 long g_int;
 void f(void)

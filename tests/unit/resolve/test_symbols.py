@@ -12,7 +12,7 @@ from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, THROWS_CC
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf
-from tracer.resolve.functions import find_functions, without_parameters
+from tracer.resolve.functions import find_functions
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import Symbols, is_cold
 
@@ -196,21 +196,6 @@ def test_the_debug_file_that_the_build_id_names_is_read(
 def test_cpp_functions_are_found_by_their_name_in_the_source(build: Build, pattern: str, expected: set[str]) -> None:
     binary = Binary(str(build(THROWS_CC, "-O0", language="c++")))
     assert {binary.readable(each.name) for each in find_functions(binary, pattern)} == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("f()", "f"),
-        ("ns::f(int, char*) const", "ns::f"),
-        ("operator()(int)", "operator()"),
-        ("f(void (*)(int))", "f"),
-        ("plain", "plain"),
-        ("odd)", "odd)"),
-    ],
-)
-def test_parameters_are_cut_off_at_their_own_parenthesis(name: str, expected: str) -> None:
-    assert without_parameters(name) == expected
 
 
 def test_wildcards_are_those_of_glob(build: Build) -> None:
