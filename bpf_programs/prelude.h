@@ -312,20 +312,17 @@ static __always_inline bool failed(s64 length)
 }
 
 /* A string with its NUL, at most `size` bytes: how many, or negative where it cannot be read. Touching one byte of each
- * page that the string may lie on brings the page in; no byte behind the NUL is needed for that. */
-static __always_inline long read_user_text(void *to, u32 size, u64 from)
+ * page that the string may lie on brings the page in; no byte behind the NUL is needed for that. `most` is a constant
+ * that `size` stays below. */
+static __always_inline long touch_user_text(void *to, u64 size, u64 from, u32 most)
 {
-	long length;
-
-	if (!from)
-		return 0; /* str(0) is "" */
-	length = peek_user_text(to, size, (void *)from);
+	long length = peek_user_text(to, size, (void *)from);
 #if SLEEPABLE
 	u64 page = from;
 	char byte;
 
 #pragma clang loop unroll(disable)
-	for (u32 i = 0; i < size / 4096 + 2; i++) {
+	for (u32 i = 0; i < most / 4096 + 2; i++) {
 		if (length >= 0)
 			break;
 		if (fetch_user(&byte, 1, (void *)page))
@@ -337,16 +334,51 @@ static __always_inline long read_user_text(void *to, u32 size, u64 from)
 	return length;
 }
 
-/* A string that filled its buffer: was it cut, or did it just fit? */
-static __always_inline void check_cut(long length, u32 size, u64 from)
+static __always_inline long read_user_text(void *to, u32 size, u64 from)
+{
+	return from ? touch_user_text(to, size, from, size) : 0; /* str(0) is "" */
+}
+
+/* The same of a string of which the program wants `length` bytes, the NUL counted: no more is read than the length - 1 that
+ * it shows, since nothing need be mapped behind them, and a NUL need not be there. Beyond `size` that is the limit. */
+static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 length)
+{
+	u64 last = length - 2, shown;
+	long got;
+
+	if (length > size)
+		return read_user_text(to, size, from);
+	if (!from || length < 2)
+		return 0;
+	OPAQUE(last); /* so that the verifier learns from the test what the compiler knows, and of all that is computed from it */
+	if (last > size - 2)
+		return 0;
+	OPAQUE(last);
+	got = peek_user_text(to, last + 2, (void *)from);
+	if (!failed(got))
+		return got;
+	shown = last + 1;
+	got = touch_user_text(to, shown, from, size);
+	if (got != shown)
+		return got;
+	/* The helper has put a NUL in place of the last byte. Where a helper fails it leaves nothing but zeros. */
+	if (read_user(to, shown, from))
+		return -1;
+	return ((volatile char *)to)[last] ? shown + 1 : shown;
+}
+
+/* Counts a string that did not fit its buffer, unless it was `told` at this hit; whether it has been. One that fills the
+ * buffer may have been cut, or just have fitted. */
+static __always_inline u64 check_cut(long length, u32 size, u64 from, u64 told)
 {
 	char last = 1;
 
-	if (length < size)
-		return;
+	if (length < size || told)
+		return told;
 	read_user(&last, 1, from + size - 1);
 	if (last)
 		lose(LOST_TRUNCATED);
+	return 1;
 }
 
 #include "text.h"

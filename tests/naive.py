@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracer.interp.fetch import PID, fetches, leaf_of
+from tracer.interp.fetch import PID, fetches, leaf_of, without_spans
 from tracer.interp.runtime import Hit, Runtime
 from tracer.lang import typed
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, TupleType, Type
@@ -86,7 +86,7 @@ class Naive:
         value = self.hit[leaf]
         if value is None:
             raise self.unreadable()
-        if isinstance(leaf, typed.Str):
+        if isinstance(leaf, typed.Str) and leaf.length is None:
             assert isinstance(leaf.type, StringType)
             if len(value) >= leaf.type.size:
                 if not leaf.sized and leaf not in self.cut:
@@ -95,10 +95,31 @@ class Naive:
                 value = value[: leaf.type.size - 1]
         return value
 
+    def sized(self, expr: typed.Str, reach: Any) -> Any:
+        """A string whose size the program gives at the hit: byte by byte, as far as it may go."""
+        assert expr.length is not None and isinstance(expr.type, StringType)
+        known, behind = reach
+        size, most = self.value(expr.length), expr.type.size
+        shown = bytearray()
+        for place in range(max(size - 1, 0) if size <= most else most):
+            if place == len(known):
+                if behind == b"":
+                    break
+                raise self.unreadable()
+            shown.append(known[place])
+        if len(shown) == most:
+            if without_spans(expr) not in self.cut:
+                self.runtime.loss.truncated += 1
+                self.cut.add(without_spans(expr))
+            shown.pop()
+        return bytes(shown)
+
     def value(self, expr: typed.Expr) -> Any:
         leaf = leaf_of(expr)
         if leaf is not None:
             value = self.leaf(leaf)
+            if isinstance(expr, typed.Str) and expr.length is not None:
+                return self.sized(expr, value)
             if isinstance(expr, typed.Builtin) and expr.name == "elapsed":
                 return (value - self.runtime.start_ns) % 2**64
             return value

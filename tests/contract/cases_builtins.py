@@ -6,6 +6,7 @@ What differs from run to run is asked about in ways that do not.
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 from tests.contract.case import Case, said
 from tests.contract.depot import COLD, HUGE, LABELS, rounds
@@ -100,6 +101,32 @@ CASES = [
         "a_string_of_a_given_size",
         f'usdt:T:depot:label /arg0 == {HUGE} || arg0 == 0/ {{ printf("[%s] [%s]\\n", str(arg1, 4), str(arg1, 100)); }}',
         printf("[tou] [touched]\n") + printf(f"[012] [{f'{LABELS[HUGE]}'[:99]}]\n"),
+    ),
+    Case(
+        "a_string_of_a_size_known_at_the_hit",
+        'usdt:T:depot:parcel { @[str(arg1, arg2)] = count(); if (str(arg1, arg2 + 1) == "co") { @two = count(); }'
+        " @other = sum(strncmp(str(arg1, arg2), str(arg1), 1)); }",
+        keyed("@", Counter(r.item.encode()[: max(r.zone - 1, 0)] for r in R))
+        + scalar("@other", sum(r.zone < 2 for r in R))
+        + scalar("@two", sum(r.item == "copper wire" and r.zone == 2 for r in R)),
+    ),
+    Case(
+        "a_size_beyond_max_strlen_is_as_none",
+        "usdt:T:depot:label { @[arg0] = strlen(str(arg1, arg0 * 1000)); }",
+        keyed(
+            "@",
+            {kind: min(len((text or "").encode()), max(kind * 1000 - 1, 0), 1023) for kind, text in enumerate(LABELS)},
+        ),
+        truncated=1,
+    ),
+    Case(
+        "a_cut_string_counts_once",
+        f"usdt:T:depot:label /arg0 == {HUGE}/ {{ @[str(arg1)] = count(); @n = sum(strlen(str(arg1)));"
+        " $i = 0; while ($i < 3) { $i++; @m = max(strlen(str(arg1))); } }"
+        " END { clear(@); }",
+        scalar("@m", 1023) + scalar("@n", 1023),
+        probes=2,
+        truncated=1,
     ),
     Case(
         "an_unreadable_string_ends_the_clause",

@@ -194,12 +194,13 @@ def _value(leaf: Expr, hit: Hit, nsecs: int) -> object:
             return known[name]
         case UStack(type=StackType(frames=frames)):
             return Stack(PID, STACK[:frames])
-        case Str(address=address):
+        case Str(address=address, length=length):
             where = _address(address, hit)
-            if where == 0:
-                return b""
-            raw = None if where is None else _read(where, 1 << 16)
-            return None if raw is None else raw.partition(b"\0")[0]
+            raw = b"" if where == 0 else None if where is None else _read(where, 1 << 16)
+            text = None if raw is None else raw.partition(b"\0")[0]
+            if length is None:
+                return text
+            return (b"", None) if text is None else (text, b"")
         case _:
             return _integer(leaf, hit)
 

@@ -35,6 +35,7 @@ PROGRAMS = {
     "loops": "{ $i = 0; while ($i < 10) { $i++; if ($i == 5) { continue; } @ = sum($i); } unroll(2) { @u++; } "
     "return; }",
     "tuples": "{ $t = (arg0, (str(arg1), 3)); @t = $t; @[$t.1] = count(); @k[ustack(4), usym(arg1)] = count(); }",
+    "sized": "{ @[str(arg1, arg2)] = count(); @[str(arg1, arg2)] = count(); @[str(arg1, arg2 + 1)] = count(); }",
     "read_once": '/str(arg1, 16) != "tea"/ { @c[str(arg1)] = count(); @h[arg0, str(arg1)] = hist(arg0); '
     'if (arg0 > 3) { @k[str(arg1 + 8, 16)] = count(); } @k[str(arg1 + 8, 16)] = count(); @k[str(arg1, 16)] = count(); '
     'printf("%s\\n", str(arg1)); }',

@@ -79,11 +79,14 @@ def _generate(
         writer.line(f"({''.join(f'{name}, ' for name in expressions.leaves.values()).rstrip()}) = hit")
     for slot, type in enumerate(clause.slots):
         writer.line(f"v{slot} = {writer.bind(empty_value(type), 'empty')}")
+    start = writer.mark()
     if clause.predicate is not None:
         condition = expressions.condition(clause.predicate)
         with writer.block(f"if not {condition}:"):
             writer.line("return")
     statements.block(clause.body)
+    for told in expressions.told.values():
+        writer.insert(start, f"{told} = False")
     # The bound values are parameters of an outer function: local lookups, not global ones, while a clause runs.
     source = f"def make({', '.join(writer.names)}):\n    def clause(hit):\n{writer.text()}    return clause\n"
     return source, writer.names

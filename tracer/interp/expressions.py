@@ -5,7 +5,8 @@ is kept in a variable first. Right operands of `&&`, `||` and the arms of `?:` t
 into `if`.
 
 A leaf is tested for None and `NO_ROOM`, and a string cut, when its value is first needed on a path; `_ready` holds the
-leaves for which that has been done wherever the present line is reached.
+leaves for which that has been done wherever the present line is reached. A string whose size is known only at the hit
+is tested wherever it stands.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tracer.interp.arithmetic import binary, bounds, of_any_size, unary, wrapped
-from tracer.interp.fetch import PID, fetches, leaf_of
+from tracer.interp.fetch import PID, fetches, leaf_of, told_once
 from tracer.interp.mapcode import MapCode
-from tracer.interp.memory import integer_reader, string_reader
-from tracer.interp.runtime import NO_ROOM, Runtime
+from tracer.interp.memory import integer_reader, reach_reader, string_reader
+from tracer.interp.runtime import NO_ROOM, Runtime, measured
 from tracer.interp.source import Code, Writer, integer
 from tracer.lang import typed
 from tracer.lang.types import UINT64, BoolType, IntType, StringType, Symbol, Type
@@ -46,6 +47,8 @@ class Expressions:
         self.runtime_name = writer.bind(runtime, "runtime")
         self.loss = writer.bind(runtime.loss, "loss")
         self.leaves = {leaf_of(leaf) or leaf: f"a{index}" for index, leaf in enumerate(fetches(clause))}
+        self.told: dict[typed.Expr, str] = {}
+        """The variables that say whether a cut has been counted at this hit, by what it is counted as."""
         self._ready: set[str] = set()
 
     # --- what statements ask for ---
@@ -105,7 +108,8 @@ class Expressions:
     def _value(self, expr: typed.Expr) -> Code:
         leaf = leaf_of(expr)
         if leaf is not None:
-            return self._leaf(expr, leaf)
+            code = self._leaf(expr, leaf)
+            return self._measured(expr, code.text) if isinstance(expr, typed.Str) and expr.length is not None else code
         match expr:
             case typed.IntLit(value=number):
                 return integer(number)
@@ -184,7 +188,7 @@ class Expressions:
                 self._ends_where(name, "None", "stacks" if isinstance(leaf, typed.UStack) else "unreadable")
                 if not isinstance(leaf, (typed.UStack, typed.Builtin)) and self.clause.kind == "probe":
                     self._ends_where(name, self.writer.bind(NO_ROOM, "no_room"), "crowded")
-            if isinstance(leaf, typed.Str):
+            if isinstance(leaf, typed.Str) and leaf.length is None:
                 self._cut(name, leaf)
         if isinstance(expr, typed.Builtin) and expr.name == "elapsed":
             return of_any_size(f"({name} - {self.runtime_name}.start_ns)", UINT64)
@@ -206,14 +210,38 @@ class Expressions:
         longest = expr.type.size - 1 if isinstance(expr.type, StringType) else 0
         with self.writer.block(f"if len({name}) > {int(longest)}:"):
             self.writer.line(f"{name} = {name}[:{int(longest)}]")
-            if not expr.sized:
+            if expr.sized:
+                return
+            key = told_once(expr)
+            if key is None or leaf_of(expr) == key:
+                # A leaf is cut where it is kept, so the next one finds nothing to cut.
                 self.writer.line(f"{self.loss}.truncated += 1")
+                return
+            told = self.told.setdefault(key, f"c{len(self.told)}")
+            self.writer.line(f"{self.loss}.truncated += not {told}")
+            self.writer.line(f"{told} = True")
+
+    def _measured(self, expr: typed.Str, reach: str) -> Code:
+        """A string out of what is known of it, now that its size is known too."""
+        assert expr.length is not None and isinstance(expr.type, StringType)
+        length = self.value(expr.length).text
+        name = self.writer.temporary()
+        self.writer.line(f"{name} = {self.writer.bind(measured, 'measured')}({reach}, {length}, {int(expr.type.size)})")
+        self._ends_where(name, "None", "unreadable")
+        self._ends_where(name, self.writer.bind(NO_ROOM, "no_room"), "crowded")
+        self._cut(name, expr)
+        return self._typed(name, expr.type, stable=True)
 
     def _from_memory(self, expr: typed.Load | typed.Str) -> Code:
         """Memory that is not part of the hit, read through the runtime."""
         address = self.value(expr.address)
         if isinstance(expr, typed.Str):
             size = expr.type.size if isinstance(expr.type, StringType) else 1
+            if expr.length is not None:
+                reach = self.writer.temporary()
+                read = self.writer.bind(reach_reader(self.runtime, size), "reach")
+                self.writer.line(f"{reach} = {read}({address.text})")
+                return self._measured(expr, reach)
             read = self.writer.bind(string_reader(self.runtime, size), "string")
         else:
             width = expr.type if isinstance(expr.type, IntType) else UINT64

@@ -2,15 +2,17 @@
 
 A hit reaches the interpreter as one flat tuple with a value for each expression of `fetches(clause)`, in that order, in
 the Python form of `lang.types`; None where it could not be read (which ends the clause when, and only when, the
-value is needed). Strings are delivered uncut; the interpreter cuts them.
+value is needed). Strings are delivered uncut; the interpreter cuts them. A string whose size is known only at the hit
+is delivered as a `Reach`: whether it can be read depends on that size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tracer.dataclass import names, replace
-from tracer.errors import NOWHERE
+from tracer.errors import NOWHERE, Span
 from tracer.lang.typed import (
     Arg,
     Binary,
@@ -33,6 +35,9 @@ _READ_AS = {"elapsed": "nsecs", "username": "uid"}
 
 PID = Builtin(UINT64, NOWHERE, "pid")
 """The leaf that `usym` needs beside its address."""
+
+ANY_SIZE = IntLit(UINT64, NOWHERE, 0)
+"""Stands in a leaf for the length of a string that is known only at the hit."""
 
 
 def fetches(clause: Clause) -> tuple[Expr, ...]:
@@ -91,7 +96,9 @@ def split_address(address: Expr) -> tuple[Expr, int] | None:
 
 
 def leaf_of(expr: Expr) -> Expr | None:
-    """The leaf that an expression is read from, with spans taken out so that equal leaves compare equal; else None."""
+    """The leaf that an expression is read from, with spans taken out so that equal leaves compare equal; else None.
+    Strings from one address whose sizes are known only at the hit have one leaf, with `ANY_SIZE` for its length.
+    """
     match expr:
         case Builtin(name=name):
             if name in _CONSTANT_BUILTINS:
@@ -104,9 +111,31 @@ def leaf_of(expr: Expr) -> Expr | None:
         case Str() | Load():
             if not is_fetchable(expr.address):
                 return None
-            return replace(expr, span=NOWHERE, address=_without_spans(expr.address))
+            leaf = replace(expr, span=NOWHERE, address=without_spans(expr.address))
+            return leaf if isinstance(leaf, Load) or leaf.length is None else replace(leaf, length=ANY_SIZE)
         case _:
             return None
+
+
+def told_once(expr: Str) -> Expr | None:
+    """What a cut of the string is counted as, once at a hit: the expression without its place in the text. None where
+    the address may be another one each time that it is evaluated: then every cut counts.
+    """
+    return without_spans(expr) if _is_fixed(expr.address) else None
+
+
+def _is_fixed(address: Expr) -> bool:
+    match address:
+        case Arg() | Retval() | IntLit() | Builtin(name="pid" | "tid" | "uid" | "gid" | "cpid"):
+            return True
+        case Cast(operand=operand):
+            return _is_fixed(operand)
+        case Load() if is_fetchable(address):
+            return True
+        case Binary(left=left, right=right):
+            return _is_fixed(left) and _is_fixed(right)
+        case _:
+            return False
 
 
 def _split_sum(op: str, left: Expr, right: Expr) -> tuple[Expr, int] | None:
@@ -130,6 +159,8 @@ def _constant(expr: Expr) -> int | None:
 def _collect(node: Expr | Stmt, found: dict[Expr, Expr]) -> None:
     if isinstance(node, Expr) and (leaf := leaf_of(node)) is not None:
         found.setdefault(leaf, leaf if isinstance(node, Builtin) else node)
+        if isinstance(node, Str) and node.length is not None:
+            _collect(node.length, found)
         return
     for child in _children(node):
         _collect(child, found)
@@ -145,14 +176,19 @@ def _children(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
                 yield item
 
 
-def _without_spans(expr: Expr) -> Expr:
-    """A copy of an address with every span taken out."""
-    match expr:
-        case Binary():
-            return replace(expr, span=NOWHERE, left=_without_spans(expr.left), right=_without_spans(expr.right))
-        case Cast():
-            return replace(expr, span=NOWHERE, operand=_without_spans(expr.operand))
-        case Load():
-            return replace(expr, span=NOWHERE, address=_without_spans(expr.address))
+def without_spans(expr: Expr) -> Expr:
+    """A copy of an expression with every span taken out."""
+    parts: Any = {name: _without(getattr(expr, name)) for name in names(expr)}
+    return replace(expr, **parts)
+
+
+def _without(part: object) -> object:
+    match part:
+        case Span():
+            return NOWHERE
+        case Expr():
+            return without_spans(part)
+        case tuple():
+            return tuple(map(_without, part))
         case _:
-            return replace(expr, span=NOWHERE)
+            return part

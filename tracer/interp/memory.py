@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from tracer.interp.runtime import Runtime
+from tracer.interp.runtime import Reach, Runtime
 from tracer.lang.types import IntType
 
 
@@ -20,6 +20,19 @@ def string_reader(runtime: Runtime, size: int) -> Callable[[int], bytes | None]:
             return b""
         data = runtime.read_memory(address, size)
         return None if data is None else data.split(b"\0", 1)[0]
+
+    return read
+
+
+def reach_reader(runtime: Runtime, size: int) -> Callable[[int], Reach]:
+    """A function from an address to what is known of the string there, `size` bytes of it at most."""
+
+    def read(address: int) -> Reach:
+        if address == 0:
+            return b"", b""
+        data = runtime.read_memory(address, size) or b""
+        text, end, _ = data.partition(b"\0")
+        return text, b"" if end else None
 
     return read
 

@@ -19,6 +19,20 @@ class NoRoom:
 
 NO_ROOM = NoRoom()
 
+Reach = tuple[bytes, "bytes | NoRoom | None"]
+"""What is known of a string whose size comes with the hit: its first bytes, without a NUL, and what is behind them: b""
+where it ends there, None where memory cannot be read, `NO_ROOM` where the rest was not kept.
+"""
+
+
+def measured(reach: Reach, length: int, size: int) -> bytes | NoRoom | None:
+    """The string that `str(address, length)` gives where max_strlen is `size`; None or `NO_ROOM` where a byte of it is
+    missing. Beyond `size` it is one byte more than can be shown, for a cut to be noticed.
+    """
+    known, behind = reach
+    wanted = max(length - 1, 0) if length <= size else size
+    return known[:wanted] if len(known) >= wanted or behind == b"" else behind
+
 Compiled = Callable[[Hit], None]
 """A clause as a function: predicate, then body."""
 

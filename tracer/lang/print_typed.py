@@ -182,7 +182,8 @@ def _call(node: typed.Expr) -> str:
         case typed.Load():
             return f"load({expression(node.address)})"
         case typed.Str():
-            return f"str({expression(node.address)}{', sized' if node.sized else ''})"
+            size = expression(node.length) if node.length is not None else "sized" if node.sized else ""
+            return f"str({expression(node.address)}{', ' if size else ''}{size})"
         case typed.Strncmp():
             return f"strncmp({expression(node.left)}, {expression(node.right)}, {node.length})"
         case typed.Strlen():

@@ -16,7 +16,8 @@ Semantics shared by the C that BCC compiles and by the interpreter:
 * `Str` of address 0 is "". `Str`, `Load` or an argument in memory that cannot be read ends the clause at that point for
   that hit, and the hit is counted in `Loss.unreadable`: never a made-up value.
 * A string longer than its buffer is cut to size - 1 bytes and counted in `Loss.truncated`, unless the program itself
-  gave the size (`str(x, 16)`).
+  gave the size (`str(x, 16)`): once at a hit for each `str(…)` whose address is fixed there (`told_once`), else each
+  time it is read. `str(x, n)` needs no byte of memory behind the n - 1 that it shows; `str(x, 1)` needs none.
 * `While` and `ForRange` run at most `LOOP_LIMIT` rounds; a loop that is cut there is counted in `Loss.loops`.
 * `Exit` ends the clause; no hit of any clause after it counts.
 """
@@ -187,11 +188,13 @@ class Load(Expr):
 class Str(Expr):
     """`str(addr)` or `str(addr, N)`: a string in the memory of the hit process; `type.size` is the buffer.
 
-    `sized`: the program gave the size, so a cut is what it asked for.
+    `sized`: the program gave the size, so a cut is what it asked for. `length` (uint64) is a size known only at the
+    hit: up to `type.size` it is as if it stood there, beyond that as if none did.
     """
 
     address: Expr
     sized: bool
+    length: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

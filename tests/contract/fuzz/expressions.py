@@ -123,7 +123,9 @@ class Expressions:
         match self.dice.randrange(9):
             case 0 | 1 | 2 if self.place.text:
                 offset = self.dice.pick("", "", " + 1") if self.place.bytes else ""
-                size = self.dice.choice(("", "", 1, 2, 8, 9, 16, 33, 64, 65, 100, 128))
+                size = self.dice.choice(("", "", 0, 1, 2, 8, 9, 16, 33, 64, 65, 100, 128))
+                if self.dice.chance(30):
+                    size = self.dice.pick(f"({self.leaf()}) % 20", self.leaf(), self.integer(max(depth - 1, 0)))
                 return f"str({self.place.text}{offset}{f', {size}' if size else ''})"
             case 3 | 4 if found:
                 return self.dice.choice(found)

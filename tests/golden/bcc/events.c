@@ -23,8 +23,9 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 record5[3];
-	u64 record6[1];
+	u64 told3 = 0;
+	u64 record6[3];
+	u64 record7[1];
 
 	if (!control)
 		return 0;
@@ -40,25 +41,25 @@ int probe_0(struct pt_regs *ctx)
 	s64 length2 = read_user_text((char *)scratch->record + at0, 1024, address1);
 	if (failed(length2))
 		goto unreadable;
-	check_cut(length2, 1024, address1);
+	told3 = check_cut(length2, 1024, address1, told3);
 	scratch->record[2] = length2;
 	ADVANCE(at0, length2, 1024);
-	u64 pid3 = process_id();
-	scratch->record[3] = pid3;
-	s64 length4 = user_stack(ctx, (char *)scratch->record + at0, 24, USER_STACK);
-	if (length4 < 0) {
+	u64 pid4 = process_id();
+	scratch->record[3] = pid4;
+	s64 length5 = user_stack(ctx, (char *)scratch->record + at0, 24, USER_STACK);
+	if (length5 < 0) {
 		lose(LOST_STACKS);
-		length4 = 0;
+		length5 = 0;
 	}
-	scratch->record[4] = length4;
-	ADVANCE(at0, length4, 24);
+	scratch->record[4] = length5;
+	ADVANCE(at0, length5, 24);
 	emit(scratch->record, at0, control->wakeup);
-	record5[0] = 1;
-	record5[1] = (u64)(s64)(s32)REGISTER(di);
-	record5[2] = 1LL;
-	emit(record5, 24, control->wakeup);
-	record6[0] = 2;
-	emit(record6, 8, control->wakeup);
+	record6[0] = 1;
+	record6[1] = (u64)(s64)(s32)REGISTER(di);
+	record6[2] = 1LL;
+	emit(record6, 24, control->wakeup);
+	record7[0] = 2;
+	emit(record7, 8, control->wakeup);
 done:
 	if (scratch)
 		scratch_give(scratch);

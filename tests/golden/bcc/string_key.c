@@ -24,6 +24,7 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
+	u64 told2 = 0;
 
 	if (!control)
 		return 0;
@@ -39,7 +40,7 @@ int probe_0(struct pt_regs *ctx)
 	s64 length1 = read_user_text(scratch->b_128_0_0, 1024, address0);
 	if (failed(length1))
 		goto unreadable;
-	check_cut(length1, 1024, address0);
+	told2 = check_cut(length1, 1024, address0, told2);
 	scratch->b_128_0_0_used[0] = length1;
 	if (!((char *)scratch->b_128_0_0)[63])
 		counter_add(MAP(4), scratch->b_128_0_0, 1, NULL);

@@ -30,8 +30,9 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 key2[1];
-	u64 key3[8];
+	u64 told2 = 0;
+	u64 key3[1];
+	u64 key4[8];
 
 	if (!control)
 		return 0;
@@ -48,13 +49,13 @@ int probe_0(struct pt_regs *ctx)
 	s64 length1 = read_user_text(scratch->b_130_1_1 + 1, 1024, address0);
 	if (failed(length1))
 		goto unreadable;
-	check_cut(length1, 1024, address0);
+	told2 = check_cut(length1, 1024, address0, told2);
 	scratch->b_130_1_1_used[0] = length1;
 	scratch->b_130_1_1[129] = 3LL;
 	copy_kernel(scratch->b_130_1_0, 1040, scratch->b_130_1_1);
 	scratch->b_130_1_0_used[0] = 1040;
-	key2[0] = 0;
-	assign(MAP(4), key2, scratch->b_130_1_0, NULL);
+	key3[0] = 0;
+	assign(MAP(4), key3, scratch->b_130_1_0, NULL);
 	clear_text((char *)(scratch->b_129_1_0 + 1), 1024, &scratch->b_129_1_0_used[0]);
 	copy_lines(scratch->b_129_1_0 + 1, 1024, (scratch->b_130_1_0 + 1), &scratch->b_130_1_0_used[0]);
 	scratch->b_129_1_0_used[0] = scratch->b_130_1_0_used[0];
@@ -65,18 +66,18 @@ int probe_0(struct pt_regs *ctx)
 		counter_add(MAP(6), scratch->b_129_1_0, 1, NULL);
 	else
 		counter_add(MAP(7), scratch->b_129_1_0, 1, NULL);
-	u64 pid4 = process_id();
-	key3[0] = pid4;
-	__builtin_memset(key3 + 2, 0, 32);
-	s64 length5 = user_stack(ctx, key3 + 2, 32, USER_STACK);
-	if (length5 < 0) {
+	u64 pid5 = process_id();
+	key4[0] = pid5;
+	__builtin_memset(key4 + 2, 0, 32);
+	s64 length6 = user_stack(ctx, key4 + 2, 32, USER_STACK);
+	if (length6 < 0) {
 		lose(LOST_STACKS);
-		length5 = 0;
+		length6 = 0;
 	}
-	key3[1] = length5;
-	key3[6] = pid4;
-	key3[7] = (u64)REGISTER(si);
-	counter_add(MAP(8), key3, 1, NULL);
+	key4[1] = length6;
+	key4[6] = pid5;
+	key4[7] = (u64)REGISTER(si);
+	counter_add(MAP(8), key4, 1, NULL);
 done:
 	if (scratch)
 		scratch_give(scratch);

@@ -25,6 +25,7 @@ int probe_0(struct pt_regs *ctx)
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
 	u64 b1[2];
+	u64 told5 = 0;
 
 	if (!control)
 		return 0;
@@ -44,7 +45,7 @@ int probe_0(struct pt_regs *ctx)
 	s64 length4 = read_user_text((char *)scratch->record + at0, 1024, address3);
 	if (failed(length4))
 		goto unreadable;
-	check_cut(length4, 1024, address3);
+	told5 = check_cut(length4, 1024, address3, told5);
 	scratch->record[2] = length4;
 	ADVANCE(at0, length4, 1024);
 	emit(scratch->record, at0, control->wakeup);

@@ -79,6 +79,7 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
         for clause, variant, some in leaves:
             collected.args = variant.args
             runs.append(Run(clause, variant, tuple(collected.leaf(leaf) for leaf in some)))
+        runs = [replace(run, sources=tuple(map(collected.settled, run.sources))) for run in runs]
     except NotExpressible as error:
         message = f"not available with ftrace at {site.probe}: {error.reason}"
         raise ProgramError(

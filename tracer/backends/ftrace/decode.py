@@ -35,7 +35,7 @@ from tracer.backends.ftrace.fetchargs import (
 )
 from tracer.backends.ftrace.layout import EventFormat, FieldAt
 from tracer.dataclass import dataclass
-from tracer.interp.runtime import NO_ROOM, Compiled, Runtime
+from tracer.interp.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
 from tracer.lang.types import Stack
 
 Sample = tuple[Any, ...]
@@ -44,6 +44,7 @@ PID, TID, TIME, CPU = 3, 4, 5, 6
 """Where these stand in a sample."""
 
 _ALL = (1 << 64) - 1
+_PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
 _CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
 
@@ -197,6 +198,9 @@ class _Writer:
             "stack": _user_stack,
             "last": _last_true,
             "no_room": NO_ROOM,
+            "reach": _reach,
+            "cut": _cut,
+            "measured": measured,
         }
         if self.has_sentinel:
             names["starved"] = _define(self._function("starved"), "starved", dict(names))
@@ -227,9 +231,9 @@ class _Writer:
     def _raw_codes(self) -> str:
         """Struct's codes of the raw data: the event's number, then the fields with what lies between them left out."""
         codes, end = "H", 2
-        for field in self.fields:
+        for field, fetch in zip(self.fields, self.fetches, strict=True):
             codes += f"{field.offset - end}x" if field.offset > end else ""
-            codes += _CODES[field.size, field.signed and not field.dynamic]
+            codes += f"{field.size}s" if fetch.is_array else _CODES[field.size, field.signed and not field.dynamic]
             end = field.offset + field.size
         return codes
 
@@ -261,13 +265,32 @@ class _Writer:
                 return f"b[r + o{fetch} : r + e{fetch} - 1] if n{fetch} else None"
             case UserStack(frames):
                 return f"stack(b, c, p[-1], t[{PID}], {frames})"
-            case Text(fetch, base, offset, need):
+            case Text(fetch, base, offset, need, arrays=()):
                 valid = f"v{fetch}"
                 if starved:
                     valid += f" and (k != {fetch} or n{fetch} - 1 > {need})"
                 null, absent = self._is_null(base, offset), self._absent(fetch, starved)
                 return f"b[r + o{fetch} : r + e{fetch} - 1] if {valid} else b'' if {null} else {absent}"
+            case Text():
+                return self._sized(source, starved)
         raise AssertionError(source)
+
+    def _sized(self, text: Text, starved: bool) -> str:
+        """A string whose size the program gives: where it is not whole, as far as its arrays reach."""
+        fetch, base = text.fetch, text.base
+        here, whole = f"b[r + o{fetch} : r + e{fetch} - 1]", f"v{fetch}"
+        start = self._number(base) if isinstance(base, Number) else repr(base.value)
+        arrays = " + ".join(f"t[{self.first + number}]" for number in text.arrays)
+        arrays += f", ({start}) + {text.offset}"
+        known = f"reach({arrays}, {self._absent(fetch, starved)})"
+        if starved:
+            known = f"cut({arrays}, {here}, {_PAGE} - o{fetch}) if {whole} and k == {fetch} else {known}"
+            whole += f" and k != {fetch}"
+        if isinstance(base, Number) and base.guard is not None:
+            known = f"(({known}) if v{base.guard} else (b'', {self._absent(base.guard, starved)}))"
+        null = self._is_null(base, text.offset)
+        reach = f"({here}, b'') if {whole} else (b'', b'') if {null} else {known}"
+        return reach if text.any_size else f"measured({reach}, {text.need + 1}, {text.need + 1})"
 
     def _absent(self, string: int, starved: bool) -> str:
         """For what is not there: in a starved event there was no room from the string that was cut on."""
@@ -284,6 +307,24 @@ class _Writer:
 def _last_true(flags: Sequence[object]) -> int:
     """The index of the last true flag; -1, the sentinel, where there is none."""
     return max((place for place, flag in enumerate(flags) if flag), default=-1)
+
+
+def _reach(arrays: bytes, address: int, behind: NoRoom | None) -> Reach:
+    """Of a string that the event does not hold: what arrays have of it up to the first byte that is 0 or unreadable.
+    The latter is the first of all or that of a page; elsewhere a 0 is the string's end.
+    """
+    known, end, _ = arrays.partition(b"\0")
+    return known, b"" if end and known and 0 < (address + len(known)) % 4096 <= 4088 else behind
+
+
+def _cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
+    """The same where the kernel `kept` no more of it than the room of those behind it: it is so long that it was not
+    measured, or unreadable further on. The latter, where a string that ended there had found room.
+    """
+    known, behind = _reach(arrays, address, NO_ROOM)
+    if len(known) == len(arrays):
+        return max(known, kept, key=len), NO_ROOM
+    return known, None if behind is NO_ROOM and len(known) < room else behind
 
 
 def _user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack | None:

@@ -18,15 +18,20 @@ had no room (tried alike on 6.1, 6.12 and 6.18). See `decode`.
 What this cannot avoid: the kernel copies a string up to 4,096 bytes, whatever is asked for, and puts all of a hit into
 one page. Where that is too little, a kernel with the fix of CVE-2024-50067 cuts, and warns once in its log; one without
 writes past the page: there strings are refused (`bounds`), as where a warning would stop the machine
-(`kernel.panic_on_warn`). No fetch argument bounds a string: an array of bytes would, but it fails as a whole at the end
-of mapped memory and takes its full size at each hit.
+(`kernel.panic_on_warn`).
+
+A string of which the program gives the size may have no NUL at all, and end at the end of mapped memory. So its bytes
+are fetched as arrays of numbers too. Each number is copied by itself, and what of it cannot be read is 0 (tried on 6.18
+at a page's end): the bytes up to the first 0 are there. Whether that 0 is the text's own end, the fetch as a string
+says, where it is asked: these come last, as one without an end near would leave no room for others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
-from tracer.dataclass import dataclass, field
+from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Span
 from tracer.interp.fetch import split_address
 from tracer.lang.typed import Arg, Builtin, Expr, Load, Retval, Str, UStack
@@ -55,6 +60,17 @@ class Fetch:
         """Whether its value stands in the event's string buffer."""
         return self.type == "string"
 
+    @property
+    def is_array(self) -> bool:
+        """Whether it is bytes, fetched as an array of numbers."""
+        return self.type.endswith("]")
+
+    @property
+    def size(self) -> int:
+        """Bytes of its field."""
+        bits, _, count = self.type[1:].rstrip("]").partition("[")
+        return 4 if self.is_string else int(bits) // 8 * int(count or 1)
+
 
 SENTINEL = Fetch("$comm", "string")
 THREAD_NAME = Fetch("$comm", "string")
@@ -75,13 +91,24 @@ class Number:
 class Text:
     """A string: the index of its fetch, and its address (the base, to which `offset` is added) to tell NULL.
 
-    `need` is how many bytes of it can be of use: of a string that the kernel cut, more than that is as good as all.
+    `need` is how many bytes of it can be of use: of a string that the kernel cut, more than that is as good as all. Of
+    one whose size the program gives, `arrays` are the fetches of its bytes; `any_size`: it gives it at the hit, so
+    the value is a `Reach`.
     """
 
     fetch: int
     base: Number | Constant
     offset: int
     need: int
+    arrays: tuple[int, ...] = ()
+    any_size: bool = False
+
+
+_NUMBERS = 64
+"""Of an array, 8 bytes each (MAX_ARRAY_LEN)."""
+
+_MOST_IN_ARRAYS = 2560
+"""Bytes of an event: it has a page with its strings together, and from 6.12 on 3,072 bytes without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +122,7 @@ class ThreadName:
 class Constant:
     """A value known beforehand; None for an argument that cannot be read at these sites."""
 
-    value: int | None
+    value: int | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +150,15 @@ Source = Number | Text | ThreadName | Constant | FromSample | UserStack | ChildP
 
 @dataclass(slots=True)
 class Fetches:
-    """Collects the fetch arguments of one site, each once; `finish` puts the sentinel behind them."""
+    """Collects the fetch arguments of one site, each once; `finish` puts the sentinel behind them. `sized` are the
+    places of strings whose size the program gives, with how many bytes that is: `settled` puts their fetches behind the
+    others.
+    """
 
     args: dict[int, ArgSpec]
     retval: str
     found: list[Fetch] = field(default_factory=list)
+    sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def leaf(self, leaf: Expr) -> Source:
         """The source of one leaf of `interp.fetch.fetches`; raises `NotExpressible`.
@@ -149,15 +180,36 @@ class Fetches:
                 place, offset = self._pointed(leaf.address)
                 number = self.index(Fetch(_at(place, offset), f"{'s' if signed else 'u'}{bits}"))
                 return Number(number, self._guard(place, offset, bits // 8), unsign=False)
-            case Str(type=StringType(size=size)):
+            case Str(type=StringType(size=1), sized=True):
+                return Constant(b"")
+            case Str(type=StringType(size=size), sized=sized, length=length):
                 place, offset = self._pointed(leaf.address)
-                text = self.index(Fetch(_at(place, offset), "string"))
                 split = split_address(leaf.address)
                 assert split is not None, "fetches() yields only fetchable addresses"
-                return Text(text, self._pointer(split[0]), offset, size - 1)
+                if not sized and length is None:
+                    text = self.index(Fetch(_at(place, offset), "string"))
+                    return Text(text, self._pointer(split[0]), offset, size - 1)
+                wanted = size - 1 if sized else size
+                self.sized[place, offset] = max(wanted, self.sized.get((place, offset), 0))
+                number = -1 - list(self.sized).index((place, offset))
+                return Text(number, self._pointer(split[0]), offset, size - 1, any_size=length is not None)
             case UStack(type=StackType(frames=frames)):
                 return UserStack(frames)
         raise NotExpressible(leaf.span, "ftrace events do not carry it")
+
+    def settled(self, source: Source) -> Source:
+        """A source of `leaf`, once all leaves have been asked for: with the numbers of fetches that come last."""
+        if not isinstance(source, Text) or source.fetch >= 0:
+            return source
+        place, offset = list(self.sized)[-1 - source.fetch]
+        share = _MOST_IN_ARRAYS // len(self.sized)
+        for bytes_of, wanted in self.sized.items():
+            for fetch in _arrays(*bytes_of, min(wanted, share)):
+                self.index(fetch)
+        for bytes_of in self.sized:
+            self.index(Fetch(_at(*bytes_of), "string"))
+        arrays = tuple(map(self.index, _arrays(place, offset, min(self.sized[place, offset], share))))
+        return replace(source, fetch=self.index(Fetch(_at(place, offset), "string")), arrays=arrays)
 
     def value(self, leaf: Arg | Retval) -> Number | Constant:
         """The source of an argument or of the return value."""
@@ -235,6 +287,13 @@ def finish(found: list[Fetch]) -> tuple[Fetch, ...]:
     """The fetch arguments with the sentinel behind them, where there is a string that can fail."""
     needed = any(fetch.is_string and fetch != THREAD_NAME for fetch in found)
     return (*found, SENTINEL) if needed else tuple(found)
+
+
+def _arrays(place: str, offset: int, size: int) -> Iterator[Fetch]:
+    """The bytes of a string, `size` or some more."""
+    numbers = -(-size // 8)
+    for first in range(0, numbers, _NUMBERS):
+        yield Fetch(_at(place, offset + 8 * first), f"u64[{min(_NUMBERS, numbers - first)}]")
 
 
 def _at(place: str, offset: int) -> str:

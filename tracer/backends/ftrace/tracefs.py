@@ -26,7 +26,8 @@ _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by loc
 _LINE = regex(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _DEFINITION = regex(
-    rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+)*"
+    rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?"
+    rf"( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+(\[[0-9]+\])?)*"
 )
 _ENTRY = regex(
     r"\[[^\]]*\] [\w:]+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"

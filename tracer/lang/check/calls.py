@@ -8,7 +8,7 @@ from tracer.errors import Span
 from tracer.lang import ast, suggest, typed, unsupported
 from tracer.lang.builtins import FUNCTIONS, STACK_FRAMES_MOST, VALUES, FunctionRow
 from tracer.lang.check.expressions import ExpressionChecker
-from tracer.lang.convert import convert, string
+from tracer.lang.convert import constant, convert, string
 from tracer.lang.inference import a
 from tracer.lang.types import (
     BOOL,
@@ -109,28 +109,27 @@ class CallChecker(ExpressionChecker):
 
     def _str(self, node: ast.Call) -> typed.Expr | None:
         size = self.config.max_strlen
-        sized = len(node.args) == 2
-        if sized:
-            given = self.constant(node.args[1], "the size of str()")
-            if given is None:
+        sized, length = False, None
+        if len(node.args) == 2:
+            length = self.integer(node.args[1], "the size of str()")
+            if length is None:
                 return None
-            if given < 1:
-                self.error(f"the size of str() must be at least 1, not {given}", node.args[1].span, "the NUL counts")
+            given = constant(length)
+            if given is not None:
+                if not self._is_size(node, given):
+                    return None
+                length, sized, size = None, given <= size, max(min(given, size), 1)
+        text = self._parameter_text(node.args[0])
+        address = None if text is not None else self.expr(node.args[0])
+        if isinstance(address, typed.StrLit):
+            text = address.value
+        if text is not None:
+            if length is not None:
+                self.error("the size of a text in the program must be a constant", length.span, "leave it out")
                 return None
-            if given > size:
-                self.warn(
-                    f"the size of str() is cut to {size}", node.args[1].span, "config = { max_strlen = N } allows more"
-                )
-                sized = False
-            size = min(given, size)
-        literal_text = self._parameter_text(node.args[0])
-        if literal_text is not None:
-            return string(literal_text[: size - 1], node.span)
-        address = self.expr(node.args[0])
+            return string(text[: size - 1], node.span)
         if address is None:
             return None
-        if isinstance(address, typed.StrLit):
-            return string(address.value[: size - 1], node.span)
         if not isinstance(address.type, IntType):
             hint = "it is a string already: leave str() out" if isinstance(address.type, StringType) else None
             self.error(f"str() needs an address, not {a(address.type)}", address.span, hint)
@@ -142,7 +141,19 @@ class CallChecker(ExpressionChecker):
                 "keep the string where the probe is hit: @s = str(arg0)",
             )
             return None
-        return typed.Str(StringType(size), node.span, convert(address, UINT64), sized)
+        measure = None if length is None else convert(length, UINT64)
+        return typed.Str(StringType(size), node.span, convert(address, UINT64), sized, measure)
+
+    def _is_size(self, node: ast.Call, given: int) -> bool:
+        """Whether a constant can be the size of str(); reports what is wrong, or cut."""
+        most = self.config.max_strlen
+        if given < 0:
+            self.error(f"the size of str() is negative: {given}", node.args[1].span, "the NUL counts")
+        elif given > most:
+            self.warn(
+                f"the size of str() is cut to {most}", node.args[1].span, "config = { max_strlen = N } allows more"
+            )
+        return given >= 0
 
     def _parameter_text(self, node: ast.Expr) -> bytes | None:
         """`$1` and `$1 + n` inside str(): the argument's text from that byte on."""

@@ -18,7 +18,7 @@ from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.tables import Table
 from tracer.dataclass import dataclass, field
-from tracer.lang.typed import Clause, Program
+from tracer.lang.typed import Clause, Expr, Program
 from tracer.lang.types import BoolType, IntType, StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
 
@@ -157,7 +157,8 @@ class Frame:
         self._names = 0
         self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
         self._known: list[dict[object, str]] = [{}]
-        self._texts: dict[str, tuple[Buffer, str]] = {}
+        self._texts: dict[str, Buffer] = {}
+        self._told: dict[Expr, str] = {}
 
     # --- lines ---
 
@@ -221,16 +222,25 @@ class Frame:
             for key in [key for key in scope if isinstance(key, MapValue) and name in (None, key.map)]:
                 del scope[key]
 
-    def remember_text(self, identity: object, length: str, buffer: Buffer, address: str) -> None:
+    def remember_text(self, identity: object, length: str, buffer: Buffer) -> None:
         """Notes where a string of the process has been read to; nobody writes there any more."""
         if identity is not None:
             self.remember(("text", identity), length)
-            self._texts[length] = buffer, address
+            self._texts[length] = buffer
 
-    def known_text(self, identity: object) -> tuple[str, Buffer, str] | None:
-        """Name of the length, buffer and address of a string that has surely been read before."""
+    def known_text(self, identity: object) -> tuple[str, Buffer] | None:
+        """Name of the length, and buffer, of a string that has surely been read before."""
         length = None if identity is None else self.known(("text", identity))
-        return None if length is None else (length, *self._texts[length])
+        return None if length is None else (length, self._texts[length])
+
+    def told(self, cut: Expr | None) -> str | None:
+        """The variable that says whether a cut has been counted at this hit, by what it is counted as."""
+        if cut is None:
+            return None
+        if cut not in self._told:
+            self._told[cut] = self.name("told")
+            self.declarations.append(f"u64 {self._told[cut]} = 0;")
+        return self._told[cut]
 
     # --- memory ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen import expressions, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame
 from tracer.backends.bcc.layout import SHORT_TEXT, size_of
+from tracer.interp.fetch import told_once
 from tracer.lang.typed import Arg, Binary, Builtin, Cast, Expr, IntLit, Retval, Str, StrLit
 from tracer.lang.types import StringType
 
@@ -17,42 +18,61 @@ def read(frame: Frame, expr: Str, to: Buffer, word: int, kind: StringType) -> No
     if before is not None:
         _copy_read(frame, *before, to, word, kind)
         return
-    address = expressions.value(frame, expr.address)
-    if not expr.sized:
-        address = address if address.isidentifier() else frame.temporary("u64", address, "address")
+    address, measure = where(frame, expr)
     wide.clear_place(frame, to, word, kind)
+    length = text(frame, expr, to.at(word), size, address, measure)
+    wide.set_used(frame, to, word, length)
+    if size == expr.type.size:
+        frame.remember_text(_identity(expr), length, to.part(word, expr.type))
+
+
+def where(frame: Frame, expr: Str) -> tuple[str, str]:
+    """The address of a string and the size that the program gives, "" for none; names or constants."""
+    address = expressions.value(frame, expr.address)
+    mark = frame.mark()
+    if expr.length is None:
+        assert isinstance(expr.type, StringType)
+        measure = f"{expr.type.size}" if expr.sized else ""
+    else:
+        measure = expressions.value(frame, expr.length)
+        measure = measure if measure.isidentifier() else frame.temporary("u64", measure, "size")
+    address = frame.settle(mark, "u64", address)
+    return address if address.isidentifier() else frame.temporary("u64", address, "address"), measure
+
+
+def text(frame: Frame, expr: Str, to: str, size: int, address: str, measure: str) -> str:
+    """Reads a string to a place of so many bytes; the name of its length, the NUL counted."""
     frame.reads_memory = True
-    length = frame.temporary("s64", f"read_user_text({to.at(word)}, {size}, {address})", "length")
+    function, last = ("read_sized_text", f", {measure}") if measure else ("read_user_text", "")
+    length = frame.temporary("s64", f"{function}({to}, {size}, {address}{last})", "length")
     frame.line(f"if (failed({length}))")
     frame.line("\t" + frame.leave_unreadable())
     if not expr.sized:
-        frame.line(f"check_cut({length}, {size}, {address});")
-    wide.set_used(frame, to, word, length)
-    if size == expr.type.size:
-        frame.remember_text(_identity(expr), length, to.part(word, expr.type), address)
+        told = frame.told(told_once(expr))
+        if measure:
+            frame.line(f"if ({measure} > {size})")
+        check = f"check_cut({length}, {size}, {address}, {told or 0});"
+        frame.line(("\t" if measure else "") + (f"{told} = " if told else "") + check)
+    return length
 
 
 def read_before(frame: Frame, expr: Str) -> tuple[Buffer, str] | None:
-    """Where this very string has been read already at this hit, and its length: reading costs more than copying.
-    What it lacks is counted for each time that the program says it.
-    """
+    """Where this very string has been read already at this hit, and its length: reading costs more than copying."""
     known = frame.known_text(_identity(expr))
     if known is None:
         return None
-    length, buffer, address = known
+    length, buffer = known
     if 0 in buffer.used:
         # What the verifier knows of the length doubles its work for each text, as long as the number itself is needed.
         length = f"in_use(&{buffer.used[0]})"
-    assert isinstance(expr.type, StringType)
-    if not expr.sized:
-        frame.line(f"check_cut({length}, {expr.type.size}, {address});")
     return buffer, length
 
 
 def _identity(expr: Str) -> object:
     """What says that two strings are the same one; None where it may not be."""
     address = same_at_each_use(expr.address)
-    return None if address is None else (address, expr.type, expr.sized)
+    length = 0 if expr.length is None else same_at_each_use(expr.length)
+    return None if address is None or length is None else (address, expr.type, expr.sized, length)
 
 
 def same_at_each_use(expr: Expr) -> object:

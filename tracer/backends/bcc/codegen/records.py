@@ -138,15 +138,7 @@ def _store_text(frame: Frame, to: str, word: int, at: str, size: int, leaf: Expr
         frame.line(f"copy_kernel_text({place}, {size}, {source.name});")
         length = known
     elif isinstance(leaf, Str):
-        address = expressions.value(frame, leaf.address)
-        if not leaf.sized and not address.isidentifier():
-            address = frame.temporary("u64", address, "address")
-        frame.reads_memory = True
-        length = frame.temporary("s64", f"read_user_text({place}, {size}, {address})", "length")
-        frame.line(f"if (failed({length}))")
-        frame.line("\t" + frame.leave_unreadable())
-        if not leaf.sized:
-            frame.line(f"check_cut({length}, {size}, {address});")
+        length = reading.text(frame, leaf, place, size, *reading.where(frame, leaf))
     else:
         source = leaf if isinstance(leaf, Buffer) else wide.pointer(frame, leaf)
         length = frame.temporary("s64", f"copy_kernel_text({place}, {size}, {source.name})", "length")
