@@ -250,6 +250,23 @@ def test_of_a_wildcard_what_the_kernel_cannot_probe_is_left_out_and_said(
     assert found == {**{f"f{number}": 1 for number in range(1, ALL + 1)}, "g1": 1, "g3": 1}
 
 
+@pytest.mark.parametrize("without", ["", "uprobe_multi"])
+@pytest.mark.parametrize("order", ["named first", "pattern first", "of the same file"])
+def test_a_named_function_is_not_left_out_as_if_a_wildcard_meant_it(
+    order: str, without: str, backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path, other = place("many"), place("ticker")
+    points = [f"uprobe:{path}:g2", f"uprobe:{path if order == 'of the same file' else other}:[gmt]*"]
+    if order != "named first":
+        points.reverse()
+    program = f"{', '.join(points)} {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-e", program, "-c", str(other), env={"TRACER_WITHOUT": without})
+    assert (done.status, done.out) == (1, b"")
+    at = program.index(f"uprobe:{path}:g2 " if order != "named first" else points[0])
+    under = " " * at + "^" * len(f"uprobe:{path}:g2")
+    assert done.err.splitlines()[1].startswith(f"{under} error: uprobe:{path}:g2 cannot be probed")
+
+
 def test_alone_it_is_an_error_under_its_name(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("many")
     with target(path) as process:

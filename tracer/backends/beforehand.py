@@ -19,7 +19,7 @@ from tracer.plan.walk import attach_points
 
 if TYPE_CHECKING:
     from tracer.errors import Span
-    from tracer.plan.model import Plan
+    from tracer.plan.model import Plan, ProbePlan
     from tracer.resolve.disassembly import Instruction
     from tracer.resolve.model import Site
 
@@ -49,10 +49,17 @@ def unprobable(plan: Plan, stop: Callable[[], bool]) -> dict[Spot, Site]:
     for probe in plan.probes:
         own = [site for variant in probe.variants for site in variant.sites]
         out = [site for site in own if place_of(site) in refused]
-        if out and (len(out) == len(own) or not may_go_without(probe.clause)):
-            code = next(code for site, code in zip(sites, codes, strict=True) if site is out[0])
-            raise _refusal(plan, out[0], code, attach_points(probe.clause, plan.program.source))
+        alone = [site for site in out if len(out) == len(own) or not may_go_without(probe.clause, place_of(site))]
+        if alone:
+            code = next(code for site, code in zip(sites, codes, strict=True) if site is alone[0])
+            raise _refusal(plan, alone[0], code, _point(probe, alone[0], plan))
     return refused
+
+
+def _point(probe: ProbePlan, site: Site, plan: Plan) -> Span:
+    """Where the attach point stands that a site is of."""
+    spans = probe.clause.spans
+    return spans[site.point] if site.point < len(spans) else attach_points(probe.clause, plan.program.source)
 
 
 def _refused(examples: dict[bytes, bytes]) -> frozenset[bytes]:

@@ -3,7 +3,7 @@
 A uprobe executes a copy of the instruction elsewhere, or emulates it, and the kernel takes only instructions that it
 knows how to do that with: on x86-64 none with a lock prefix, not all of AVX (arch_uprobe_analyze_insn; it looks when a
 process has the place in memory, which is why this comes out so late). A kernel asked for many places at once refuses
-all and does not say which is at fault. Where the user named one function that is an error; of a wildcard the others are
+all and does not say which is at fault. Where the user named a function that is an error; of a wildcard the others are
 probed, and these are counted and said.
 
 To find those at fault means to try parts, and a part that is refused or taken back costs the kernel some 50 ms. So the
@@ -49,9 +49,10 @@ class Stopped(Exception):
     """The user does not want to wait any more: nothing is to stay attached."""
 
 
-def may_go_without(clause: Clause) -> bool:
-    """Whether some places of a clause may be left out: it means more of them than it has attach points."""
-    return len(clause.sites) > len(clause.names)
+def may_go_without(clause: Clause, spot: Spot) -> bool:
+    """Whether a place of a clause may be left out: whatever attach point it is of means several functions or probes."""
+    own = [site for site in clause.sites if site.offset == spot[2] and place_of(site) == spot]
+    return all(any(each.point == site.point and each.probe != site.probe for each in clause.sites) for site in own)
 
 
 def place_of(site: Site) -> Spot:

@@ -7,6 +7,7 @@ been checked by `safety` and `returns`. What reads files is imported when there 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -91,11 +92,13 @@ def _is_missing(error: TracerError) -> bool:
 
 
 def _each_once(sites: list[Site]) -> list[Site]:
-    """Two patterns may mean one place; it is probed once."""
+    """Two attach points may mean one place; it is probed once, for the one that means fewer."""
+    meant = Counter(site.point for site in sites)
     found: dict[tuple[str, int, int, int, str], Site] = {}
     for site in sites:
         key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
-        found.setdefault(key, site)
+        if meant[found.setdefault(key, site).point] > meant[site.point]:
+            found[key] = site
     return list(found.values())
 
 

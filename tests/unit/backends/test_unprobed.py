@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.backends.unprobed import kind_of, parts
+from tests.unit.backends.bcc.plans import plan_of, probe
+from tracer.backends.unprobed import kind_of, may_go_without, parts, place_of
+from tracer.dataclass import replace
+from tracer.resolve.model import FileIdentity, Site
 
 LOCK = bytes.fromhex("f048ff0500000000")
 PUSH = bytes.fromhex("554889e5c3909090")
@@ -45,3 +48,15 @@ def test_parts_are_by_kind_and_then_smaller_until_each_place_is_alone() -> None:
         untried = [new for part in untried for new in (parts(part, [PUSH] * len(part)) if len(part) > 1 else [part])]
     assert [place for part in untried for place in part] == places
     assert rounds == 3
+
+
+def test_of_each_attach_point_it_counts_what_that_one_means() -> None:
+    """A named one is not dropped because another means much; of a probe with several sites none is."""
+
+    def site(offset: int, probe: str, point: int) -> Site:
+        return Site("uprobe", "/a", FileIdentity(1, 2, 3, 4), offset, offset, probe, "f", point=point)
+
+    named, twice = [site(1, "uprobe:a:f", 0)], [site(2, "usdt:a:x:y", 1), site(3, "usdt:a:x:y", 1)]
+    pattern = [site(4, "uprobe:a:g1", 2), site(5, "uprobe:a:g2", 2)]
+    clause = replace(plan_of(probe("{ @ = count(); }")).probes[0].clause, sites=(*named, *twice, *pattern))
+    assert [may_go_without(clause, place_of(each)) for each in clause.sites] == [False, False, False, True, True]

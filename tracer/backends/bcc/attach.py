@@ -23,6 +23,7 @@ from tracer.resolve.model import FileIdentity, Site
 if TYPE_CHECKING:
     from tracer.backends.bcc.shared_events import SharedEvents
     from tracer.backends.ftrace.program import Event
+    from tracer.lang.typed import Clause
 
 _SITES_A_LINK = 65536
 """So that most wildcards take one: to close it takes 60 ms with 57,000 sites, and 220 ms as four (Linux 6.18)."""
@@ -92,7 +93,7 @@ class Attachments:
                     if number in shared:
                         self._events(shared[number], program, point, [site for site, _ in marked])
                     else:
-                        self._sites(program, point, marked, may_go_without(probe.clause), stop)
+                        self._sites(program, point, marked, probe.clause, stop)
                 except _Refused as error:
                     raise _under(probe, plan, error) from error
                 attached[probe.clause.id] = attached.get(probe.clause.id, False) or before < len(self._descriptors)
@@ -167,7 +168,7 @@ class Attachments:
             if descriptor is not None:
                 self._descriptors.append((descriptor, point, len(sites)))
 
-    def _sites(self, program: int, point: int, marked: list[_Marked], optional: bool, stop: _Stop) -> None:
+    def _sites(self, program: int, point: int, marked: list[_Marked], clause: Clause, stop: _Stop) -> None:
         groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
         latest: object = None
         for each in marked:
@@ -186,12 +187,12 @@ class Attachments:
                 attach = partial(self._event, program, file, returns)
                 many = 1
             for first in range(0, len(sites), many):
-                self._attach_part(attach, point, file, sites[first : first + many], optional, stop)
+                self._attach_part(attach, point, file, sites[first : first + many], clause, stop)
 
     def _attach_part(
-        self, attach: _Attach, point: int, file: int, marked: list[_Marked], optional: bool, stop: _Stop
+        self, attach: _Attach, point: int, file: int, marked: list[_Marked], clause: Clause, stop: _Stop
     ) -> None:
-        """Attaches these sites, if they are `optional` all but those that the kernel does not probe."""
+        """Attaches these sites of a clause, all but those that the kernel does not probe and it may go without."""
         untried = [marked]
         while untried:
             if stop():
@@ -207,7 +208,9 @@ class Attachments:
             for part, result in zip(tried, results, strict=True):
                 if isinstance(result, int):
                     continue
-                if not optional or result.errno not in NOT_PROBED:
+                if result.errno not in NOT_PROBED or (
+                    len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
+                ):
                     raise _refused(result, [site for site, _ in part], self._pid) from result
                 if len(part) > 1:
                     untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))

@@ -14,7 +14,7 @@ from tracer.backends import perf
 from tracer.backends.bcc import links
 from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import MOST_PLACES, Event, Place, Run
-from tracer.backends.ftrace.trial import Trials, may_lose_places
+from tracer.backends.ftrace.trial import Trials, may_lose
 from tracer.backends.unprobed import NOT_PROBED, Spot, Stopped, place_of
 from tracer.errors import Source, TracerError
 from tracer.plan.model import ProbePlan
@@ -63,10 +63,10 @@ class SharedEvents:
             try:
                 return self._open(left, program)
             except OSError as error:
-                if error.errno not in NOT_PROBED or not may_lose_places(left):
+                if error.errno not in NOT_PROBED:
                     raise
                 refused = self._refused(left)
-                if not refused:
+                if not refused or not may_lose(left, refused):
                     raise
             self.left_out |= {place_of(place.site): place.site for place in refused}
             left = self._definitions.without(left, refused, self._source)

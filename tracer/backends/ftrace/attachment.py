@@ -18,7 +18,7 @@ from tracer.backends.ftrace.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
-from tracer.backends.ftrace.trial import Trials, may_lose_places
+from tracer.backends.ftrace.trial import Trials, may_lose
 from tracer.backends.unprobed import NOT_PROBED, Spot, place_of
 from tracer.errors import TracerError
 from tracer.resolve.model import Site, Target
@@ -194,17 +194,21 @@ def open_events(
                 raise
             at_fault = events[error.number]
             complaint = at_clause(error, source, at_fault)
-            if error.code not in NOT_PROBED or not may_lose_places(at_fault):
+            if error.code not in NOT_PROBED:
                 raise complaint from None
         try:
             if trials is None:
                 trials = Trials(definitions, source, stop)
-                some = filter(may_lose_places, events)
-                refused = {place for event in some for place in trials.refused_by_kind(event)}
-            elif not (refused := set(trials.refused(at_fault))):
-                raise complaint
+                found = [(event, trials.refused_by_kind(event)) for event in events]
+            else:
+                found = [(at_fault, trials.refused(at_fault))]
+                if not found[0][1]:
+                    raise complaint
         except OSError as trouble:
             raise CannotOpen(trouble) from None
+        refused = {place for _, places in found for place in places}
+        if not all(may_lose(event, places) for event, places in found):
+            raise complaint
         left_out |= {place_of(place.site): place.site for place in refused}
         kept = [definitions.without(event, refused, source) for event in events]
         events = [event for event in kept if event is not None]

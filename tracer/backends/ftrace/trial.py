@@ -5,18 +5,20 @@ memory (see `backends.unprobed`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tracer.backends import perf
 from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import Event, Place
-from tracer.backends.unprobed import NOT_PROBED, Stopped, codes_of, kind_of, may_go_without, parts
+from tracer.backends.unprobed import NOT_PROBED, Stopped, codes_of, kind_of, may_go_without, parts, place_of
 from tracer.errors import Source
 
 
-def may_lose_places(event: Event) -> bool:
-    """Whether the event's places stand for patterns alone."""
-    return all(may_go_without(run.clause) for runs in event.branches for run in runs)
+def may_lose(event: Event, refused: Iterable[Place]) -> bool:
+    """Whether an event can go without these of its places."""
+    return all(
+        may_go_without(run.clause, place_of(place.site)) for place in refused for run in event.branches[place.branch]
+    )
 
 
 class Trials:
