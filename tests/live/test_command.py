@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.live.answers import maps
+from tracer.cli.app import EXAMPLES
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 
@@ -52,7 +54,7 @@ def test_of_a_whole_library_both_backends_count_the_same_calls() -> None:
 def test_our_own_interpreter_does_not_count(backend: str) -> None:
     done = tracer("--backend", backend, "-e", f"uprobe:{OURS}:Py* {{ @ = count(); }}", "-c", TRUE)
     assert (done.status, done.out) == (0, b"")
-    assert done.err.endswith("no probe was hit\n")
+    assert "\ntracer: no probe was hit" in done.err
 
 
 def test_but_that_of_the_command_does(backend: str) -> None:
@@ -76,3 +78,36 @@ def test_a_script_and_what_it_execs_count(backend: str, place: Place, tmp_path: 
     script.chmod(0o755)
     program = f"uprobe:libc:__libc_start_main {{ @[comm] = count(); }} usdt:{path}:depot:plain {{ @hits = count(); }}"
     assert started(backend, program, str(script)) == {"@": {"script": 1, "depot": 1}, "@hits": 5}
+
+
+@pytest.mark.parametrize("by", ["script", "shell"])
+def test_a_command_whose_child_is_the_target_suggests_to_follow(
+    backend: str, place: Place, tmp_path: Path, by: str
+) -> None:
+    path, script = place("ticker"), tmp_path / "script"
+    script.write_text(f"#!/bin/sh\n{path} 0.1\n:\n")
+    script.chmod(0o755)
+    words = ("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}")
+    command, name = (str(script), "script") if by == "script" else (f"sh -c '{path} 0.1; :'", "sh")
+    done = tracer(*words, "-c", command)
+    hint = f"no probe was hit: {name} itself does not use {path}; --follow traces what it starts, too"
+    assert (done.status, done.text, done.err) == (0, "10\n", f"Attached 1 probe\ntracer: {hint}\n")
+    done = tracer(*words, "--follow", "-c", command)
+    assert (done.status, done.text, done.err) == (0, "10\n@: 10\n", "Attached 1 probe\n")
+
+
+def test_one_that_uses_the_file_and_passes_no_probe_is_not_told_to(backend: str, place: Place) -> None:
+    path = place("ticker")
+    words = ("--backend", backend, "-e", f"usdt:{path}:ticker:tick, uprobe:libc:fork {{ @ = count(); }}")
+    done = tracer(*words, "-c", f"{path} 0")
+    assert (done.status, done.text, done.err) == (0, "0\n", "Attached 2 probes\ntracer: no probe was hit\n")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_of_the_help_run(example: str) -> None:
+    sudo, name, *words = shlex.split(example)
+    assert (sudo, name) == ("sudo", "tracer")
+    done = tracer(*words)
+    assert done.status == 0, done.err
+    assert done.text.strip()
+    assert "error" not in done.err

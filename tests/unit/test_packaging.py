@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tracer import paths
+from tracer import __version__, paths
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +51,48 @@ def test_the_wheel_never_asks_for_bcc_of_pypi(wheel: zipfile.ZipFile) -> None:
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
     entry = wheel.read(next(name for name in wheel.namelist() if name.endswith("/entry_points.txt"))).decode()
     assert "tracer = tracer.__main__:main" in entry
+
+
+def readme_line(words: str) -> str:
+    """The command of the README that holds these words."""
+    (line,) = [line.strip() for line in (ROOT / "README.md").read_text().splitlines() if words in line]
+    return line.removeprefix("sudo ")
+
+
+def says_something(command: Path, folder: Path) -> None:
+    """The command runs from anywhere, as whoever calls it by its name."""
+    program = ["-e", "BEGIN { print(6 * 7); exit(); }"]
+    for words, said in ((["--version"], f"tracer {__version__}\n"), (program, "42\n")):
+        result = subprocess.run(
+            ["tracer", *words], capture_output=True, text=True, cwd=folder,
+            env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        assert (result.returncode, result.stdout) == (0, said), result.stderr
+
+
+def test_the_link_of_the_readme_is_a_command(tmp_path: Path) -> None:
+    command = tmp_path / "bin" / "tracer"
+    command.parent.mkdir()
+    line = readme_line("ln -s").replace("/usr/local/bin/tracer", str(command))
+    subprocess.run(["sh", "-c", line], cwd=ROOT, check=True)
+    assert command.is_symlink()
+    says_something(command, tmp_path)
+
+
+def test_an_environment_of_its_own_has_the_command_as_pipx_links_it(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    assert readme_line("pipx").endswith("pipx install .")
+    home = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
+    words = ["pip", "--python", str(home / "bin/python"), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([sys.executable, "-m", *words, str(wheel.filename)], check=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")  # what pipx would download
+    command = tmp_path / "bin" / "tracer"
+    command.parent.mkdir()
+    command.symlink_to(home / "bin" / "tracer")
+    says_something(command, tmp_path)
 
 
 def test_the_source_tree_uses_its_own_fixed_c() -> None:

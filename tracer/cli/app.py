@@ -21,10 +21,23 @@ if TYPE_CHECKING:
 
 os.environ["TYPER_USE_RICH"] = "0"  # typer reads it once, when it is imported
 
-EPILOG = "\b\nExample:\n  sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'"
+EXAMPLES = (
+    "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'",
+    "sudo tracer -e 'uprobe:libc:fopen { printf(\"%s\\n\", str(arg0)); }' -c 'getent passwd root' --backend ftrace",
+    "sudo tracer -l 'usdt:/usr/bin/python3:*'",
+)
+EPILOG = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in EXAMPLES)
 OVERVIEW = """Trace user programs: one line, through eBPF or ftrace.
 
 `tracer -e PROGRAM` and `tracer FILE` mean `tracer run`; `-l`, `--info` and `--version` are spelled as in bpftrace.
+
+\b
+Most used of `tracer run --help`:
+  -e PROGRAM  The program itself.
+  -p PID      Only this process, with all its threads.
+  -c COMMAND  Start COMMAND, trace it alone, end with it; --follow: what it starts, too.
+  -f FORMAT   text or json.
+  --backend   auto, bcc or ftrace.
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tracer.render.loss import loss_messages
@@ -37,6 +37,10 @@ def _says_exit(plan: Plan) -> bool:
 def _silence(plan: Plan, target: Target) -> Iterator[str]:
     """Why nothing may have been hit: the file is not in use, or simply nothing came by."""
     paths = sorted({site.path for site in plan.sites})
+    if target.program is not None and not target.follow and (others := _not_its_own(target.program, paths)):
+        name = os.path.basename(target.program)
+        yield f"no probe was hit: {name} itself does not use {others}; --follow traces what it starts, too"
+        return
     if target.pid is not None and not os.path.exists(f"/proc/{target.pid}"):
         yield "no probe was hit"
         return
@@ -48,6 +52,21 @@ def _silence(plan: Plan, target: Target) -> Iterator[str]:
         yield f"no probe was hit: process {pid} has not loaded {unused}"
     else:
         yield f"no probe was hit: no process that runs now has loaded {unused}"
+
+
+def _not_its_own(program: str, paths: Collection[str]) -> str:
+    """The files, if all are neither the program of `-c`, nor what runs it, nor one of their libraries: then it may be
+    what the program starts that uses them. "" else.
+    """
+    from tracer.errors import TracerError
+    from tracer.resolve.loaded import loaded_files
+
+    try:
+        own = loaded_files(program)
+        others = [path for path in paths if not any(os.path.samefile(path, each) for each in own)]
+    except (OSError, TracerError):
+        return ""
+    return ", ".join(others) if len(others) == len(paths) else ""
 
 
 def is_mapped(path: str, pid: int | None) -> bool:

@@ -84,6 +84,16 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
 }
 """Functions."""
 
+ELSEWHERE: dict[str, str] = {
+    **dict.fromkeys(_words("quantize llquantize"), "hist(n) counts by powers of two"),
+    "lquantize": "lhist(n, low, high, step) counts by equal steps",
+    **dict.fromkeys(
+        _words("percentile percentiles quantile quantiles median p50 p90 p95 p99"),
+        "hist(n) shows how values spread; hist(n, 5) in finer steps",
+    ),
+}
+"""What other tools call a function that is here by another name."""
+
 BUILTINS: dict[str, tuple[str, str | None]] = {
     "args": ("it needs debug information, which tracer does not read yet", "use arg0, arg1, …"),
     **dict.fromkeys(("curtask", "cgroup", "ctx", "jiffies", "usermode"), (_KERNEL, None)),

@@ -70,9 +70,11 @@ def not_found(binary: Binary, name: str) -> NothingThere:
         message, near = f"{path}: no function matches '{shown}'", None
     elif symbols.imports(name):
         message = f"{path}: no function '{shown}': it is taken from another library"
-        return NothingThere(message, f"trace it there: {_likely_library(binary)}:{shown}")
+        return NothingThere(message, f"trace it there: uprobe:{_holder(binary, name) or 'LIBRARY'}:{shown}")
     else:
         message = f"{path}: no function '{shown}'"
+        if (holder := _holder(binary, name)) is not None:
+            return NothingThere(f"{message}: it is in {holder}", f"trace it there: uprobe:{holder}:{shown}")
         every = (each.name for each in symbols.functions)
         near = did_you_mean(name, map(binary.readable, every) if is_written(name) else every)
     if symbols.stripped:
@@ -89,8 +91,21 @@ def function_text(binary: Binary, address: int) -> str:
     return "" if function is None else binary.function_text(function.name)
 
 
-def _likely_library(binary: Binary) -> str:
-    return "uprobe:libc" if binary.elf.needed == ("libc.so.6",) else "uprobe:LIBRARY"
+def _holder(binary: Binary, name: str) -> str | None:
+    """The library among those that the file needs which has a function; None where there is none. What libpthread and
+    libdl held is in libc since glibc 2.34, and they are empty.
+    """
+    from tracer.resolve.binary import Binaries
+    from tracer.resolve.loaded import loaded_files
+
+    with Binaries() as binaries:
+        try:
+            for path in loaded_files(binary.path)[1:]:
+                if binaries.open(path).symbols.named(name):
+                    return os.path.basename(path).partition(".so")[0]
+        except TracerError:
+            return None
+    return None
 
 
 def _indirect(binary: Binary, function: Function, kind: str) -> ElfError:

@@ -262,7 +262,7 @@ def quoted(part: str, path: bool = False) -> str:
     if (
         re.fullmatch(r"[\w./@~!^&=<>()%|;\-]+", part)
         and not _MISREAD.search(part)
-        and ("/" not in part or (path and part[0] == "/"))
+        and (path or "/" not in part)
     ):
         return part
     return '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tracer import __version__
-from tracer.cli.app import main
+from tracer.cli.app import EXAMPLES, main
 from tracer.cli.arguments import COMMANDS
 
 ROOT = Path(__file__).parents[3]
@@ -81,7 +81,9 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], words: tup
     status, out, err = said(capsys, *words)
     assert (status, err) == (0, "")
     assert all(f"\n  {name} " in out for name in COMMANDS)
-    assert out.rstrip().splitlines()[-2].strip() == "Example:"
+    options = ("-e PROGRAM ", "-p PID ", "-c COMMAND ", "-f FORMAT ", "--backend ")
+    assert all(f"\n    {option}" in out for option in options)
+    assert out.endswith("  Examples:\n" + "".join(f"    {example}\n" for example in EXAMPLES))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -459,6 +459,16 @@ def test_a_file_that_is_not_there_is_an_error_whatever_may_be_missing(here: Path
         expand(parse(Source("uprobe:./none:f, uprobe:./throws:main { }")), Target(), missing="warn")
 
 
+@pytest.mark.parametrize(
+    ("library", "file", "name"), [("libpthread", "so.0", "pthread_create"), ("libdl", "so.2", "dlopen")]
+)
+def test_what_moved_to_libc_is_looked_for_there(library: str, file: str, name: str) -> None:
+    """Since glibc 2.34 these libraries are empty."""
+    message, hint = fault(f"uprobe:{library}:{name}")
+    assert message.endswith(f"/{library}.{file}: no function '{name}': it is in libc")
+    assert hint == f"trace it there: uprobe:libc:{name}"
+
+
 def test_a_file_of_another_machine_is_refused(tmp_path: Path) -> None:
     path = ElfWriter(machine=183, notes=usdt_note("p", "q")).write(tmp_path / "arm")
     assert fault(f"usdt:{path}:p:q") == (f"{path}: made for aarch64, but this machine is x86-64", None)

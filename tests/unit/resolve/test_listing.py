@@ -10,6 +10,7 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError
+from tracer.lang import attach
 from tracer.lang.parser import parse
 from tracer.resolve.expand import expand
 from tracer.resolve.listing import list_lines, list_probes, quoted
@@ -143,6 +144,17 @@ def test_arguments_can_be_left_out(app: Path) -> None:
 )
 def test_parts_are_quoted_where_they_would_mean_something_else(part: str, written: str) -> None:
     assert quoted(part, path=part.startswith("/")) == written
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [("./app", "./app"), ("../a/b.so.1", "../a/b.so.1"), ("a/b", "a/b"), ("./a b", '"./a b"'), ("./a:b", '"./a:b"')],
+)
+def test_a_relative_path_needs_no_quotes(path: str, written: str) -> None:
+    assert quoted(path, path=True) == written
+    text = f"uprobe:{written}:main"
+    point, end = attach.read(f"{text} {{ }}", 0)
+    assert (point.path, point.name, end) == (path, "main", len(text))
 
 
 ODD_NAMES = (

@@ -82,7 +82,8 @@ class CallChecker(ExpressionChecker):
         elif name in VALUES:
             self.error(f"{name} takes no arguments", node.span, f"write {name}")
         else:
-            self.error(f"unknown function '{name}'", node.name_span, suggest.hint(name, FUNCTIONS))
+            here = unsupported.ELSEWHERE.get(name) or suggest.hint(name, FUNCTIONS)
+            self.error(f"unknown function '{name}'", node.name_span, here)
 
     def text_constant(self, node: ast.Expr, what: str) -> str | None:
         """A string literal as text; bytes that are not UTF-8 become surrogate escapes."""
