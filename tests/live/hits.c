@@ -3,7 +3,8 @@
  *   values THREADS N    hits:value(thread, i, value) N times in each thread; the values go around all edges of 64 bits
  *   strings             hits:text(address): at the end of a page, over an edge, unmapped, null, around the sizes of buffers
  *   cold                hits:text(address) of a page that was never touched
- *   names N K           hits:name(text, i) N times, with K different texts of 8 to 200 bytes */
+ *   names N K           hits:name(text, i) N times, with K different texts of 8 to 200 bytes
+ *   flood THREADS N     hits:flood(i, text) N times in each thread, with four texts in turn */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +29,16 @@ static int64_t edge(long i) {
 static void *values(void *thread) {
   for (long i = 0; i < rounds; i++) DTRACE_PROBE3(hits, value, (long)thread, i, edge(i));
   return NULL;
+}
+
+static void *flood(void *thread) {
+  static const char *const texts[4] = {"alpha", "beta", "gamma", "delta"};
+  for (long i = 0; i < rounds; i++) {
+    const char *text = texts[i & 3];
+    __asm__ volatile("" : "+r"(text));  // in a register, which ftrace can read a string from
+    DTRACE_PROBE2(hits, flood, i, text);
+  }
+  return thread;
 }
 
 static void text(const char *at) { DTRACE_PROBE1(hits, text, at); }
@@ -70,11 +81,12 @@ static void names(long n, long kinds) {
 
 int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
-  if (!strcmp(command, "values")) {
+  if (!strcmp(command, "values") || !strcmp(command, "flood")) {
+    void *(*body)(void *) = strcmp(command, "flood") ? values : flood;
     pthread_t threads[16];
     long count = atol(argv[2]);
     rounds = atol(argv[3]);
-    for (long i = 0; i < count; i++) pthread_create(&threads[i], NULL, values, (void *)i);
+    for (long i = 0; i < count; i++) pthread_create(&threads[i], NULL, body, (void *)i);
     for (long i = 0; i < count; i++) pthread_join(threads[i], NULL);
   } else if (!strcmp(command, "strings")) {
     strings();

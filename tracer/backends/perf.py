@@ -12,6 +12,7 @@ import mmap
 import os
 import struct
 import time
+from collections.abc import Sequence
 
 from tracer.dataclass import dataclass
 
@@ -97,15 +98,24 @@ class Attributes:
 _libc: ctypes.CDLL | None = None
 
 
-def open_event(attributes: Attributes, pid: int, cpu: int) -> int:
-    """A descriptor for one event; `pid` is a thread id or -1 for all, `cpu` a CPU or -1 for all (not both)."""
+def _c_library() -> ctypes.CDLL:
     global _libc
     if _libc is None:
         _libc = ctypes.CDLL(None, use_errno=True)
+    return _libc
+
+
+def prctl(option: int, value: int | bytes) -> None:
+    """Sets an option of this process, a number or a text; that it may be refused does not matter."""
+    _c_library().prctl(ctypes.c_int(option), ctypes.c_ulong(value) if isinstance(value, int) else value, 0, 0, 0)
+
+
+def open_event(attributes: Attributes, pid: int, cpu: int) -> int:
+    """A descriptor for one event; `pid` is a thread id or -1 for all, `cpu` a CPU or -1 for all (not both)."""
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open: unknown system call number on {os.uname().machine}")
-    fd: int = _libc.syscall(
+    fd: int = _c_library().syscall(
         ctypes.c_long(number), attributes.pack(), ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1),
         ctypes.c_ulong(_FLAG_FD_CLOEXEC),
     )  # fmt: skip
@@ -156,21 +166,55 @@ class Ring:
 
         `flags` can ask for records of the kernel's own (MMAP2, COMM, TASK) about `pid`, or about everybody.
         """
-        page = mmap.PAGESIZE
         self.cpu = cpu
         self.size = size
         self.fd = open_event(
             Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | flags, size // 4, clock), pid, cpu
         )
         try:
-            self._memory = mmap.mmap(self.fd, page + size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            self._map()
         except OSError:
             os.close(self.fd)
             raise
-        self._data = page
+
+    def _map(self) -> None:
+        self._memory = mmap.mmap(
+            self.fd, mmap.PAGESIZE + self.size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
+        )
+        self._data = mmap.PAGESIZE
         # Each is read and written by one aligned 8-byte access, as the protocol asks; struct would copy bytewise.
         self._head = ctypes.c_uint64.from_buffer(self._memory, _HEAD)
         self._tail = ctypes.c_uint64.from_buffer(self._memory, _TAIL)
+
+    def remap(self) -> None:
+        """In a forked process, which the kernel does not give the mapping."""
+        self._unmap()  # first: the new mapping may be where the old one was
+        self._map()
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is anything to take."""
+        return self._head.value != self._tail.value
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The positions from where to where there are whole records; they only grow."""
+        head: int = self._head.value
+        return self._tail.value, head
+
+    def copy(self, tail: int, head: int, to: memoryview) -> None:
+        """What is between two positions, into memory of that size."""
+        start, stop = tail & (self.size - 1), head & (self.size - 1)
+        data = memoryview(self._memory)[self._data :]
+        if start < stop:
+            to[:] = data[start:stop]
+        else:
+            to[: self.size - start] = data[start:]
+            to[self.size - start :] = data[:stop]
+
+    def advance(self, head: int) -> None:
+        """Frees the place of all that is before `head`."""
+        self._tail.value = head
 
     def take(self) -> bytes:
         """All whole records that are there, in the order in which they were written, and frees their place."""
@@ -191,10 +235,25 @@ class Ring:
         """Unmaps the ring and closes its descriptor; a second call does nothing."""
         if self.fd < 0:
             return
-        del self._head, self._tail
-        self._memory.close()
+        self._unmap()
         os.close(self.fd)
         self.fd = -1
+
+    def _unmap(self) -> None:
+        del self._head, self._tail
+        self._memory.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was in some rings at a moment. `began`: before that (nanoseconds of CLOCK_MONOTONIC) it was not yet looked
+    at. Not `complete`: some rings have more. Those of a copier have a `number`.
+    """
+
+    began: int
+    complete: bool
+    blocks: Sequence[bytes | memoryview]
+    number: int = -1
 
 
 def max_stack(frames: int) -> int:

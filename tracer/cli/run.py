@@ -79,6 +79,12 @@ def command(
             help="Probe returns also where a C++ exception can meet the probe, which ends the traced program.",
         ),
     ] = False,
+    no_priority: Annotated[
+        bool,
+        typer.Option(
+            "--no-priority", help="Empty the kernel's buffers at tracer's own priority: a flood may lose events."
+        ),
+    ] = False,
     by_hand: Annotated[
         bool,
         typer.Option(
@@ -117,10 +123,10 @@ def command(
             print(pipeline.dump(stage.value, source, params, target, forced, settings, asked), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, settings)
-        if max_rate is not None:
+        if max_rate is not None or no_priority:
             from tracer.dataclass import replace
 
-            plan = replace(plan, apart=True)
+            plan = replace(plan, apart=max_rate is not None, raised=not no_priority)
         if said := [each for each in warnings if each.lacking or not quiet]:
             from tracer.cli.errors import diagnostics_text
 

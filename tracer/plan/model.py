@@ -51,7 +51,7 @@ class Need:
 class Plan:
     """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, run by `interp`; `follow`
     says that the descendants of the traced process are traced as well, `apart` that an attach point may have to be
-    detached while others go on.
+    detached while others go on, `raised` that a process of raised priority may empty the kernel's buffers.
     """
 
     program: Program
@@ -60,6 +60,7 @@ class Plan:
     needs: tuple[Need, ...]
     follow: bool = False
     apart: bool = False
+    raised: bool = True
 
     @property
     def sites(self) -> tuple[Site, ...]:

@@ -8,6 +8,7 @@ import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from tracer.backends import perf, room
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS
@@ -23,6 +24,9 @@ from tracer.backends.unprobed import NOT_PROBED, Spot, place_of
 from tracer.errors import TracerError
 from tracer.resolve.model import Site, Target
 
+if TYPE_CHECKING:
+    from tracer.backends.copier import Copier
+
 LOOK_S = 0.05
 """How often the rings are looked at while they are not full enough to wake us."""
 _BIRTHS = 1 << 18
@@ -32,16 +36,20 @@ _CLOCK = time.CLOCK_MONOTONIC
 
 class Attachment:
     """Events that are open for one target, in the order of their `openings`. `shape` is that of their samples; `reader`
-    is None where all are counted, and until `read`. The session enables and disables the `descriptors`.
+    is None where all are counted, and until `read`. The session enables and disables the `descriptors`. `details` are
+    for those who want to know more.
     """
 
     def __init__(self, openings: Sequence[Opening], program: FtraceProgram, target: Target) -> None:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         self.shape = Shape(program.wants_cpu, program.frames > 0)
         self.reader: Reader | None = None
+        self.details: tuple[str, ...] = ()
         self._openings = openings
         self._pid = target.pid
         self._follow = program.plan.follow
+        self._raised = program.plan.raised
+        self._copier: Copier | None = None
         self._rings: dict[int, perf.Ring] = {}
         self._leader: Leader | None = None
         self._dropped: list[int] = []
@@ -73,15 +81,19 @@ class Attachment:
         if pid is not None and self._follow:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
-        self.reader = Reader(rings, decoders, self.shape, pid, follow=self._follow)
+        if self._raised:
+            self._copier = self._copier_of(rings)
+        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier)
 
     def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
         """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
         poll = select.poll()
         for fd in wake:
             poll.register(fd, select.POLLIN)
-        for ring in self._rings.values():
-            poll.register(ring.fd, select.POLLIN)
+        if self._copier is None or not self._copier.runs:
+            # What one process is told of a ring, another is not.
+            for ring in self._rings.values():
+                poll.register(ring.fd, select.POLLIN)
         leader = self._leader
         if leader is not None and leader.hung_up:
             timeout_s = min(timeout_s, LOOK_S)
@@ -161,6 +173,18 @@ class Attachment:
         except OSError as error:
             raise CannotOpen(error) from None
         return rings
+
+    def _copier_of(self, rings: Sequence[perf.Ring]) -> Copier | None:
+        from tracer.backends.copier import Copier  # what is only counted needs none
+
+        try:
+            copier = Copier(rings, room.waiting())
+        except OSError as error:
+            self.details = (f"no process empties the buffers first: {error.strerror}; a flood may lose events",)
+            return None
+        self._undo.callback(copier.close)
+        self.details = (f"process {copier.pid} empties the buffers, {copier.priority}",)
+        return copier
 
     def _drop_leader(self) -> None:
         if self._leader is not None:

@@ -14,9 +14,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from tracer.backends import perf, room
 from tracer.backends.ftrace.decode import PID, TID, TIME, Decoder, Sample, Shape
+
+if TYPE_CHECKING:
+    from tracer.backends.copier import Copier
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
 _SHORT = 8
@@ -25,24 +29,27 @@ _PIECE = 1 << 18  # bytes decoded between two looks at the rings
 
 class Reader:
     """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped, but
-    with `follow` not those of its descendants, whose forks are in the rings too.
+    with `follow` not those of its descendants, whose forks are in the rings too. Where there is a `copier`, it empties
+    the rings.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None,
-        follow: bool = False,
+        follow: bool = False, copier: Copier | None = None,
     ) -> None:
         self._rings = rings
+        self._copier = copier
         self._decoders = decoders
         self._shape = shape
         self.pid = pid
         self._family = {pid} if follow and pid is not None else None
         self._returned: list[Sample] = []
-        self._rounds: deque[tuple[int, list[bytes]]] = deque()
+        self._rounds: deque[perf.Round] = deque()
         self._backlog = 0
         self._limit = room.waiting()
         self._carry: list[Sample] = []
         self._horizon = 0
+        self._complete = True
         self._sizes: dict[tuple[int, int], struct.Struct] = {}
         self.lost = 0
         """Samples lost according to the rings' own records, for kernels whose descriptors do not tell."""
@@ -65,13 +72,30 @@ class Reader:
         """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
         who is `held_up` and cannot handle that has no use for it, and may ask for long.
         """
+        for found in self._taken():
+            if found.blocks or (not held_up and (self._carry or self._rounds)):
+                self._rounds.append(found)
+                self._backlog += sum(map(len, found.blocks))
+                self._complete = found.complete
+            elif self._copier is not None and not self._rounds:
+                self._copier.free(found)
+
+    def keep_up(self) -> None:
+        """Sees to it that the rings are emptied while samples are interpreted."""
+        if self._copier is None or self._copier.is_full:
+            self.collect()
+
+    def _taken(self) -> list[perf.Round]:
+        copier = self._copier
+        if copier is not None:
+            rounds = copier.take()
+            if not copier.runs:
+                self._copier = None
+            return rounds
         if self._backlog > self._limit:
-            return  # it waits in the rings, and counts as lost once those are full
+            return []  # it waits in the rings, and counts as lost once those are full
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        blocks = [block for ring in self._rings if (block := ring.take())]
-        if blocks or (not held_up and (self._carry or self._rounds)):
-            self._rounds.append((now, blocks))
-            self._backlog += sum(map(len, blocks))
+        return [perf.Round(now, True, [block for ring in self._rings if (block := ring.take())])]
 
     def next_samples(self, final: bool = False, until: int | None = None) -> list[Sample]:
         """The samples that the oldest round releases, oldest first, but none later than `until`; with `final` all that
@@ -79,15 +103,19 @@ class Reader:
         """
         samples = self._carry
         if self._rounds:
-            began, blocks = self._rounds.popleft()
-            for block in blocks:
+            oldest = self._rounds.popleft()
+            for block in oldest.blocks:
                 self._backlog -= len(block)
-                self._decode(block, samples)
-            horizon, self._horizon = self._horizon, began
+                self._decode(bytes(block), samples)
+            if self._copier is not None:
+                self._copier.free(oldest)
+            horizon = self._horizon
+            if oldest.complete:
+                self._horizon = oldest.began
         else:
             horizon = self._horizon
         samples.sort(key=itemgetter(TIME))
-        if final and not self._rounds:
+        if final and not self._rounds and self._complete:
             self._carry = []
         else:
             limit = horizon if until is None else min(horizon, until)
@@ -114,12 +142,11 @@ class Reader:
         """Throws away all samples that are there; returns how many that were."""
         dropped = 0
         self.collect()
-        while True:
-            while self.unfinished:
-                dropped += len(self.next_samples(final=True))
-            self.collect()
+        while self.unfinished:
+            dropped += len(self.next_samples(final=True))
             if not self._rounds:
-                return dropped
+                self.collect()
+        return dropped
 
     def _decode(self, data: bytes, out: list[Sample]) -> None:
         """Appends the samples of a ring's bytes."""
@@ -169,7 +196,7 @@ class Reader:
                 singly = _MANY
             if position > looked + _PIECE:
                 looked = position
-                self.collect()
+                self.keep_up()
 
     def _decode_singly(self, data: bytes, out: list[Sample]) -> None:
         header = struct.Struct("=IHH").unpack_from

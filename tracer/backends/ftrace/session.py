@@ -216,7 +216,7 @@ class FtraceSession:
         self._points = PointHits(
             self._program.plan, definitions, attachment.descriptors, opened, triggered, attachment.shape.sample_type
         )
-        self.details = where_lines([*opened, *triggered])
+        self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]
         return len({place_of(site) for site in sites}) - len(refused)
 
@@ -291,7 +291,7 @@ class FtraceSession:
                     yield from self._told()
                     if self._exited:
                         return
-                    reader.collect()
+                    reader.keep_up()
                     if hurried() or (deadline is not None and time.monotonic() > deadline):
                         return
             finally:
