@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from scripts.benchmark import baseline, events, growth, hit, listing, start
+from scripts.benchmark import baseline, events, flood, growth, hit, listing, start
 from scripts.benchmark.host import host, load, version_of_package, version_of_tree
 from scripts.benchmark.model import FLOOR, BenchError, Results, Work
 from scripts.benchmark.ratios import ratios
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[Setting], list[Work]]] = {
     "start": start.start,
     "hit": hit.hit,
     "events": events.events,
+    "flood": flood.flood,
     "list": listing.listing,
     "memory": start.memory,
     "sites": growth.sites,

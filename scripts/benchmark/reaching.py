@@ -116,11 +116,12 @@ def _additions(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]
 
 def _wholes(results: Results) -> Iterator[Verdict | None]:
     for who, least in (("tracer bcc", 0.9), ("tracer ftrace", 1.0)):
-        runs = results.cell("printf-whole", who).figures
-        if runs:
-            there = sum(runs)
-            rule = f"all there in {least * 100:.0f}% of the runs"
-            yield Verdict("printf-whole", who, rule, f"{there:.0f} of {len(runs)}", there >= least * len(runs))
+        for row, share in (("printf-whole", least), ("flood-sums-whole", 0.9), ("flood-lines-whole", 0.9)):
+            runs = results.cell(row, who).figures
+            if runs:
+                there = sum(runs)
+                rule = f"all there in {share * 100:.0f}% of the runs"
+                yield Verdict(row, who, rule, f"{there:.0f} of {len(runs)}", there >= share * len(runs))
         silent = results.cell("printf-silent", who).figures
         if silent:
             yield Verdict("printf-silent", who, "every loss told", f"{max(silent):.1f}%", max(silent) == 0)

@@ -46,12 +46,13 @@ def has_figure(row: dict[str, Any], who: str) -> bool:
 
 @pytest.mark.timeout(400 * PATIENCE)
 def test_every_contestant_that_is_here_has_a_figure_and_tracer_answers_right(tmp_path: Path) -> None:
-    rows = {row["key"]: row for row in measured(tmp_path, "hit", "events", "sites")}
+    rows = {row["key"]: row for row in measured(tmp_path, "hit", "events", "flood", "sites")}
     assert all(has_figure(rows[key], "floor") for key in ("untraced", "filtered", "program-perf", "program"))
     asked = [row for row in rows.values() if set(TRACERS) & set(row["contestants"])]
     assert {row["key"] for row in asked} == {
         *("empty", "count", "hist", "key", "string", "string-cold", "span"),
         *("printf", "printf-there", "printf-silent", "printf-whole"),
+        *("flood-sums", "flood-sums-whole", "flood-lines", "flood-lines-whole"),
         *("sites-1", "sites-10", "sites-100"),
     }
     for row in asked:
