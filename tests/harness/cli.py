@@ -27,6 +27,11 @@ PATIENCE_S = 60.0
 _OVERHEAD = re.compile(r"(?:\S+:\d+:\d+\n)?[^\n]*\n *\^+ warning: \d+ hits a second at [^\n]*\n")
 
 
+def without_overhead(said: str) -> str:
+    """What tracer said but for warnings of overhead: whether there are any depends on the machine."""
+    return _OVERHEAD.sub("", said)
+
+
 @dataclass(frozen=True)
 class Done:
     """A run that ended; `said` is what it wrote to stderr, decoded, what is not UTF-8 in it is marked."""
@@ -37,8 +42,8 @@ class Done:
 
     @property
     def err(self) -> str:
-        """What it said, but for warnings of overhead: whether there are any depends on the machine."""
-        return _OVERHEAD.sub("", self.said)
+        """What it said, but for warnings of overhead."""
+        return without_overhead(self.said)
 
     @property
     def overhead(self) -> list[str]:
@@ -107,7 +112,7 @@ class Running:
     @property
     def err(self) -> str:
         """What it said so far, but for warnings of overhead."""
-        return _OVERHEAD.sub("", self.said)
+        return without_overhead(self.said)
 
     @property
     def said(self) -> str:

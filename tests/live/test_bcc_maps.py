@@ -278,11 +278,11 @@ def test_many_prints_of_what_was_cleared_take_few_readings(hits: Path) -> None:
         session.attach()
         subprocess.run([hits, "values", "2", "20000"], check=True)
         session.detach()
-        start = time.monotonic()
+        start = time.process_time()  # others may have the CPU meanwhile
         for _ in session.drain():
             prints += 1
             total += sum(value for value in session.maps.snapshot("@c").items.values() if isinstance(value, int))
-        assert time.monotonic() - start < 1
+        assert time.process_time() - start < 1
         session.maps.end_handler()
         total += sum(value for value in session.maps.snapshot("@c").items.values() if isinstance(value, int))
         assert session.loss() == Loss()

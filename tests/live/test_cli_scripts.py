@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import statistics
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,12 @@ def test_the_second_time_it_says_nothing_and_goes_on(fresh: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"tracer {__version__}\n", "")
 
 
+def cpu_of_children() -> float:
+    """Seconds of those that have ended: when they get the CPU is a matter of what runs beside them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_the_second_time_it_adds_less_than_30_ms(fresh: Path) -> None:
     script = [str(fresh / "scripts" / "tracer"), "--version"]
     direct = [str(fresh / ".venv" / "bin" / "python"), "-I", "-m", "tracer", "--version"]
@@ -43,9 +49,9 @@ def test_the_second_time_it_adds_less_than_30_ms(fresh: Path) -> None:
     for _ in range(9):
         times = []
         for command in (script, direct):
-            begun = time.perf_counter()
+            begun = cpu_of_children()
             subprocess.run(command, check=True, capture_output=True)
-            times.append(time.perf_counter() - begun)
+            times.append(cpu_of_children() - begun)
         added.append(times[0] - times[1])
     assert statistics.median(added) < 0.030
 

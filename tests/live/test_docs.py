@@ -147,4 +147,5 @@ def test_the_commands_are_found() -> None:
     assert readme[2].output.splitlines()[-1] == "@[parse]: 508"
     assert len(found["docs/language.md"]) == 3
     assert all(one.is_exact for one in found["docs/language.md"])
-    assert [one.needs_more for one in found["docs/backends.md"]] == [False, False, False, True, False, True, False, False]
+    waiting = [one.needs_more for one in found["docs/backends.md"]]
+    assert waiting == [False, False, False, True, False, True, False, False]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, TRACER, environment, read_line, target, tell, tracer
+from tests.harness.cli import PATIENCE, TRACER, environment, read_line, target, tell, tracer, without_overhead
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -40,7 +40,7 @@ def ended(process: subprocess.Popen[bytes], timeout: float = 60) -> tuple[int, s
     """Its exit status, and what else it said."""
     status = process.wait(timeout * PATIENCE)
     assert process.stderr is not None
-    return status, process.stderr.read().decode()
+    return status, without_overhead(process.stderr.read().decode())
 
 
 def count(text: str, pattern: str) -> int:

@@ -1,5 +1,5 @@
-/* hot [SECONDS]: calls `spin` without pause and says every 20 ms, as "NS", how many nanoseconds one call took on average.
- * For each line it calls `spin_mark` once.
+/* hot [SECONDS]: calls `spin` without pause and says every 20 ms, as "NS", how many nanoseconds of CPU time one call took
+ * on average: others may have the CPU meanwhile. For each line it calls `spin_mark` once.
  *
  * A probe on `spin` or `hot:spin` makes a call some hundred times slower, so that the output shows when it is there. */
 #include <stdio.h>
@@ -7,11 +7,15 @@
 #include <sys/sdt.h>
 #include <time.h>
 
-static double now(void) {
+static double at(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
+
+static double now(void) { return at(CLOCK_MONOTONIC); }
+
+static double spent(void) { return at(CLOCK_THREAD_CPUTIME_ID); }
 
 __attribute__((noinline, noclone)) long spin(long i) {
   __asm__ volatile("" ::: "memory");
@@ -22,7 +26,7 @@ __attribute__((noinline, noclone)) long spin(long i) {
 __attribute__((noinline, noclone)) void spin_mark(void) { __asm__ volatile("" ::: "memory"); }
 
 int main(int argc, char **argv) {
-  double end = now() + (argc > 1 ? atof(argv[1]) : 10.0) * 1e9, mark = now();
+  double end = now() + (argc > 1 ? atof(argv[1]) : 10.0) * 1e9, mark = now(), cpu = spent();
   long calls = 0;
   for (long i = 0;; i++) {
     spin(i);
@@ -30,10 +34,11 @@ int main(int argc, char **argv) {
     double t = now();
     if (t - mark < 2e7) continue;
     spin_mark();
-    printf("%.1f\n", (t - mark) / (double)calls);
+    printf("%.1f\n", (spent() - cpu) / (double)calls);
     fflush(stdout);
     if (t > end) return 0;
     mark = now();
+    cpu = spent();
     calls = 0;
   }
 }

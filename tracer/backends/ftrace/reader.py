@@ -86,16 +86,16 @@ class Reader:
             self.collect()
 
     def _taken(self) -> list[perf.Round]:
-        copier = self._copier
-        if copier is not None:
-            rounds = copier.take()
-            if not copier.runs:
-                self._copier = None
-            return rounds
-        if self._backlog > self._limit:
-            return []  # it waits in the rings, and counts as lost once those are full
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        return [perf.Round(now, True, [block for ring in self._rings if (block := ring.take())])]
+        rounds: list[perf.Round] = []
+        if self._copier is not None:
+            rounds = self._copier.take()
+            if self._copier.runs:
+                return rounds
+            self._copier = None
+        if self._backlog <= self._limit:  # else it waits in the rings, and counts as lost once those are full
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            rounds.append(perf.Round(now, True, [block for ring in self._rings if (block := ring.take())]))
+        return rounds
 
     def next_samples(self, final: bool = False, until: int | None = None) -> list[Sample]:
         """The samples that the oldest round releases, oldest first, but none later than `until`; with `final` all that
