@@ -1,5 +1,5 @@
 /* hot [SECONDS]: calls `spin` without pause and says every 20 ms, as "NS", how many nanoseconds of CPU time one call took
- * on average: others may have the CPU meanwhile. For each line it calls `spin_mark` once.
+ * on average; where others have the CPU meanwhile, once it had 10 ms of it. For each line it calls `spin_mark` once.
  *
  * A probe on `spin` or `hot:spin` makes a call some hundred times slower, so that the output shows when it is there. */
 #include <stdio.h>
@@ -33,8 +33,10 @@ int main(int argc, char **argv) {
     if (++calls & 127) continue;
     double t = now();
     if (t - mark < 2e7) continue;
+    double used = spent() - cpu;
+    if (used < 1e7) continue;
     spin_mark();
-    printf("%.1f\n", (spent() - cpu) / (double)calls);
+    printf("%.1f\n", used / (double)calls);
     fflush(stdout);
     if (t > end) return 0;
     mark = now();
