@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.live.answers import maps
+from tests.live.ftrace import compiled_c
 
 pytestmark = pytest.mark.live
 
@@ -75,3 +76,98 @@ def test_clauses_whose_attach_points_mean_nothing_go(backend: str, place: Callab
     done = tracer("--backend", backend, "-e", program, "-c", f"{path} 4")
     assert (done.status, done.err) == (0, "Attached 1 probe\n")
     assert done.text == f"8\n@[uprobe:{path}:outer]: 12\n"
+
+
+# How it calls itself, how deep, how often; the probed function, how often it is called and returns, and what of the
+# latter the kernel follows: 64 inside each other in a thread.
+DEEP = {
+    "by itself": ("self 200 3", "self", 600, 600),
+    "through others": ("mutual 200 3", "first", 600, 600),
+    "through a pointer": ("pointer 200 3", "pointed", 600, 3 * 64),
+    "just not too deep": ("pointer 64 5", "pointed", 320, 320),
+    "by one too deep": ("pointer 65 5", "pointed", 325, 320),
+    "in threads": ("threads 100 5", "pointed", 2000, 20 * 64),
+    "in a signal's handler": ("signal 200 2", "pointed", 200, 2 * 64),
+}
+NESTED = (
+    "calls were nested deeper than the 64 whose returns the kernel follows in a thread; calls that longjmp or an"
+    " exception ended, or that were under way at the end, are among them"
+)
+
+
+@pytest.mark.parametrize("case", DEEP)
+def test_of_nested_calls_each_return_is_counted_or_said_to_be_lost(
+    case: str, backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    words, function, calls, returns = DEEP[case]
+    path = place("nested")
+    program = (
+        f"uprobe:{path}:{function} {{ @calls = count(); }}"
+        f" uretprobe:{path}:{function} {{ @returns = count(); @[(int32)retval > 32] = count(); }}"
+    )
+    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{path} {words}")
+    assert done.status == 0, done.err
+    found = maps(done)
+    assert (found["@calls"], found["@returns"], sum(found["@"].values())) == (calls, returns, returns)
+    lost = calls - returns
+    lines = [line for line in done.text.splitlines() if "lost" in line]
+    assert lines == ([f'{{"type": "lost_returns", "count": {lost}, "data": {{"returns": {lost}}}}}'] if lost else [])
+    said = [line for line in done.err.splitlines() if "not seen" in line]
+    assert said == ([f"tracer: {lost} return{'s' if lost > 1 else ''} not seen: {NESTED}"] if lost else [])
+
+
+def test_returns_that_are_lost_behind_a_predicate_are_said_too(
+    backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path = place("nested")
+    program = f"uretprobe:{path}:pointed /(int32)retval == 200/ {{ @ = count(); }}"
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", f"{path} pointer 200 2")
+    assert (done.status, done.err) == (0, f"tracer: 272 returns not seen: {NESTED}\n")
+    assert done.text == "400 400\n@: 2\n"
+
+
+def test_after_longjmp_out_of_deep_calls_the_kernel_follows_none_and_that_is_said(
+    backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path = place("nested")
+    program = f"uretprobe:{path}:pointed {{ @ = count(); }}"
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", f"{path} jump 100 3")
+    seen = int(done.text.rpartition("@: ")[2] or 0) if "@: " in done.text else 0
+    assert done.text.startswith("310 10\n") and seen <= 10
+    assert done.err == f"tracer: {310 - seen} returns not seen: {NESTED}\n"
+
+
+def test_functions_that_none_calls_twice_can_be_nested_too_deep_together(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    """More than 64 in a row, each called by the one before."""
+    source = "__attribute__((noinline)) int f100(int x) { return x + 1; }\n"
+    source += "#define F(a, b) __attribute__((noinline)) "
+    source += 'int a(int x) { int y = b(x); __asm__("" : "+r"(y)); return y; }\n'
+    source += "".join(f"F(f{number}, f{number + 1})\n" for number in range(99, 0, -1))
+    path = compiled_c(tmp_path / "row", f"{source} int main() {{ return f1(0) == 0; }}", "-fno-ipa-icf")
+    program = f"uretprobe:{path}:f[0-9]* {{ @ = count(); }}"
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", str(path))
+    assert (done.text, done.err) == ("@: 64\n", f"tracer: 36 returns not seen: {NESTED}\n")
+
+
+def test_a_shared_library_calls_itself_through_its_linkage_table(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    library = compiled_c(tmp_path / "libdeep.so", DEEP_LIBRARY, "-shared", "-fPIC", "-O1")
+    caller = "int deep(int); int main() { return deep(150) != 150; }"
+    path = compiled_c(tmp_path / "calls", caller, f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path},--no-as-needed", "-ldeep")
+    done = tracer("-q", "--backend", backend, "-e", f"uretprobe:{library}:deep {{ @ = count(); }}", "-c", str(path))
+    assert (done.status, done.text, done.err) == (0, "@: 151\n", "")
+
+
+DEEP_LIBRARY = """
+int deep(int n)
+{
+    int below;
+    if (n <= 0) return 0;
+    below = deep(n - 1);
+    __asm__ volatile("" : "+r"(below));
+    return below + 1;
+}
+"""

@@ -50,6 +50,7 @@ RECIPES: dict[str, Recipe] = {
     "misread": Recipe(("misread.c",)),
     "beginnings": Recipe(("beginnings.c",)),
     "tls": Recipe(("tls.c",)),
+    "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),
     "gated": Recipe(("gated.c",)),
     "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "allocs": Recipe(("allocs.c",)),

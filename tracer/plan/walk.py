@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import names
 from tracer.errors import Source, Span
 from tracer.lang.typed import Aggregate, Clause, Expr, MapAdd, Stmt
+
+if TYPE_CHECKING:
+    from tracer.plan.model import Plan
 
 Node = Expr | Stmt
 
@@ -38,6 +42,11 @@ def attach_points(clause: Clause, source: Source) -> Span:
     end = first.span.start if first is not None else clause.span.end
     text = source.text[clause.span.start : end].rstrip("/{(! \t\n")
     return Span(clause.span.start, clause.span.start + len(text)) if text else clause.span
+
+
+def has_return_probes(plan: Plan) -> bool:
+    """Whether any site replaces a return address."""
+    return any(site.kind == "uretprobe" for site in plan.sites)
 
 
 def added_to(clause: Clause) -> Iterator[str]:

@@ -45,10 +45,13 @@ class JsonRenderer:
         self._write(b'{"type": "attached_probes", "count": %d, "data": {"probes": %d}}\n' % (probes, probes))
 
     def lost(self, loss: Loss) -> None:
-        """How many events were lost, if any. Other losses are said on stderr alone, see `render.loss`."""
+        """How many events and returns were lost, if any. Other losses are said on stderr alone, see `render.loss`."""
         lost = loss.events + loss.dropped
         if lost:
             self._write(b'{"type": "lost_events", "count": %d, "data": {"events": %d}}\n' % (lost, lost))
+        if loss.returns:
+            count = loss.returns
+            self._write(b'{"type": "lost_returns", "count": %d, "data": {"returns": %d}}\n' % (count, count))
 
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
         """That an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`; `maps`

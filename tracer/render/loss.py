@@ -19,6 +19,12 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             " incomplete; print less in the probe, or count there",
             "event",
         ),
+        (
+            loss.returns,
+            "{} not seen: calls were nested deeper than the 64 whose returns the kernel follows in a thread; calls that"
+            " longjmp or an exception ended, or that were under way at the end, are among them",
+            "return",
+        ),
         (loss.dropped, "{} left out: not shown yet when the trace was told to end at once", "event"),
         (
             loss.unreadable,

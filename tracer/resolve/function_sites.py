@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import repeat
 
 from tracer.dataclass import replace
@@ -17,6 +18,8 @@ from tracer.resolve.safety import UNSAFE, function_start, function_starts, insid
 from tracer.resolve.symbol_table import Function
 
 _NAMED = 3
+_FEW = 16
+"""Functions of a pattern up to which the calls of each are followed, which takes some ms."""
 
 
 def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: list[str]) -> list[Site]:
@@ -138,15 +141,17 @@ def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
 def _returns(
     binary: Binary, functions: tuple[Function, ...], left_out: list[str], text: str | None = None
 ) -> list[Site]:
+    from tracer.resolve.recursion import Recursion
     from tracer.resolve.returns import plan_return
 
+    recurs = partial(Recursion(binary.code).of, alone=len(functions) > _FEW)
     sites = []
     refused: list[TracerError] = []
     unsafe: list[tuple[str, str]] = []
     for each in functions:
         try:
             function_start(binary.code, each)
-            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns)
+            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs)
         except TracerError as error:
             refused.append(error)
             continue
@@ -162,6 +167,7 @@ def _returns(
                     offset=offset_of_code(binary.code, address, f"the return of {each.name}"),
                     probe=f"uretprobe:{binary.shown}:{each.name}",
                     function=binary.function_text(each.name if text is None else text),
+                    nests=plan.nests,
                 )
             )
     _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")

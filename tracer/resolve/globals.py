@@ -99,12 +99,7 @@ class Places:
 
     @cached_property
     def _relocations(self) -> list[tuple[int, int, int]]:
-        return [
-            row
-            for section in self._elf.sections
-            if section.type == SHT_RELA and section.address and section.size % _RELA.size == 0
-            for row in _RELA.iter_unpack(self._elf.content(section))
-        ]
+        return relocations(self._elf)
 
     @cached_property
     def _named_slots(self) -> dict[str, int]:
@@ -135,3 +130,13 @@ class Places:
                     if value:
                         slots.setdefault(value, section.address + 8 * index)
         return slots
+
+
+def relocations(elf: Elf) -> list[tuple[int, int, int]]:
+    """What the loader fills in: for each the address, the symbol's number and the kind in one word, and the addend."""
+    return [
+        row
+        for section in elf.sections
+        if section.type == SHT_RELA and section.address and section.size % _RELA.size == 0
+        for row in _RELA.iter_unpack(elf.content(section))
+    ]

@@ -71,7 +71,8 @@ class Loss:
     `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
     string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
     limit; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or took
-    the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once.
+    the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once; `returns`
+    are those of calls nested deeper than the kernel follows (see `backends.nested`).
     """
 
     events: int = 0
@@ -82,6 +83,7 @@ class Loss:
     stacks: int = 0
     crowded: int = 0
     dropped: int = 0
+    returns: int = 0
 
     def __add__(self, other: Loss) -> Loss:
         return Loss(*(getattr(self, name) + getattr(other, name) for name in names(self)))

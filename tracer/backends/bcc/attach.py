@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tracer.backends.bcc import links
 from tracer.backends.bcc.codegen.site_text import SiteTexts
+from tracer.backends.bcc.loader import CALLS, RETURNS
 from tracer.backends.beforehand import unprobable
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_alone, check_room
 from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
@@ -81,6 +82,8 @@ class Attachments:
                     self._files[file] = open_verified(*file)
             self.left_out = unprobable(plan, stop)
             jobs = _jobs(plan, programs, texts, self.left_out)
+            if CALLS in programs:
+                jobs += _counting(plan, programs, self.left_out)
             shared = {} if self._multi else self._share(jobs, plan, stop)
             if not self._multi:
                 alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
@@ -126,8 +129,9 @@ class Attachments:
 
     def detach_point(self, point: int) -> None:
         """Closes those of one attach point."""
-        own = [each for each in self._descriptors if each[1] == point]
-        self._descriptors = [each for each in self._descriptors if each[1] != point]
+        ending = (point, CALLS[1])  # what counts calls and returns does so of all attach points, or of none
+        own = [each for each in self._descriptors if each[1] in ending]
+        self._descriptors = [each for each in self._descriptors if each[1] not in ending]
         self._close(own)
 
     def _close(self, held: list[_Held]) -> None:
@@ -283,6 +287,17 @@ def _jobs(
         )
         if (kept := [each for each in sites if place_of(each[0]) not in left_out] if left_out else sites)
     ]
+
+
+def _counting(plan: Plan, programs: dict[tuple[int, int], int], left_out: Collection[Spot]) -> Iterator[_Job]:
+    """What counts returns, and then what counts calls: a call in between is not missed."""
+    from tracer.backends.nested import counted
+
+    for probe, calls, returns in counted(plan, left_out):
+        for key, sites in ((RETURNS, returns), (CALLS, calls)):
+            if key not in programs:
+                continue
+            yield probe, programs[key], key[1], [(site, 0) for site in sites]
 
 
 def _by_program(

@@ -40,8 +40,8 @@ LOSS_CAUSES = 6
 HITS = 1002
 """The number of the map that counts the hits of each attach point, as prelude.h has it."""
 
-FOLLOWER = -1, 0
-"""Among the programs: none of a variant."""
+FOLLOWER, CALLS, RETURNS = (-1, 0), (-2, -1), (-3, -1)
+"""Among the programs: those of no variant."""
 
 _TAG, _CONTROL_TAG = 0xFEED_FACE, 0xFEED_FACB
 _POINT_TAG = 0xFEED_FACC
@@ -110,8 +110,8 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps = loaded.maps
     size = control_size(generated.generations, generated.lengths, len(generated.records), len(generated.marks))
     maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
-    points = max(sum(len(probe.clause.names) for probe in plan.probes), 1)
-    maps[HITS] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, points, name="tracer_hits")
+    points = first_counter(plan)
+    maps[HITS] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
     maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, LOSS_CAUSES, name="tracer_losses")
     loaded.ring_wanted = room.shared_ring() if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
@@ -134,6 +134,11 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
             if key_size > LONGEST_OLD_KEY and not kernel.has_long_keys():
                 raise long_key(table.decl, plan)
             maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
+
+
+def first_counter(plan: Plan) -> int:
+    """Where the elements of HITS for calls and returns begin, behind those of the attach points."""
+    return sum(len(probe.clause.names) for probe in plan.probes)
 
 
 def _create_pages(loaded: Loaded, groups: Groups) -> None:

@@ -18,7 +18,15 @@ from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.incoming import Incoming
-from tracer.backends.bcc.loader import FOLLOWER, LOSS_CAUSES, Loaded, create_maps, load_programs
+from tracer.backends.bcc.loader import (
+    FOLLOWER,
+    HITS,
+    LOSS_CAUSES,
+    Loaded,
+    create_maps,
+    first_counter,
+    load_programs,
+)
 from tracer.backends.bcc.overhead import PointHits
 from tracer.backends.bcc.program import BccProgram
 from tracer.backends.bcc.records import control_event
@@ -27,13 +35,14 @@ from tracer.backends.bcc.ring import Ring
 from tracer.backends.bcc.store import KernelMaps
 from tracer.backends.unprobed import where
 from tracer.interp.clock import clock_ns
-from tracer.plan.walk import added_to
+from tracer.plan.walk import added_to, has_return_probes
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
+    from tracer.backends.nested import Nested
     from tracer.overhead import Cost
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
@@ -56,9 +65,11 @@ class BccSession:
         generated = program.generated
         kernel.raise_limits()
         self._followed = target.pid if self.plan.follow else None
-        pid = target.pid if self._followed is None else None
-        multi = kernel.has_multi(pid is not None)
+        pid = self._pid = target.pid if self._followed is None else None
+        multi = self._multi = kernel.has_multi(pid is not None)
         self._attachments = Attachments(pid, multi)
+        self._nested: Nested | None = None
+        self._own_returns: list[int] = []
         self._detached = False
         self._exited = False
         with ExitStack() as undo:
@@ -108,6 +119,13 @@ class BccSession:
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """See `backends.base.Session`."""
+        if has_return_probes(self.plan):
+            from tracer.backends.bcc.nesting import load_counters, own_returns
+            from tracer.backends.nested import Nested
+
+            load_counters(self._loaded, self.plan, self._multi)
+            self._own_returns = own_returns(self.plan)
+            self._nested = Nested(self._pid)
         sites = self._attachments.attach(self.plan, self._loaded.programs, self._texts, stop)
         added = {name for probe in self.plan.probes for name in added_to(probe.clause)}
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
@@ -166,12 +184,21 @@ class BccSession:
 
     def loss(self) -> Loss:
         """Losses so far: the programs' counters, and what user space could not put into a full map."""
-        size = 8 * self._cpus
-        causes = []
-        for cause in range(LOSS_CAUSES):
-            value = syscall.map_lookup(self._loaded.maps[LOSSES], struct.pack("=I", cause), size) or b""
-            causes.append(sum(struct.unpack(f"={len(value) // 8}Q", value)))
-        return Loss(*causes) + Loss(dropped=self._dropped) + self._maps.loss
+        causes = [self._summed(LOSSES, cause) for cause in range(LOSS_CAUSES)]
+        returns = 0
+        if self._nested is not None and self._detached:
+            returns = self._lost_returns(self._nested)
+        return Loss(*causes) + Loss(dropped=self._dropped, returns=returns) + self._maps.loss
+
+    def _lost_returns(self, nested: Nested) -> int:
+        first = first_counter(self.plan)
+        returned = sum(self._summed(HITS, point) for point in (first + 1, *self._own_returns))
+        return nested.lost(self._summed(HITS, first), returned)
+
+    def _summed(self, number: int, index: int) -> int:
+        """An element of a per-CPU array."""
+        value = syscall.map_lookup(self._loaded.maps[number], struct.pack("=I", index), 8 * self._cpus) or b""
+        return sum(struct.unpack(f"={len(value) // 8}Q", value))
 
     def hits(self) -> int:
         """With `--follow` 0 where none of the followed was hit, -1 for some: the others' hits are counted too."""
@@ -190,6 +217,8 @@ class BccSession:
     def detach_point(self, point: int) -> None:
         """See `backends.base.Session`."""
         self._points.stop_timing()  # nobody may ask again
+        if self._nested is not None:
+            self._lost_returns(self._nested)  # as far as calls are counted
         self._attachments.detach_point(point)
 
     def close(self) -> None:

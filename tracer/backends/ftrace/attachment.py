@@ -211,7 +211,7 @@ def open_events(
         try:
             return Attachment(openings, program, target), events, left_out
         except NeedsSamples:
-            events = [event.uncounted() for event in events]
+            events = [event.uncounted() for event in events if not event.is_tally]
             continue
         except CannotOpen as error:
             if error.number is None:

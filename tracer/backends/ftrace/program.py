@@ -30,6 +30,9 @@ MOST_PLACES = 2048
 takes it up to 100 ms on 6.18: of ten thousand places, this many to an event, the first takes 0.25 s and the second 0.5.
 """
 
+CALLS, RETURNS = ("calls",), ("returns",)
+"""What an event counts that is for no map (see `backends.nested`): names of maps begin with an @."""
+
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
 
@@ -95,6 +98,16 @@ class Event:
         """With samples, where counters cannot see one process alone."""
         reason = "this kernel's counters cannot follow the threads of one process"
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
+
+    @property
+    def returns(self) -> bool:
+        """Whether its probes are return probes."""
+        return self.places[0].site.kind == "uretprobe"
+
+    @property
+    def is_tally(self) -> bool:
+        """Whether it counts calls or returns, and not for a map."""
+        return self.counts in (CALLS, RETURNS)
 
     @property
     def hist_maps(self) -> frozenset[str]:
@@ -213,8 +226,7 @@ def merged(events: Sequence[Event], apart: bool = False) -> tuple[Event, ...]:
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
         points = event.points if apart else None
-        returns = first.site.kind == "uretprobe"
-        key: object = (returns, types, event.filter, event.counts, hist.shape(event.hist), points)
+        key: object = (event.returns, types, event.filter, event.counts, hist.shape(event.hist), points)
         # One more fetch argument is needed for the number of the branch.
         if len(types) >= MOST_FETCHES:
             key = number
@@ -238,6 +250,28 @@ def merged(events: Sequence[Event], apart: bool = False) -> tuple[Event, ...]:
         )
         for number, parts in enumerate(groups)
     )
+
+
+def count_returns(events: Sequence[Event]) -> bool:
+    """Whether the descriptors of these events see each return, once."""
+    returning = [event for event in events if event.returns]
+    spots = [place_of(place.site) for event in returning for place in event.places]
+    return len(set(spots)) == len(spots) and not any(event.filter or event.hist for event in returning)
+
+
+def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[Event]:
+    """The events that count returns, where the program's own do not, and then those that count calls: a call in between
+    is not missed.
+    """
+    from tracer.backends.nested import counted
+
+    own = count_returns(program.events)
+    for number, (probe, calls, returns) in enumerate(counted(program.plan, left_out)):
+        runs = (Run(probe.clause, probe.variants[0], ()),)
+        for counts, sites in ((RETURNS, () if own else returns), (CALLS, calls)):
+            for first in range(0, len(sites), MOST_PLACES):
+                places = tuple(Place(site, ()) for site in sites[first : first + MOST_PLACES])
+                yield Event(f"{counts[0]}{number}_{first}", places, (runs,), counts=counts)
 
 
 def _in_branch(place: Place, branch: int) -> Place:

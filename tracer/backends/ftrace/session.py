@@ -18,13 +18,14 @@ from tracer.backends.ftrace.decode import Decoder, Sample, build
 from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.descriptors import Descriptors, raise_limit
 from tracer.backends.ftrace.overhead import PointHits
-from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.reader import Reader
 from tracer.backends.ftrace.uses import needed_by_intervals
 from tracer.backends.ftrace.where import where_lines
 from tracer.backends.unprobed import Spot, Stopped, place_of, where
 from tracer.interp.compile import compile_clause, made_later
 from tracer.interp.runtime import Compiled, Runtime
+from tracer.plan.walk import has_return_probes
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
@@ -32,6 +33,7 @@ from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.histmaps import HistTriggers
+    from tracer.backends.nested import Nested
     from tracer.overhead import Cost
 
 _COMPILED_AT_ONCE = 64
@@ -64,7 +66,12 @@ class FtraceSession:
         self._gone: set[int] = set()
         self._exited = False
         self._dropped = 0
+        self._detached = False
         self._left_out: dict[Spot, Site] = {}
+        self._nested: Nested | None = None
+        self._tallied: tuple[Event, ...] = ()
+        self._tallies: list[tuple[bool, int]] = []
+        self._own_returns: list[int] = []
 
     @property
     def left_out(self) -> Sequence[Site]:
@@ -113,6 +120,7 @@ class FtraceSession:
 
     def detach(self) -> None:
         """Stops all descriptors."""
+        self._detached = True
         if self._attachment is not None:
             self._attachment.descriptors.disable()
             if self._triggers is not None:
@@ -150,11 +158,25 @@ class FtraceSession:
     def loss(self) -> Loss:
         """Losses so far."""
         lost = self._attachment.lost() if self._attachment is not None else 0
-        return self._loss + Loss(events=lost, dropped=self._dropped)
+        returns = 0
+        if self._nested is not None and self._detached:
+            returns = self._lost_returns(self._nested)
+        return self._loss + Loss(events=lost, dropped=self._dropped, returns=returns)
+
+    def _lost_returns(self, nested: Nested) -> int:
+        returned = self._summed([*self._own_returns, *(number for returns, number in self._tallies if returns)])
+        return nested.lost(self._summed([number for returns, number in self._tallies if not returns]), returned)
+
+    def _summed(self, numbers: Sequence[int]) -> int:
+        """The hits of some events so far."""
+        if self._attachment is None:
+            return 0
+        return sum(self._attachment.descriptors.total(number)[0] for number in numbers)
 
     def hits(self) -> int:
         """Hits so far; -1 where nothing came and a kernel filter may have dropped some."""
         hits = self._attachment.hits() if self._attachment is not None else 0
+        hits -= self._summed([number for _, number in self._tallies])
         hits += self._triggers.hits if self._triggers is not None else 0
         return -1 if hits == 0 and any(event.filter for event in self._program.events) else hits
 
@@ -169,6 +191,8 @@ class FtraceSession:
     def detach_point(self, point: int) -> None:
         """See `backends.base.Session`."""
         assert self._points is not None and self._attachment is not None
+        if self._nested is not None:
+            self._lost_returns(self._nested)  # as far as calls are counted
         self._gone.add(point)
         for number, event in self._points.ended_by(self._gone):
             if number is not None:
@@ -201,6 +225,11 @@ class FtraceSession:
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, stop)
         self._program = self._program.without(left_out)
+        if has_return_probes(self._program.plan):
+            from tracer.backends.nested import Nested
+
+            self._tallied = tuple(tallies(self._program, left_out))
+            self._nested = Nested(None if self._program.plan.follow else self._target.pid)
         defined = self._define(definitions, stop)
         triggered = [event for event in defined if event.hist]
         untriggered = [event for event in defined if not event.hist]
@@ -228,20 +257,26 @@ class FtraceSession:
 
             reason = why_not(definitions, self._target)
             if reason is None:
-                events = definitions.define(self._program.events, self._typed.source, stop)
+                events = definitions.define((*self._program.events, *self._tallied), self._typed.source, stop)
                 self._triggers = HistTriggers(definitions, self._typed)
                 events = self._triggers.prepare(events)
                 maps = self._triggers.maps
                 self._maps.follow_triggers(self._triggers, needed_by_intervals(self._program.plan, maps))
                 return events
             self._program = self._program.sampled(reason)
-        return definitions.define(self._program.events, self._typed.source, stop)
+        return definitions.define((*self._program.events, *self._tallied), self._typed.source, stop)
 
     def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[Event]) -> None:
         """What the events count goes into the maps, and what they sample to the clauses."""
         offset = perf.boot_offset_ns()
         decoders: dict[int, Decoder] = {}
+        own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)
         for number, event in enumerate(events):
+            if event.is_tally:
+                self._tallies.append((event.counts == RETURNS, number))
+                continue
+            if own_returns and event.returns:
+                self._own_returns.append(number)
             if event.counts:
                 for name in event.counts:
                     self._maps.follow(name, partial(_hits, attachment.descriptors, number))

@@ -11,7 +11,7 @@ def where_lines(events: Sequence[Event]) -> tuple[str, ...]:
     """A line for each map that probes aggregate or add to, by name. A map can have several places."""
     places: dict[str, dict[str, None]] = {}
     for event in events:
-        for name in event.counts:
+        for name in () if event.is_tally else event.counts:
             places.setdefault(name, {})["in the kernel, by a counter"] = None
         for name in event.hist_maps:
             places.setdefault(name, {})["in the kernel, by a hist trigger"] = None
