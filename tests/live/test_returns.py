@@ -126,6 +126,16 @@ def test_returns_that_are_lost_behind_a_predicate_are_said_too(
     assert done.text == "400 400\n@: 2\n"
 
 
+def test_where_calls_cannot_be_counted_it_is_said_all_the_same(place: Callable[[str], Path], clean: None) -> None:
+    """Perf counts the threads of one process since Linux 5.13."""
+    path = place("nested")
+    program, command = f"uretprobe:{path}:pointed {{ @ = count(); }}", f"{path} pointer 100 2"
+    args = ("-q", "--backend", "ftrace", "-e", program, "-c", command)
+    done = tracer(*args, env={"TRACER_WITHOUT": "inherit_thread"})
+    said = f"tracer: some returns, which could not be counted here, not seen: {NESTED}\n"
+    assert (done.text, done.err) == ("200 200\n@: 128\n", said)
+
+
 def test_after_longjmp_out_of_deep_calls_the_kernel_follows_none_and_that_is_said(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:

@@ -65,10 +65,12 @@ class Nested:
         self._since = time.monotonic_ns()
         self._found: int | None = None
 
-    def lost(self, calls: int, returns: int) -> int:
-        """How many returns were not seen, once nothing is attached any more."""
+    def lost(self, calls: int | None, returns: int) -> int:
+        """How many returns were not seen, once nothing is attached any more; -1 for some where `calls` is None, since
+        they could not be counted.
+        """
         if self._found is None:
-            missing = max(calls - returns, 0)
+            missing = -1 if calls is None else max(calls - returns, 0)
             self._found = missing if missing and self._passed_over() else 0
         return self._found
 

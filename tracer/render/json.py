@@ -50,8 +50,8 @@ class JsonRenderer:
         if lost:
             self._write(b'{"type": "lost_events", "count": %d, "data": {"events": %d}}\n' % (lost, lost))
         if loss.returns:
-            count = loss.returns
-            self._write(b'{"type": "lost_returns", "count": %d, "data": {"returns": %d}}\n' % (count, count))
+            count = b"%d" % loss.returns if loss.returns > 0 else b"null"
+            self._write(b'{"type": "lost_returns", "count": %b, "data": {"returns": %b}}\n' % (count, count))
 
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
         """That an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`; `maps`

@@ -55,4 +55,6 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
 
 
 def _counted(count: int, thing: str) -> str:
+    if count < 0:
+        return f"some {thing}s, which could not be counted here,"
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

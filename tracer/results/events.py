@@ -72,7 +72,7 @@ class Loss:
     string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
     limit; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or took
     the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once; `returns`
-    are those of calls nested deeper than the kernel follows (see `backends.nested`).
+    are those of calls nested deeper than the kernel follows (see `backends.nested`), -1 for a number that is not known.
     """
 
     events: int = 0

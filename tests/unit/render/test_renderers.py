@@ -70,6 +70,13 @@ def test_lost_events_are_a_line_of_json() -> None:
     assert out.getvalue() == b'{"type": "lost_events", "count": 7, "data": {"events": 7}}\n'
 
 
+@pytest.mark.parametrize(("number", "said"), [(3, b"3"), (-1, b"null")])
+def test_lost_returns_are_a_line_of_json(number: int, said: bytes) -> None:
+    out = io.BytesIO()
+    JsonRenderer(PROGRAM, None, out).lost(Loss(returns=number))
+    assert out.getvalue() == b'{"type": "lost_returns", "count": %b, "data": {"returns": %b}}\n' % (said, said)
+
+
 def test_a_time_is_printed_when_it_is_handled() -> None:
     text_out, json_out = io.BytesIO(), io.BytesIO()
     TextRenderer(PROGRAM, None, text_out).event(TimeEvent(1), LocalMaps(PROGRAM))
@@ -126,6 +133,10 @@ def test_each_cause_of_loss_is_said_with_its_count_and_remedy() -> None:
         "5 loops stopped at the limit of 1024 rounds; split the work over several probes or intervals",
         "6 stacks could not be walked; build the target with frame pointers",
     ]
+    nested = " not seen: calls were nested deeper than the 64 whose returns the kernel follows"
+    for number, count in ((1, "1 return"), (2, "2 returns"), (-1, "some returns, which could not be counted here,")):
+        (message,) = loss_messages(Loss(returns=number), one)
+        assert message.startswith(count + nested)
 
 
 def test_constant_text_prints() -> None:

@@ -165,7 +165,8 @@ class FtraceSession:
 
     def _lost_returns(self, nested: Nested) -> int:
         returned = self._summed([*self._own_returns, *(number for returns, number in self._tallies if returns)])
-        return nested.lost(self._summed([number for returns, number in self._tallies if not returns]), returned)
+        calls = [number for returns, number in self._tallies if not returns]
+        return nested.lost(self._summed(calls) if calls or not self._tallied else None, returned)
 
     def _summed(self, numbers: Sequence[int]) -> int:
         """The hits of some events so far."""
