@@ -11,9 +11,9 @@ from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import replace
+from tracer.dataclass import names, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.lang.ast import AttachPoint, Program
+from tracer.lang.ast import AttachPoint, Expr, Name, Program, Stmt
 from tracer.resolve.model import Site, Target
 from tracer.resolve.room import Room
 
@@ -47,7 +47,8 @@ def expand(
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
     room = Room(limit, limit)
-    functions = "func" in program.source.text  # else nobody asks for names that people can read
+    # Else nobody asks for names that people can read.
+    functions = any(_asks((each.predicate, each.body), "func") for each in program.clauses)
     result: dict[int, tuple[Site, ...]] = {}
     with _Files(functions, unsafe_returns) as files:
         for index, clause in enumerate(program.clauses):
@@ -89,6 +90,15 @@ def _is_missing(error: TracerError) -> bool:
     from tracer.resolve.files import NothingThere
 
     return isinstance(error, NothingThere)
+
+
+def _asks(node: object, name: str) -> bool:
+    """Whether a part of the syntax tree names the built-in."""
+    if isinstance(node, Name):
+        return node.name == name
+    if isinstance(node, (Expr, Stmt)):
+        node = tuple(getattr(node, each) for each in names(node))
+    return isinstance(node, tuple) and any(_asks(each, name) for each in node)
 
 
 def _each_once(sites: list[Site]) -> list[Site]:

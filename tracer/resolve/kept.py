@@ -8,7 +8,8 @@ as long as these are what they were:
   the same time on a coarse clock;
 * the first bytes at every site, which are compared each time: what is attached to is the code that was checked;
 * the separate debug files that were looked for, there or not, by the same rule;
-* what resolves: the modules of this package, by size and time.
+* what resolves: the modules of this package, by size and time, and the disassembler, which says where instructions
+  begin.
 
 The identity that a kept site bears is that of the file that was compared, and attaching compares it once more.
 """
@@ -19,6 +20,7 @@ import marshal
 import os
 import platform
 import stat
+import sys
 import time
 from functools import lru_cache
 from operator import attrgetter
@@ -159,9 +161,29 @@ def _key(point: AttachPoint, path: str, shown: str, functions: bool) -> str:
 @lru_cache(maxsize=1)
 def _resolver() -> str:
     """What resolves, in the version that is here."""
-    with os.scandir(os.path.dirname(__file__)) as entries:
-        files = [(each.name, each.stat()) for each in entries if each.name.endswith(".py")]
-    return repr(sorted((name, status.st_size, status.st_mtime_ns) for name, status in files))
+    return repr([_modules(os.path.dirname(__file__)), *_disassembler()])
+
+
+def _disassembler() -> list[object]:
+    """Capstone's files, without loading them: its binding, and the library beside it or the system's."""
+    folders = (os.path.join(each, "capstone") for each in sys.path)
+    folder = next((each for each in folders if os.path.isfile(os.path.join(each, "__init__.py"))), None)
+    if folder is None:
+        return []
+    own = os.path.join(folder, "lib")
+    if os.path.isdir(own):
+        return [_modules(folder), _modules(own, "")]
+    from tracer.resolve.arch import X86_64, host
+    from tracer.resolve.libraries import find_library
+
+    library = find_library("capstone", host() or X86_64)
+    return [_modules(folder), library, _identity_at(library) if library is not None else None]
+
+
+def _modules(folder: str, end: str = ".py") -> list[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        files = [(each.name, each.stat()) for each in entries if each.name.endswith(end)]
+    return sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)
 
 
 def _settled(identity: tuple[int, ...]) -> bool:

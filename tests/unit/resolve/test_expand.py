@@ -222,6 +222,24 @@ def test_equal_offsets_are_one_place_in_one_file_alone(here: Path) -> None:
     assert len({site.identity.inode for site in both}) == 2
 
 
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("/strncmp(func, \"a\", 1)/ { }", True),
+        ("{ if (1) { while (0) { @x[1, (func, 2)] = count(); } } }", True),
+        ("{ print(len(@func)); } // func", False),
+        ("{ $func = \"func\"; print($func); }", False),
+        ("{ @[probe] = count(); } interval:s:1 { print(\"func\"); }", False),
+    ],
+)
+def test_readable_names_are_looked_up_for_programs_that_show_them(
+    body: str, asked: bool, build: Build, tmp_path: Path
+) -> None:
+    path = shutil.copy2(build(THROWS_CC, "-O0", language="c++"), tmp_path / "func")
+    (site,) = expand(parse(Source(f"uprobe:{path}:_Z4leafi {body}")), Target())[0]
+    assert site.function == ("leaf(int)" if asked else "_Z4leafi")
+
+
 def test_clauses_without_sites_have_none_and_every_fault_is_reported(here: Path) -> None:
     program = parse(Source("BEGIN { } usdt:./shop:consts { } interval:s:1 { } END { }"))
     found = expand(program, Target())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 from pathlib import Path
@@ -251,6 +252,31 @@ def test_another_version_of_what_resolves_reads_again(here: Path, monkeypatch: p
     monkeypatch.setattr(kept, "_resolver", lambda: "another")
     with pytest.raises(_Read):
         sites("usdt:./shop:shop:order")
+
+
+@pytest.mark.parametrize("changed", ["__init__.py", "lib/libcapstone.so"])
+def test_the_disassembler_belongs_to_what_resolves(
+    here: Path, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = here / "packages" / "capstone" / changed
+    for name in ("__init__.py", "lib/libcapstone.so"):
+        other = here / "packages" / "capstone" / name
+        other.parent.mkdir(parents=True, exist_ok=True)
+        other.write_bytes(b"5.0")
+    importlib.import_module("capstone")  # the real one, before another stands in its place
+    monkeypatch.syspath_prepend(here / "packages")
+    kept._resolver.cache_clear()
+    sites("uprobe:./funcs:main")
+    file.write_bytes(b"5.0.1")
+    kept._resolver.cache_clear()
+    with monkeypatch.context() as reading, pytest.raises(_Read):
+        forbid_reading(reading)
+        sites("uprobe:./funcs:main")
+    sites("uprobe:./funcs:main")
+    forbid_reading(monkeypatch)
+    sites("uprobe:./funcs:main")
+    monkeypatch.undo()
+    kept._resolver.cache_clear()
 
 
 def test_the_limit_says_the_same_of_a_known_file(here: Path) -> None:
