@@ -35,9 +35,9 @@ RUNNING = {
 }  # fmt: skip
 LISTING = {
     "cache", "cli.list", "lang", "lang.ast", "lang.attach", "lang.lexer", "lang.suggest", "lang.unsupported", "resolve",
-    "resolve.arch", "resolve.binary", "resolve.elf", "resolve.elf_layout", "resolve.files", "resolve.functions",
-    "resolve.libraries", "resolve.listing", "resolve.model", "resolve.processes", "resolve.symbol_table",
-    "resolve.symbols", "resolve.usdt",
+    "resolve.arch", "resolve.binary", "resolve.debug_file", "resolve.elf", "resolve.elf_layout", "resolve.files",
+    "resolve.functions", "resolve.libraries", "resolve.listing", "resolve.model", "resolve.processes",
+    "resolve.symbol_table", "resolve.symbols", "resolve.usdt",
 }  # fmt: skip
 ASKING = {
     "backends", "backends.bcc", "backends.bcc.binding", "backends.bcc.features", "backends.bcc.follow",

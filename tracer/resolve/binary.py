@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tracer.resolve.unwind import Unwinding
     from tracer.resolve.usdt import UsdtNote
 
-DEBUG_ROOT = "/usr/lib/debug"
-
 
 class Binary:
     """One file. `path` is where it is opened, absolute; `shown` how the user's text names it."""
@@ -166,7 +164,9 @@ class Binary:
 
     def debug_file(self, elf: Elf) -> Elf | None:
         """Its separate debug file, if there is one."""
-        self.debug_files.update(_debug_paths(elf))
+        from tracer.resolve.debug_file import debug_paths, find_debug_file
+
+        self.debug_files.update(debug_paths(elf))
         return find_debug_file(elf)
 
 
@@ -202,31 +202,3 @@ class Binaries:
 def machine_name(machine: int) -> str:
     """What to call a machine number of the ELF header."""
     return MACHINE_NAMES.get(machine, f"machine {machine}")
-
-
-def find_debug_file(elf: Elf) -> Elf | None:
-    """The separate debug file that the build id names, if it is installed and is really of this build."""
-    build_id = elf.build_id
-    for path in _debug_paths(elf):
-        if not os.path.isfile(path):
-            continue
-        try:
-            found = Elf(path)
-        except TracerError:
-            continue
-        if found.build_id == build_id:
-            return found
-        found.close()
-    return None
-
-
-def _debug_paths(elf: Elf) -> tuple[str, ...]:
-    """Where the debug file of that build id would be: in the file's own root directory, and in ours."""
-    build_id = elf.build_id
-    if build_id is None or len(build_id) < 6:
-        return ()
-    root = ""
-    if elf.path.startswith("/proc/") and "/root/" in elf.path:
-        root = elf.path[: elf.path.index("/root/") + 5]
-    directories = dict.fromkeys((f"{root}{DEBUG_ROOT}", DEBUG_ROOT))
-    return tuple(f"{directory}/.build-id/{build_id[:2]}/{build_id[2:]}.debug" for directory in directories)

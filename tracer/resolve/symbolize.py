@@ -54,7 +54,7 @@ class _Module:
     """An open file, or the kernel's [vdso], with its symbols read when first asked for."""
 
     def __init__(self, elf: Elf) -> None:
-        from tracer.resolve.binary import find_debug_file
+        from tracer.resolve.debug_file import find_debug_file
 
         self.elf = elf
         self._symbols = Symbols(elf, find_debug_file)

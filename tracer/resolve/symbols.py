@@ -1,7 +1,7 @@
 """Symbol tables: functions by name, wildcard and address; variables by name.
 
 A file has up to three tables, looked at in this order: `.symtab` (everything, absent from a stripped file), `.dynsym`
-(what it exports) and the `.symtab` of the separate debug file that its build id names. The third is read only where
+(what it exports) and the `.symtab` of the separate debug file (`debug_file`). The third is read only where
 the first two do not answer.
 
 Several names may stand at one address (aliases), and one name at several (static functions of different source files,

@@ -15,7 +15,7 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C, SEMAPHORE_C, THRO
 from tests.unit.resolve.test_expand import LIBC, fault, sites
 from tracer.errors import Source, TracerError
 from tracer.lang.parser import parse
-from tracer.resolve import binary, demangle, kept, site_code
+from tracer.resolve import binary, debug_file, demangle, kept, site_code
 from tracer.resolve.expand import expand
 from tracer.resolve.identity import verify_sites
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
@@ -200,7 +200,7 @@ def test_a_file_without_a_time_of_change_is_not_kept(here: Path, monkeypatch: py
 
 def test_a_debug_file_that_was_installed_since_is_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = here / "debug"
-    monkeypatch.setattr(binary, "DEBUG_ROOT", str(root))
+    monkeypatch.setattr(debug_file, "DEBUG_ROOT", str(root))
     bare = here / "bare"
     shutil.copy2(here / "shop", bare)
     assert os.system(f"strip {bare}") == 0
@@ -217,7 +217,7 @@ def test_nothing_is_kept_beside_a_debug_file_that_has_just_changed(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept, "SETTLED_NS", 2_000_000_000)  # libc is older than that
-    monkeypatch.setattr(binary, "DEBUG_ROOT", str(here / "debug"))
+    monkeypatch.setattr(debug_file, "DEBUG_ROOT", str(here / "debug"))
     build_id = binary.Binary(LIBC).elf.build_id
     assert build_id is not None
     place = here / "debug" / ".build-id" / build_id[:2]

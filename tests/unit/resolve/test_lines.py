@@ -223,7 +223,7 @@ def test_lines_are_read_from_the_separate_debug_file(place: Path, monkeypatch: p
     subprocess.run(["objcopy", "--only-keep-debug", str(shop), str(debug)], check=True)
     subprocess.run(["strip", str(shop)], check=True)
     assert "no debug information" in fault(f"uprobe:{shop}:price.h:4")[0]
-    monkeypatch.setattr("tracer.resolve.binary.DEBUG_ROOT", str(place / "debug"))
+    monkeypatch.setattr("tracer.resolve.debug_file.DEBUG_ROOT", str(place / "debug"))
     found = sites(f"uprobe:{shop}:price.h:4")
     assert [(each.address, each.function) for each in found] == [(each.address, each.function) for each in expected]
 

@@ -168,7 +168,7 @@ def test_the_debug_file_that_the_build_id_names_is_read(
     folder = tmp_path / ".build-id" / build_id[:2]
     folder.mkdir(parents=True)
     debug = folder / f"{build_id[2:]}.debug"
-    monkeypatch.setattr("tracer.resolve.binary.DEBUG_ROOT", str(tmp_path))
+    monkeypatch.setattr("tracer.resolve.debug_file.DEBUG_ROOT", str(tmp_path))
     assert Binary(str(stripped)).symbols.named("helper_one") == ()
     subprocess.run(["objcopy", "--only-keep-debug", str(full), str(debug)], check=True)
     found = Binary(str(stripped)).symbols
