@@ -27,6 +27,17 @@ def dry_run_text(compiled: Compiled, forced: str | None) -> str:
     return "\n".join(lines) + "\n" + text
 
 
+def steering_nothing(text: str) -> str:
+    """The same lines, with what could steer a terminal escaped: a program's text is not always the user's own."""
+    return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+
+
+def _escaped(line: str) -> str:
+    from tracer.resolve.elf_layout import printable
+
+    return "\t".join(map(printable, line.split("\t")))
+
+
 def _unknown(backend: str | None) -> list[str]:
     """The facts about this host that only root can see."""
     from tracer.backends import BACKENDS

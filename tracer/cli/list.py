@@ -52,7 +52,8 @@ def command(
         if as_json:
             import json
 
-            print(json.dumps(listed.as_json(), ensure_ascii=False))
+            line = json.dumps(listed.as_json(), ensure_ascii=False)
+            print(line if line.isprintable() else json.dumps(listed.as_json()))
         else:
             print(listed.probe)
             for line in site_lines(listed):

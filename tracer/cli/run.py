@@ -120,7 +120,9 @@ def command(
     with _process(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
-            print(pipeline.dump(stage.value, source, params, target, forced, settings, asked), end="")
+            from tracer.cli.dry_run import steering_nothing
+
+            print(steering_nothing(pipeline.dump(stage.value, source, params, target, forced, settings, asked)), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, settings)
         if max_rate is not None or no_priority:
@@ -133,9 +135,9 @@ def command(
             sys.stderr.write(diagnostics_text(source, said))
         compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=asked)
         if dry_run:
-            from tracer.cli.dry_run import dry_run_text
+            from tracer.cli.dry_run import dry_run_text, steering_nothing
 
-            print(dry_run_text(compiled, forced), end="")
+            print(steering_nothing(dry_run_text(compiled, forced)), end="")
             return 0
         from tracer.cli.trace import Request, trace
 

@@ -66,6 +66,10 @@ def trace(compiled: Compiled, request: Request) -> int:
         words = stack.enter_context(Words(controls))
 
         def say(line: str) -> None:
+            if not line.isprintable():
+                from tracer.resolve.elf_layout import printable
+
+                line = printable(line)  # the names of files and functions are not the user's own
             words.say(f"{line}\n")
 
         if not request.quiet:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.model import Site
 
 
@@ -16,7 +17,8 @@ def dump(plan: Plan) -> str:
 
 def site_line(site: Site) -> str:
     """One site: what it is, and its place in the file."""
-    parts = [f"{site.kind} {site.probe}", f"file {site.path}", f"address {site.address:#x}", f"offset {site.offset:#x}"]
+    parts = [f"{site.kind} {site.probe}", f"file {printable(site.path)}"]
+    parts += [f"address {site.address:#x}", f"offset {site.offset:#x}"]
     if site.semaphore is not None:
         parts.append(f"semaphore {site.semaphore:#x}")
     if site.kind == "usdt" and site.args:

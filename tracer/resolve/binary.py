@@ -10,7 +10,7 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch
 from tracer.resolve.elf import Elf
-from tracer.resolve.elf_layout import MACHINE_NAMES
+from tracer.resolve.elf_layout import MACHINE_NAMES, printable
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Binary:
-    """One file. `path` is where it is opened, absolute; `shown` how the user's text names it."""
+    """One file. `path` is where it is opened, absolute; `shown` how the user's text names it, printable."""
 
     reproducible = True
     """Whether what was found of it follows from this file and its debug files alone."""
@@ -41,7 +41,7 @@ class Binary:
 
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
-        self.shown = shown or path
+        self.shown = printable(shown or path)
         self.elf = Elf(path, label=self.shown)
         self.lines: LinePrograms | None = None
 

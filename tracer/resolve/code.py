@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from tracer.dataclass import dataclass
-from tracer.resolve.disassembly import Instruction, decode
+from tracer.resolve.disassembly import MAX_FUNCTION, Instruction, decode
 from tracer.resolve.elf import Elf
 from tracer.resolve.elf_layout import PF_X
 from tracer.resolve.frames import Frames
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import Symbols
+
+_AT_LEAST, _TIMES = 1 << 20, 4
+"""Bytes of code that are looked at: those, and so many times all code of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Code:
         self.elf = elf
         self.symbols = symbols
         self._frames: Frames | None = None
+        self._looked_at = 0
         self._decoded: dict[tuple[int, int], tuple[Instruction, ...]] = {}
 
     @property
@@ -44,6 +50,18 @@ class Code:
         """Whether the file holds code there."""
         segment = self.elf.segment_at(address)
         return segment is not None and bool(segment.flags & PF_X)
+
+    def spend(self, size: int) -> None:
+        """Takes note that so many bytes of code are looked at. Raises `ElfError` where functions that lie one upon the
+        other, as in no compiler's file, would make that more than some times the code there is.
+        """
+        self._looked_at += size
+        if self._looked_at > _AT_LEAST + _TIMES * self._size:
+            raise self.elf.error(f"unusable ELF file: its functions are more than {_TIMES} times as large as its code")
+
+    @cached_property
+    def _size(self) -> int:
+        return sum(min(each.file_size, self.elf.size) for each in self.elf.loads if each.flags & PF_X)
 
     def range_at(self, address: int) -> Range | None:
         """The function that holds the address, by its symbol or else by the unwind tables."""
@@ -71,6 +89,7 @@ class Code:
         """The instructions of a function, up to its end or to the first bytes that are none."""
         key = (of.start, of.end)
         if key not in self._decoded:
+            self.spend(min(of.end - of.start, MAX_FUNCTION))
             data = self.elf.memory(of.start, of.end - of.start, "the function's code") or b""
             self._decoded[key] = decode(data, of.start, self.elf.machine)
         return self._decoded[key]

@@ -6,6 +6,8 @@ while it is mapped kills the reader by SIGBUS.
 
 Input is hostile until proven otherwise. Every offset and size is checked against the file's real size before anything
 is read, no read exceeds `MAX_READ`, and whatever does not fit raises `ElfError`, one line, with the file's name.
+Headers can make one byte of the file part of thousands of tables: all sections that are read are together no more than
+some times the file, so the time it takes is bounded by its size; so it is for names (`symbol_table`) and code (`code`).
 
 Layouts: System V ABI (gABI), chapters 4 and 5; the notes' layout is that of Elf64_Nhdr.
 """
@@ -41,7 +43,14 @@ from tracer.resolve.model import FileIdentity
 
 MAX_READ = 1 << 28
 """The most bytes read for one table. Chromium with all its symbols stays below; a sparse file cannot claim more."""
-MAX_SECTIONS = 1 << 18
+MAX_SECTIONS = 1 << 14
+MAX_SEGMENTS = 1170
+"""What fits into the 64 KiB that Linux reads of them (fs/binfmt_elf.c, load_elf_phdrs)."""
+
+_AT_LEAST, _TIMES = 4 << 20, 8
+"""Bytes of all the sections that are read: so many, or so many times the file's size."""
+_MAX_BUILD_IDS = 64
+_MAX_DYNAMIC = 1 << 16
 
 
 class Elf:
@@ -58,6 +67,7 @@ class Elf:
         self._label = printable(label or path)
         self._content = content
         self._fd = -1
+        self._contents = 0
         if content is not None:
             self.size = len(content)
             self._stat = None
@@ -149,6 +159,8 @@ class Elf:
         """The program headers."""
         if not self._phoff or not self._phnum:
             return ()
+        if self._phnum > MAX_SEGMENTS:
+            raise self.error(f"not a valid ELF file: {self._phnum} program headers")
         if self._phentsize != SEGMENT.size:
             raise self.error(f"not a valid ELF file: program headers of {self._phentsize} bytes")
         data = self.read(self._phoff, self._phnum * SEGMENT.size, "the program header table")
@@ -196,6 +208,9 @@ class Elf:
         """A section's bytes; none for one that the file does not hold (NOBITS)."""
         if section.type == SHT_NOBITS:
             return b""
+        self._contents += section.size
+        if self._contents > max(_AT_LEAST, _TIMES * min(self.size, MAX_READ)):
+            raise self.error(f"unusable ELF file: its sections are more than {_TIMES} times as large as it is")
         return self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
 
     def linked(self, section: Section) -> Section:
@@ -240,7 +255,7 @@ class Elf:
         """The GNU build id in hexadecimal, or None."""
         places = [(section.offset, section.size) for section in self.sections if section.name == ".note.gnu.build-id"]
         places += [(segment.offset, segment.file_size) for segment in self.segments if segment.type == PT_NOTE]
-        for offset, size in places:
+        for offset, size in places[:_MAX_BUILD_IDS]:
             if offset + size > self.size or size > 1 << 20:
                 continue
             for note in notes(self.read(offset, size, "the notes")):
@@ -256,7 +271,7 @@ class Elf:
             return ()
         data = self.read(segment.offset, segment.file_size, "the dynamic section")
         rows = []
-        for tag, value in struct.iter_unpack("<qQ", data[: len(data) // 16 * 16]):
+        for tag, value in struct.iter_unpack("<qQ", data[: min(len(data) // 16, _MAX_DYNAMIC) * 16]):
             if tag == 0:
                 break
             rows.append((tag, value))

@@ -20,6 +20,9 @@ EM_X86_64, EM_AARCH64 = 62, 183
 MACHINE_NAMES = {3: "x86", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86-64", EM_AARCH64: "aarch64",
                  243: "riscv64", 258: "loongarch64"}  # fmt: skip
 
+MAX_STRING = 1 << 14
+"""Bytes of a name. A table whose names have no end would else be copied once for each."""
+
 SEGMENT = struct.Struct("<IIQQQQQQ")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 
@@ -78,9 +81,11 @@ class Note:
 
 
 def string_at(table: bytes, offset: int) -> str:
-    """The NUL-terminated string at an offset; bytes that are not UTF-8 are escaped. "" beyond the table."""
-    end = table.find(b"\0", offset)
-    return table[offset : end if end >= 0 else len(table)].decode("utf-8", "backslashreplace")
+    """The NUL-terminated string at an offset, at most `MAX_STRING` bytes of it; those that are not UTF-8 are escaped.
+    "" beyond the table.
+    """
+    end = table.find(b"\0", offset, offset + MAX_STRING)
+    return table[offset : end if end >= 0 else offset + MAX_STRING].decode("utf-8", "backslashreplace")
 
 
 def notes(data: bytes) -> Iterator[Note]:

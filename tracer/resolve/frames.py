@@ -43,6 +43,10 @@ class _Common:
     personality: bool
 
 
+_MAX_AUGMENTATION = 16
+"""Letters, with their end; compilers write five at most ("zPLRS"). Each of a file's CIEs could claim all of it."""
+
+
 class _Damaged(Exception):
     """The tables cannot be read; they are then treated as absent."""
 
@@ -166,7 +170,7 @@ class Frames:
         length, identity, version = struct.unpack_from("<IIB", data, position)
         if length in (0, 0xFFFFFFFF) or identity != 0 or version not in (1, 3):
             raise _Damaged
-        end = data.find(b"\0", position + 9)
+        end = data.find(b"\0", position + 9, position + 9 + _MAX_AUGMENTATION)
         if end < 0:
             raise _Damaged
         augmentation = data[position + 9 : end]

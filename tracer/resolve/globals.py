@@ -116,7 +116,7 @@ class Places:
     @cached_property
     def _relative_slots(self) -> dict[int, int]:
         """Slots in .got that hold the address of something in this file, by that address."""
-        got = [each for each in self._elf.sections if each.name in (".got", ".got.plt")]
+        got = [each for each in self._elf.sections if each.name in (".got", ".got.plt")][:2]
         slots = {
             addend: place
             for place, info, addend in self._relocations

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import cache
 from tracer.dataclass import names
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.model import (
     ArgSpec,
     Const,
@@ -155,7 +156,7 @@ def _opened(kind: str, held: Any, number: int, ends: list[list[str]]) -> list[An
 
 def _key(point: AttachPoint, path: str, shown: str, functions: bool) -> str:
     where = [repr(getattr(point, name)) for name in names(point) if name not in ("span", "text", "path")]
-    return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, shown, str(functions), *where)
+    return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, printable(shown), str(functions), *where)
 
 
 @lru_cache(maxsize=1)

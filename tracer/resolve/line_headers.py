@@ -12,6 +12,9 @@ from typing import Any
 
 from tracer.dataclass import dataclass
 
+MAX_PATH = 4096
+"""Bytes of a source file's name: entries may all refer to one that does not end."""
+
 _PATH, _DIRECTORY = 1, 2  # DW_LNCT_path, DW_LNCT_directory_index
 _SIZES = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}  # DW_FORM_data1, …2, …4, …8, …16
 _STRING, _STRP, _LINE_STRP, _UDATA, _BLOCK = 0x08, 0x0E, 0x1F, 0x0F, 0x09
@@ -143,7 +146,7 @@ class _Cursor:
         """A field, which always takes some bytes. Names in `.debug_str` are not looked up: compilers put none there."""
         if form == _LINE_STRP:
             at = self.number(offset_size)
-            return names[at : names.index(b"\0", at)]
+            return names[at : names.index(b"\0", at, at + MAX_PATH)]
         if form == _STRING:
             return self.string()
         if form == _UDATA:

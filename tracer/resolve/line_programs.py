@@ -25,9 +25,12 @@ from typing import Any, NamedTuple
 
 from tracer.errors import TracerError
 from tracer.resolve.elf import MAX_READ, Elf
-from tracer.resolve.line_headers import Header, Unit, read_header, units
+from tracer.resolve.line_headers import MAX_PATH, Header, Unit, read_header, units
 
 _COMPRESSED = 0x800  # SHF_COMPRESSED
+_AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
+"""Bytes that a compressed section may become, and how many times its size; line programs take three."""
+_MANY_REFERENCES = 256
 _TOP_DIE = 1 << 14
 """More than the attributes of a compile unit take before DW_AT_stmt_list: two paths and the compiler's options."""
 
@@ -100,7 +103,7 @@ class LinePrograms:
         if len(data) < 24:
             raise self._elf.error(f"section {name} is damaged")
         kind, _, size, _ = struct.unpack_from("<IIQQ", data)
-        if kind != 1 or size > MAX_READ:
+        if kind != 1 or size > min(MAX_READ, _AT_LEAST + _MOST_UNPACKED * len(data)):
             raise self._elf.error(f"section {name} is compressed in a way that is not supported", "only zlib's is")
         try:
             return zlib.decompressobj().decompress(data[24:], size) if size else b""
@@ -111,10 +114,11 @@ class LinePrograms:
         """The units whose header may name a file that ends in `name`."""
         inline = name + b"\0"
         references = [struct.pack("<I", each) for each in _starts(self._names, inline)]
+        many = len(references) > _MANY_REFERENCES  # then reading the units' tables takes less than searching for them
         result = []
         for unit in units(self._lines):
             header = self._lines[unit.start : unit.code]
-            if inline in header or (unit.version >= 5 and any(each in header for each in references)):
+            if inline in header or (unit.version >= 5 and (many or any(each in header for each in references))):
                 result.append(unit)
         return result
 
@@ -182,7 +186,8 @@ def _starts(strings: bytes, inline: bytes) -> set[int]:
     result: set[int] = set()
     at = strings.find(inline)
     while at >= 0:
-        result.update(range(strings.rfind(b"\0", 0, at) + 1, at + 1))
+        first = max(at - MAX_PATH, 0)
+        result.update(range(max(strings.rfind(b"\0", first, at) + 1, first), at + 1))
         at = strings.find(inline, at + 1)
     return result
 

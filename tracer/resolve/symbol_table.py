@@ -5,12 +5,13 @@ Source: gABI, chapter 4 (Elf64_Sym); the GNU extensions for indirect functions a
 
 from __future__ import annotations
 
+import re
 import struct
 from functools import cached_property
 from typing import NamedTuple
 
 from tracer.resolve.elf import Elf
-from tracer.resolve.elf_layout import SHT_DYNSYM, SHT_GNU_VERSYM
+from tracer.resolve.elf_layout import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError, printable
 
 STT_FUNC, STT_SECTION, STT_FILE, STT_TLS, STT_GNU_IFUNC = 2, 3, 4, 6, 10
 STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
@@ -18,13 +19,18 @@ SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 MAX_NAME = 1 << 14
 """Longer names are cut: they serve nobody, and the demangler recurses over them."""
 
+_AT_LEAST, _TIMES = 1 << 26, 4
+"""Characters of all names: so many, and so many times the table. Names share their ends, but not as often as that."""
+
 _SYMBOL = struct.Struct("<IBBHQQ")
+_SOME = 1024 * _SYMBOL.size
 _Row = tuple[int, int, int, int, int, int]
 
 
 class Function(NamedTuple):
-    """A function's symbol. `size` in bytes, 0 where the file does not say. `ifunc`: the code at `address` does not do
-    the work, it chooses at load time who does. `default`: not superseded by a newer version of the name.
+    """A function's symbol; what would steer a terminal is escaped in its name. `size` in bytes, 0 where the file does
+    not say. `ifunc`: the code at `address` does not do the work, it chooses at load time who does. `default`: not
+    superseded by a newer version of the name.
     """
 
     name: str
@@ -71,15 +77,22 @@ class Table:
         # slicing bytes and decoding.
         new, text, kinds = tuple.__new__, self._text, (STT_FUNC, STT_GNU_IFUNC)
         find = text.find
-        made: list[Function] = [
-            new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, True, ""))
-            for at, info, _, section, address, size in _SYMBOL.iter_unpack(self._data)
-            if section and address and at and info & 15 in kinds and (name := text[at : find("\0", at)])
-        ]
-        if max((len(each[0]) for each in made), default=0) > MAX_NAME:
-            made = [each._replace(name=each[0][:MAX_NAME]) for each in made]
+        made: list[Function] = []
+        left = _AT_LEAST + _TIMES * len(text)
+        for start in range(0, len(self._data), _SOME):
+            some: list[Function] = [
+                new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, True, ""))
+                for at, info, _, section, address, size in _SYMBOL.iter_unpack(self._data[start : start + _SOME])
+                if section and address and at and info & 15 in kinds and (name := text[at : find("\0", at)])
+            ]
+            left -= sum([len(each[0]) for each in some])
+            if left < 0:
+                raise ElfError(f"unusable symbol table: its names are more than {_TIMES} times as long as their table")
+            made += some
         if not self._strings.isascii():
             made = [each if each[0].isascii() else each._replace(name=_decoded(each[0])) for each in made]
+        if not "".join([each[0] for each in made]).isprintable():
+            made = [each if each[0].isprintable() else each._replace(name=printable(each[0])) for each in made]
         hidden = self._hidden()
         if hidden:
             made = [each._replace(default=(each.name, each.address) not in hidden) for each in made]
@@ -89,8 +102,13 @@ class Table:
 
     @cached_property
     def _text(self) -> str:
-        """The table of strings, one character for each byte; it ends with its last end of a name."""
-        return self._strings[: self._strings.rfind(b"\0") + 1].decode("latin-1")
+        """The table of strings, one character for each byte; it ends with its last end of a name. Longer names are cut
+        there, once and not for each symbol.
+        """
+        text = self._strings[: self._strings.rfind(b"\0") + 1].decode("latin-1")
+        if max(map(len, text.split("\0"))) > MAX_NAME:
+            text = re.sub(rf"([^\0]{{{MAX_NAME}}})[^\0]", r"\1" + "\0", text)
+        return text
 
     def _hidden(self) -> set[tuple[str, int]]:
         """Name and address of the symbols whose version is not the default one (Elf64_Versym, bit 15)."""
@@ -104,10 +122,10 @@ class Table:
         return hidden
 
     def _name(self, offset: int) -> str:
-        end = self._strings.find(b"\0", offset)
-        return (
-            self._strings[offset : min(end, offset + MAX_NAME)].decode("utf-8", "backslashreplace") if end >= 0 else ""
-        )
+        end = self._strings.find(b"\0", offset, offset + MAX_NAME + 1)
+        if end < 0:
+            end = offset + MAX_NAME if self._strings.find(b"\0", offset) >= 0 else offset
+        return printable(self._strings[offset:end].decode("utf-8", "backslashreplace"))
 
     def _rows(self, name: str) -> list[_Row]:
         """The entries of that name, with or without a version. The name is looked up in the string table first, which

@@ -19,6 +19,7 @@ from bisect import bisect_right
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.elf import Elf
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.processes import Mapping, mappings, path_of, root
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import Symbols
@@ -299,7 +300,7 @@ def _read_jit(path: str) -> list[tuple[int, int, str]]:
                 fields = line.rstrip("\n").split(" ", 2)
                 try:
                     start, size = int(fields[0], 16), int(fields[1], 16)
-                    entries[start] = (start, size, fields[2])
+                    entries[start] = (start, size, printable(fields[2]))
                 except (ValueError, IndexError):
                     continue
     except OSError:

@@ -21,6 +21,9 @@ from tracer.resolve.elf import MAX_READ, Elf
 from tracer.resolve.elf_layout import SHT_DYNSYM, SHT_SYMTAB
 from tracer.resolve.symbol_table import MAX_NAME, Function, Table, Variable, read_table
 
+_AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
+"""Bytes that .gnu_debugdata may become, and how many times its size; symbols take four to ten."""
+
 MAX_NESTED = 64
 """How many earlier symbols are tried for one that reaches over an address."""
 
@@ -169,7 +172,7 @@ class Symbols:
 
 def _written_as_stored(name: str) -> bool:
     """Whether the bytes of the name are those of the table: none was escaped, cut, or taken for a version."""
-    return "\\x" not in name and len(name) < MAX_NAME and not name.startswith("@")
+    return "\\" not in name and len(name) < MAX_NAME and not name.startswith("@")
 
 
 def is_cold(name: str) -> bool:
@@ -198,7 +201,8 @@ def _mini_debug(elf: Elf) -> Elf | None:
 
     unpack = lzma.LZMADecompressor()
     try:
-        content = unpack.decompress(elf.content(section), MAX_READ // 4)
+        packed = elf.content(section)
+        content = unpack.decompress(packed, min(MAX_READ // 4, _AT_LEAST + _MOST_UNPACKED * len(packed)))
     except lzma.LZMAError:
         return None
     return Elf(f"{elf.path}[.gnu_debugdata]", content) if unpack.eof else None

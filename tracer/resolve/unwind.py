@@ -84,6 +84,7 @@ class Unwinding:
     def __init__(self, code: Code) -> None:
         self._code = code
         self._elf = code.elf
+        self._through_pointers: dict[tuple[int, int], bool] = {}
 
     def is_never_called(self, function: Function) -> bool:
         """Whether it is jumped to, or entered by the kernel."""
@@ -160,8 +161,15 @@ class Unwinding:
         return None
 
     def _calls_through_pointers(self, of: Range) -> bool:
+        known = self._through_pointers.get((of.start, of.end))
+        if known is None:
+            known = self._through_pointers[of.start, of.end] = self._look_for_pointers(of)
+        return known
+
+    def _look_for_pointers(self, of: Range) -> bool:
         if self._elf.machine != EM_X86_64:
             return any(each.calls and each.mnemonic != "bl" for each in self._code.instructions(of))
+        self._code.spend(of.end - of.start)
         content = self._elf.memory(of.start, of.end - of.start, "the function's code") or b""
         for found in _INDIRECT_CALL.finditer(content):
             if found[0][1] != 0x15:

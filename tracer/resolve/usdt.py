@@ -36,15 +36,15 @@ import struct
 
 from tracer.dataclass import dataclass
 from tracer.resolve.elf import Elf
-from tracer.resolve.elf_layout import PF_W, notes
+from tracer.resolve.elf_layout import PF_W, notes, printable
 
 _ADDRESSES = struct.Struct("<QQQ")
 
 
 @dataclass(frozen=True, slots=True)
 class UsdtNote:
-    """One site as its note describes it; addresses are already corrected for prelink. `semaphore` is an address, 0
-    where the probe has none.
+    """One site as its note describes it, what would steer a terminal escaped; addresses are already corrected for
+    prelink. `semaphore` is an address, 0 where the probe has none.
     """
 
     provider: str
@@ -74,7 +74,7 @@ def read_notes(elf: Elf) -> tuple[UsdtNote, ...]:
             if address == 0:
                 continue  # the linker threw the code away (--gc-sections) but not the note
             moved = base.address - noted_base if base is not None and noted_base else 0
-            provider, name, arguments = (each.decode("utf-8", "backslashreplace") for each in parts[:3])
+            provider, name, arguments = (printable(each.decode("utf-8", "backslashreplace")) for each in parts[:3])
             made = UsdtNote(
                 provider,
                 name,

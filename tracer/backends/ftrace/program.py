@@ -20,6 +20,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.model import Site
 
 MOST_FETCHES = 128
@@ -173,7 +174,7 @@ class FtraceProgram:
         yield "# uprobe_events, one line each; GROUP is the session's own (tracer_PID_RANDOM)"
         for event in self.events:
             for place in event.places:
-                yield event.definition(place, GROUP, place.site.path)
+                yield event.definition(place, GROUP, printable(place.site.path))
         yield ""
         yield "# read by perf_event_open"
         for event in self.events:
