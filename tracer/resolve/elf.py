@@ -208,10 +208,11 @@ class Elf:
         """A section's bytes; none for one that the file does not hold (NOBITS)."""
         if section.type == SHT_NOBITS:
             return b""
+        found = self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
         self._contents += section.size
         if self._contents > max(_AT_LEAST, _TIMES * min(self.size, MAX_READ)):
             raise self.error(f"unusable ELF file: its sections are more than {_TIMES} times as large as it is")
-        return self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
+        return found
 
     def linked(self, section: Section) -> Section:
         """The section that `section.link` names, such as the strings of a symbol table."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, usdt_note
 
 NAMES = (
-    "esc\x1b[31mred", "line\nforged: 1", "rtl\u202eabc", "end*/ int x;", "bad\udcff", "tab\tx", 'quote"x', "back\\slash",
-    "c1\x9bx", "sep\u2028x", "%s%n", "\\\n", "??/", "//", "a\rb", "bom\ufeff", "zero\u200bwidth",
+    "esc\x1b[31mred", "line\nforged: 1", "rtl\u202eabc", "end*/ int x;", "bad\udcff", "tab\tx", 'quote"x',
+    "back\\slash", "c1\x9bx", "sep\u2028x", "%s%n", "\\\n", "??/", "//", "a\rb", "bom\ufeff", "zero\u200bwidth",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError
 from tracer.lang import attach
 from tracer.lang.parser import parse
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.expand import expand
 from tracer.resolve.listing import list_lines, list_probes, quoted
 from tracer.resolve.model import Target
@@ -76,8 +77,8 @@ def test_patterns_may_leave_parts_out(app: Path) -> None:
 def test_unusual_names_are_written_so_that_they_mean_themselves(tmp_path: Path, names: tuple[str, ...]) -> None:
     symbols = [(name, TEXT_ADDRESS + 4 * at, 4, 0x12) for at, name in enumerate(names)]
     app = ElfWriter(symbols=symbols).write(tmp_path / "app")
-    known = sorted(name.partition("@")[0][: 1 << 14] for name in names)
-    shown = [f"uprobe:{app}:{quoted(name)}" for name in known if name.isprintable()]
+    known = sorted(printable(name.partition("@")[0][: 1 << 14]) for name in names)
+    shown = [f"uprobe:{app}:{quoted(name)}" for name in known]
     assert probes(f"uprobe:{app}:*") == shown
 
 
@@ -197,12 +198,17 @@ def test_every_listed_probe_of_a_real_program_can_be_attached(build: Build) -> N
             assert expand(parse(Source(probe + " { }")), EVERYONE)[0]
 
 
-def test_names_that_would_break_the_list_are_left_out(tmp_path: Path) -> None:
+def test_names_that_would_break_the_list_are_escaped_and_any_is_left_out(tmp_path: Path) -> None:
     path = ElfWriter(
         symbols=[("a\nb", TEXT_ADDRESS, 2, 0x12), ("*", TEXT_ADDRESS + 2, 2, 0x12), ("ok", TEXT_ADDRESS + 4, 2, 0x12)],
         notes=usdt_note("p", "x\x1b[31m") + usdt_note("*", "x") + usdt_note("", "x") + usdt_note("p", "ok"),
     ).write(tmp_path / "app")
-    assert probes(str(path)) == [f"usdt:{path}:p:ok", f"uprobe:{path}:ok"]
+    assert probes(str(path)) == [
+        f"usdt:{path}:p:ok",
+        f'usdt:{path}:p:"x\\\\x1b[31m"',
+        f'uprobe:{path}:"a\\\\nb"',
+        f"uprobe:{path}:ok",
+    ]
 
 
 @pytest.mark.parametrize(
