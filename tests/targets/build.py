@@ -59,6 +59,8 @@ RECIPES: dict[str, Recipe] = {
     "many": Recipe(("many.c",)),
     "mixer": Recipe(("mixer.c",)),
     "throws": Recipe(("throws.cc",), compiler="g++"),
+    "texts": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=0")),
+    "texts-other": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=1")),
     "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 

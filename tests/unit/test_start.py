@@ -57,6 +57,9 @@ KERNEL = {"ctypes", "ctypes._endian", "encodings.ascii", "mmap", "struct"}
 # Later versions of Python import these for an empty Typer program too.
 PYTHON_3_10 = {"locale", "textwrap"}
 
+INDIRECT = {f"resolve.{name}" for name in ("indirect", "symbol_versions", "code", "frames", "disassembly")}
+"""What finds libc's functions that are chosen when it is loaded."""
+
 CASES: dict[str, tuple[tuple[str, ...], set[str], set[str]]] = {
     "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), RUNNING, BYTES),
     "a program with an error": (("-e", "BEGIN { x"), PLANNING | {"cli.errors"}, {"unicodedata"}),
@@ -65,7 +68,11 @@ CASES: dict[str, tuple[tuple[str, ...], set[str], set[str]]] = {
     "the help": (("--help",), COMMANDS | {"cli.errors"}, {"unicodedata"}),
     "the help of a command": (("run", "--help"), {"cli.run"}, set()),
     "a list of USDT probes": (("-l", "usdt:libc:*"), LISTING | {"cli.errors"}, BYTES | {"bisect", "unicodedata"}),
-    "a list of functions": (("-l", "uprobe:libc:*"), LISTING | {"cli.errors"}, BYTES | {"bisect", "unicodedata"}),
+    "a list of functions": (
+        ("-l", "uprobe:libc:*"),
+        LISTING | INDIRECT | {"cli.errors"},
+        BYTES | {"bisect", "unicodedata", "ctypes", "ctypes._endian"},
+    ),
     "what the host can do": (("info",), ASKING, KERNEL | {"glob", "pwd", "resource"}),
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tracer.cli.errors import printable
+from tracer.cli.errors import printable, warning_text
 from tracer.cli.options import Json, Verbose, checked_pid
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def command(
 
         with RunningProcess(checked_pid(pid)):
             pass  # it is there, and no thread: said in one line if not
+    left_out: list[str] = []
     if not verbose and not as_json:
-        for lines in list_lines(pattern, Target(pid)):
+        for lines in list_lines(pattern, Target(pid), left_out):
             print(lines, end="")
-        return 0
-    for listed in list_probes(pattern, Target(pid), arguments=verbose or as_json):
+    for listed in list_probes(pattern, Target(pid), left_out) if verbose or as_json else ():
         if as_json:
             import json
 
@@ -58,6 +59,8 @@ def command(
             print(listed.probe)
             for line in site_lines(listed):
                 print(f"    {line}")
+    for text in left_out:
+        sys.stderr.write(warning_text(text))
     return 0
 
 

@@ -144,7 +144,7 @@ def sites_of(
             continue
         before = len(left_out)
         try:
-            of_file = _sites_in(binary, point, room.less(len(sites)), left_out)
+            of_file = _sites_in(binary, point, room.less(len(sites)), left_out, target.pid)
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
@@ -164,7 +164,9 @@ def sites_of(
     return tuple(sites)
 
 
-def _sites_in(binary: Binary, point: AttachPoint, room: Room, left_out: list[str]) -> list[Site]:
+def _sites_in(
+    binary: Binary, point: AttachPoint, room: Room, left_out: list[str], pid: int | None
+) -> list[Site]:
     if point.kind == "usdt":
         from tracer.resolve.usdt_sites import usdt_sites
 
@@ -175,7 +177,7 @@ def _sites_in(binary: Binary, point: AttachPoint, room: Room, left_out: list[str
         return line_sites(point, binary, room)
     from tracer.resolve.function_sites import function_sites
 
-    return function_sites(point, binary, room, left_out)
+    return function_sites(point, binary, room, left_out, pid)
 
 
 class _Files:

@@ -22,9 +22,11 @@ _FEW = 16
 """Functions of a pattern up to which the calls of each are followed, which takes some ms."""
 
 
-def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: list[str]) -> list[Site]:
+def function_sites(
+    point: AttachPoint, binary: Binary, room: Room, left_out: list[str], pid: int | None = None
+) -> list[Site]:
     """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
-    `left_out` gets a line about them.
+    `left_out` gets a line about them. `pid`: the process that is asked what indirect functions stand for.
 
     Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `room`.
     """
@@ -33,7 +35,7 @@ def function_sites(point: AttachPoint, binary: Binary, room: Room, left_out: lis
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
-    functions = find_functions(binary, name, point.kind, point.cpp)
+    functions = find_functions(binary, name, point.kind, point.cpp, pid, left_out)
     if not functions:
         raise not_found(binary, name)
     room.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")

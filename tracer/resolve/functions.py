@@ -7,13 +7,12 @@ is a name as people write it (`written_names`).
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Sequence
 
 from tracer.errors import TracerError
 from tracer.regex import regex
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf_layout import ElfError, printable
+from tracer.resolve.elf_layout import printable
 from tracer.resolve.files import NothingThere, did_you_mean, is_pattern, matcher
 from tracer.resolve.symbol_table import Function
 from tracer.resolve.symbols import unique_places
@@ -24,22 +23,34 @@ _RECEIVER = regex(r"\(\*(?=\w)")
 """In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
 
 
-def find_functions(binary: Binary, name: str, kind: str = "uprobe", cpp: bool = False) -> tuple[Function, ...]:
+def find_functions(
+    binary: Binary,
+    name: str,
+    kind: str = "uprobe",
+    cpp: bool = False,
+    pid: int | None = None,
+    left_out: list[str] | None = None,
+) -> tuple[Function, ...]:
     """The functions that a name or wildcard means, each place once, in order of address; () where there is none. `cpp`:
     a wildcard means readable names too, though it might mean others.
 
-    Raises `ElfError` for the name of an indirect function. `kind` is for the hint alone.
+    An indirect function is found where its implementation begins, as the process `pid`, or else this one, runs it. Of a
+    wildcard those of which that cannot be told are left out, and `left_out` gets a line about them; alone such a one is
+    refused with `ElfError`. `kind` is for the hint.
     """
     symbols = binary.symbols
     # A name as it stands in the table comes first: Go's hold parentheses, asterisks and brackets. * alone is any.
     found = symbols.named(name) if name != "*" else ()
-    if found and all(each.ifunc for each in found):
-        raise _indirect(binary, found[0], kind)
     if not found:
-        matching = symbols.matching(matcher(_RECEIVER.sub("([*]", name))) if is_pattern(name) else ()
+        test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
+        matching = symbols.matching(test, "@" in name, ".cold" in name) if test is not None else ()
         written = symbols.has_mangled_names and (cpp or is_written(name) or not matching)
         found = unique_places([*matching, *_written(binary, name)]) if written else matching
-    return tuple([each for each in found if not each[4]])  # ifunc; by its number in half the time
+    if not any([each[4] for each in found]):  # ifunc; by its number in half the time
+        return found
+    from tracer.resolve.indirect import implemented
+
+    return implemented(binary, found, kind, pid, left_out if left_out is not None else [])
 
 
 def is_written(name: str) -> bool:
@@ -59,7 +70,9 @@ def _written(binary: Binary, name: str) -> Sequence[Function]:
             raise
         binary.reproducible = False  # the name is simply not found
         return ()
-    return written_functions(binary.symbols.functions, name, demangle)
+    name, _, version = name.partition("@")
+    found = written_functions(binary.symbols.functions, name, demangle)
+    return [each for each in found if each.version == version.lstrip("@")] if version else found
 
 
 def not_found(binary: Binary, name: str) -> NothingThere:
@@ -106,28 +119,3 @@ def _holder(binary: Binary, name: str) -> str | None:
         except TracerError:
             return None
     return None
-
-
-def _indirect(binary: Binary, function: Function, kind: str) -> ElfError:
-    """An IFUNC's symbol stands at code that chooses an implementation once, when the file is loaded."""
-    code = binary.code
-    names = set()
-    for each in code.instructions(code.range_of(function)):
-        relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", each.operands) if each.mnemonic == "lea" else None
-        if relative is not None:
-            target = each.address + each.size + int(relative[1] + relative[2], 16)
-            candidate = code.symbols.at(target) if code.executable(target) else None
-            if candidate is not None and candidate.address == target:
-                names.add(candidate.name)
-    common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)
-    if len(names) > 1 and len(common) > 4:
-        hint = f"trace the implementations: {kind}:{printable(binary.shown)}:{printable(common)}*"
-    elif names:
-        hint = printable(f"trace the implementations: {', '.join(sorted(names)[:4])}")
-    else:
-        hint = "install the file's debug symbols, which name the implementations, and trace those"
-    return ElfError(
-        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is no function"
-        " but code that chooses one when the file is loaded",
-        hint,
-    )

@@ -88,24 +88,27 @@ class _Pattern:
     cpp: bool = False
 
 
-def list_probes(pattern: str | None, target: Target, arguments: bool = True) -> Iterator[Listed]:
+def list_probes(
+    pattern: str | None, target: Target, left_out: list[str] | None = None, arguments: bool = True
+) -> Iterator[Listed]:
     """The probes that match, USDT before functions, each file by itself, in order of name. Raises `TracerError`.
 
-    Without `arguments` their places are left out, which is faster; the sites are there all the same.
+    `left_out` gets a line about what matches and cannot be attached. Without `arguments` their places are left out,
+    which is faster; the sites are there all the same.
     """
 
     def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
-        return _usdt(wanted, binary, arguments) if kind == "usdt" else _functions(wanted, binary)
+        return _usdt(wanted, binary, arguments) if kind == "usdt" else _functions(wanted, binary, target, left_out)
 
     return _in_files(pattern, target, of_kind)
 
 
-def list_lines(pattern: str | None, target: Target) -> Iterator[str]:
+def list_lines(pattern: str | None, target: Target, left_out: list[str] | None = None) -> Iterator[str]:
     """The attach points of `list_probes`, a line each, many lines at a time. Raises `TracerError`."""
 
     def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[str]:
         if kind != "usdt":
-            return _function_lines(wanted, binary)
+            return _function_lines(wanted, binary, target, left_out)
         return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
 
     return _in_files(pattern, target, of_kind)
@@ -212,13 +215,13 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
     )
 
 
-def _functions(wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
-    return _in_order_of_name(_matching(wanted, binary), wanted.kinds[-1], binary)
+def _functions(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> Iterator[Listed]:
+    return _in_order_of_name(_matching(wanted, binary, target, left_out), wanted.kinds[-1], binary)
 
 
-def _function_lines(wanted: _Pattern, binary: Binary) -> Iterator[str]:
+def _function_lines(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> Iterator[str]:
     """Written for 60,000 functions: their names are looked at all at once, and singly only where one is unusual."""
-    names = sorted({each[0] for each in _matching(wanted, binary)})
+    names = sorted({each[0] for each in _matching(wanted, binary, target, left_out)})
     # In this order a digit or a dot at the beginning of a name would come first.
     if names[0][0] < "A" or not "".join(names).replace(".", "").isidentifier():
         plain = _PLAIN.fullmatch
@@ -227,8 +230,8 @@ def _function_lines(wanted: _Pattern, binary: Binary) -> Iterator[str]:
     return iter(["".join([f"{before}{name}\n" for name in names])])
 
 
-def _matching(wanted: _Pattern, binary: Binary) -> tuple[Function, ...]:
-    functions = find_functions(binary, wanted.function, wanted.kinds[-1], wanted.cpp)
+def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> tuple[Function, ...]:
+    functions = find_functions(binary, wanted.function, wanted.kinds[-1], wanted.cpp, target.pid, left_out)
     if not functions:
         raise not_found(binary, wanted.function)
     return functions

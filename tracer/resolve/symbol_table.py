@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from functools import cached_property
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from tracer.resolve.elf import Elf
@@ -24,6 +25,7 @@ _AT_LEAST, _TIMES = 1 << 26, 4
 
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SOME = 1024 * _SYMBOL.size
+_HIDDEN = 0x8000
 _Row = tuple[int, int, int, int, int, int]
 
 
@@ -65,10 +67,17 @@ class Variable(NamedTuple):
 class Table:
     """One symbol table, kept as bytes; decoding 60,000 entries takes some 10 ms."""
 
-    def __init__(self, data: bytes, strings: bytes, versions: bytes = b"") -> None:
+    def __init__(
+        self, data: bytes, strings: bytes, versions: bytes = b"", version_names: dict[int, str] | None = None
+    ) -> None:
+        """`versions` has a number for each entry, of which `version_names` has the names."""
         self._data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
         self._strings = strings
-        self._versions = versions
+        names = version_names or {}
+        self._versions = [
+            (not number & _HIDDEN, names.get(number & ~_HIDDEN, ""))
+            for (number,) in struct.iter_unpack("<H", versions[: len(versions) // 2 * 2])
+        ]
 
     @cached_property
     def functions(self) -> list[Function]:
@@ -79,10 +88,12 @@ class Table:
         find = text.find
         made: list[Function] = []
         left = _AT_LEAST + _TIMES * len(text)
+        versions = chain(self._versions, repeat((True, "")))
         for start in range(0, len(self._data), _SOME):
+            rows = _SYMBOL.iter_unpack(self._data[start : start + _SOME])
             some: list[Function] = [
-                new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, True, ""))
-                for at, info, _, section, address, size in _SYMBOL.iter_unpack(self._data[start : start + _SOME])
+                new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, *version))
+                for (at, info, _, section, address, size), version in zip(rows, versions, strict=False)
                 if section and address and at and info & 15 in kinds and (name := text[at : find("\0", at)])
             ]
             left -= sum([len(each[0]) for each in some])
@@ -93,9 +104,6 @@ class Table:
             made = [each if each[0].isascii() else each._replace(name=_decoded(each[0])) for each in made]
         if not "".join([each[0] for each in made]).isprintable():
             made = [each if each[0].isprintable() else each._replace(name=printable(each[0])) for each in made]
-        hidden = self._hidden()
-        if hidden:
-            made = [each._replace(default=(each.name, each.address) not in hidden) for each in made]
         if "@" in text:
             made = [_versioned(each) if "@" in each[0] else each for each in made]
         return made
@@ -110,26 +118,15 @@ class Table:
             text = re.sub(rf"([^\0]{{{MAX_NAME}}})[^\0]", r"\1" + "\0", text)
         return text
 
-    def _hidden(self) -> set[tuple[str, int]]:
-        """Name and address of the symbols whose version is not the default one (Elf64_Versym, bit 15)."""
-        if not self._versions:
-            return set()
-        numbers = [each[0] for each in struct.iter_unpack("<H", self._versions[: len(self._versions) // 2 * 2])]
-        hidden: set[tuple[str, int]] = set()
-        for row, number in zip(_SYMBOL.iter_unpack(self._data), numbers, strict=False):
-            if number & 0x8000 and row[1] & 15 in (2, 10):
-                hidden.add((self._name(row[0]), row[4]))
-        return hidden
-
     def _name(self, offset: int) -> str:
         end = self._strings.find(b"\0", offset, offset + MAX_NAME + 1)
         if end < 0:
             end = offset + MAX_NAME if self._strings.find(b"\0", offset) >= 0 else offset
         return printable(self._strings[offset:end].decode("utf-8", "backslashreplace"))
 
-    def _rows(self, name: str) -> list[_Row]:
-        """The entries of that name, with or without a version. The name is looked up in the string table first, which
-        spares decoding all the others.
+    def _rows(self, name: str) -> list[tuple[int, _Row]]:
+        """The entries of that name, with or without a version, by their numbers. The name is looked up in the string
+        table first, which spares decoding all the others.
         """
         if not name:
             return []
@@ -139,24 +136,31 @@ class Table:
             while at >= 0:
                 offsets.add(at)
                 at = self._strings.find(wanted, at + 1)
-        return [row for row in _SYMBOL.iter_unpack(self._data) if row[0] in offsets] if offsets else []
+        if not offsets:
+            return []
+        return [(index, row) for index, row in enumerate(_SYMBOL.iter_unpack(self._data)) if row[0] in offsets]
 
     def named(self, name: str) -> list[Function]:
         """The functions of that name."""
-        rows = [row for row in self._rows(name) if row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]]
-        hidden = self._hidden() if rows else set()
         return [
             _versioned(
-                Function(full, row[4], row[5], row[1] >> 4, row[1] & 15 == STT_GNU_IFUNC, (full, row[4]) not in hidden)
+                Function(
+                    self._name(row[0]), row[4], row[5], row[1] >> 4, row[1] & 15 == STT_GNU_IFUNC, *self._version(index)
+                )
             )
-            for full, row in ((self._name(row[0]), row) for row in rows)
+            for index, row in self._rows(name)
+            if row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]
         ]
+
+    def _version(self, index: int) -> tuple[bool, str]:
+        """Of an entry whether it is the default of its name, and its version."""
+        return self._versions[index] if index < len(self._versions) else (True, "")
 
     def variables(self, name: str) -> list[Variable]:
         """The definitions of that name, whatever their type."""
         return [
             Variable(name, row[4], row[1] & 15, row[3] == SHN_ABS)
-            for row in self._rows(name)
+            for _, row in self._rows(name)
             if row[3] and row[1] & 15 not in (STT_SECTION, STT_FILE)
         ]
 
@@ -180,12 +184,16 @@ class Table:
 
     def imports(self, name: str) -> bool:
         """Whether the name stands here as undefined: taken from another library."""
-        return any(row[3] == SHN_UNDEF for row in self._rows(name))
+        return any(row[3] == SHN_UNDEF for _, row in self._rows(name))
 
     def name(self, index: int) -> str:
         """The name of the entry with that number, without its version."""
         at = index * _SYMBOL.size
         return self._name(_SYMBOL.unpack_from(self._data, at)[0]).partition("@")[0] if at < len(self._data) else ""
+
+    def version(self, index: int) -> str:
+        """The version of the entry with that number, "" where it has none."""
+        return self._version(index)[1]
 
 
 def _decoded(name: str) -> str:
@@ -208,8 +216,9 @@ def read_table(elf: Elf, kind: int) -> Table | None:
     if section.entry_size not in (0, _SYMBOL.size):
         raise elf.error(f"not a valid ELF file: symbols of {section.entry_size} bytes")
     versions = next((each for each in elf.sections if each.type == SHT_GNU_VERSYM), None)
-    return Table(
-        elf.content(section),
-        elf.content(elf.linked(section)),
-        elf.content(versions) if kind == SHT_DYNSYM and versions is not None else b"",
-    )
+    content, strings = elf.content(section), elf.content(elf.linked(section))
+    if kind != SHT_DYNSYM or versions is None:
+        return Table(content, strings)
+    from tracer.resolve.symbol_versions import version_names
+
+    return Table(content, strings, elf.content(versions), version_names(elf))

@@ -104,13 +104,25 @@ class Symbols:
         tables = (self.static or self.exported, self.debug)
         return any(table is not None and table.has_mangled_names for table in tables)
 
-    def matching(self, matches: Callable[[str], object]) -> tuple[Function, ...]:
-        """The functions whose name satisfies `matches`, each place once, in order of address.
+    def matching(
+        self, matches: Callable[[str], object], versions: bool = False, cold: bool = False
+    ) -> tuple[Function, ...]:
+        """The functions whose name satisfies `matches`, each place once, in order of address; of a name that has a
+        default version that one, but with `versions` those of which `name@VERSION` satisfies it (`name@@VERSION` where
+        it is the default).
 
-        Cold parts are left out: the compiler split them off a function, jumps into them and never calls them.
+        Without `cold` cold parts are left out: the compiler split them off a function, jumps into them and never calls
+        them.
         """
-        found = self.functions if matches is bool else [each for each in self.functions if matches(each[0])]
-        return unique_places([each for each in found if ".cold" not in each[0] or not is_cold(each[0])])
+        if versions:
+            versioned = [each for each in self.functions if each.version]
+            found = [each for each in versioned if matches(f"{each[0]}{'@@' if each[5] else '@'}{each[6]}")]
+        else:
+            found = list(self.functions) if matches is bool else [each for each in self.functions if matches(each[0])]
+            if not all([each[5] for each in found]):
+                current = {each[0] for each in found if each[5] and each[6]}
+                found = [each for each in found if each[5] or each[0] not in current]
+        return unique_places([each for each in found if cold or ".cold" not in each[0] or not is_cold(each[0])])
 
     @cached_property
     def _by_address(self) -> tuple[list[int], list[Function], int]:

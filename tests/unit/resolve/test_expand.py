@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from tracer.resolve.elf import Elf
 from tracer.resolve.expand import expand
 from tracer.resolve.identity import verify, verify_sites
 from tracer.resolve.model import Mem, Reg, Site, Target, Unreadable
+from tracer.resolve.processes import mappings
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
@@ -353,13 +355,36 @@ def test_what_is_not_there_is_named_with_what_is_near(here: Path) -> None:
         assert fault(points) == (message, hint), points
 
 
-def test_an_indirect_function_is_refused_with_its_implementations(here: Path) -> None:
+def test_an_indirect_function_that_no_process_tells_is_refused_with_its_implementations(here: Path) -> None:
     message = "is an indirect function: its symbol is no function but code that chooses one when the file is loaded"
     assert fault("uprobe:./funcs:chosen") == (
-        f"./funcs: chosen {message}",
-        "trace the implementations: fast_impl, slow_impl",
+        f"./funcs: chosen {message}, and no process here tells which",
+        "trace the implementations: fast_impl, slow_impl; or name one that has the file loaded: -p PID",
     )
-    assert fault("uprobe:libc:strlen")[0] == f"{LIBC}: strlen {message}"
+    vdso = "and what it chooses lies in the kernel's vDSO, where no probe can be"
+    assert fault("uprobe:libc:time") == (f"{LIBC}: time {message}, {vdso}", None)
+
+
+def test_an_indirect_function_is_found_where_programs_run_it() -> None:
+    (site,) = sites("uprobe:libc:strlen")
+    symbol = next(each for each in Binary(LIBC).symbols.named("strlen"))
+    assert symbol.ifunc and site.address != symbol.address
+    assert (site.probe, site.function) == (f"uprobe:{LIBC}:strlen", "strlen")
+    mapped = [each for each in mappings(os.getpid()) if each.path == os.path.realpath(LIBC) and each.executable]
+    ours = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value or 0
+    assert mapped[0].start + site.offset - mapped[0].offset == ours  # what our own loader gave us
+    assert {site.offset} == {each.offset for each in sites("uprobe:libc:strlen", os.getpid())}
+
+
+def test_a_pattern_goes_without_indirect_functions_that_cannot_be_told_and_says_so(here: Path) -> None:
+    program = parse(Source("uprobe:./funcs:* { }"))
+    warnings: list[Diagnostic] = []
+    found = expand(program, Target(), warnings=warnings)[0]
+    every = [each for each in Binary("funcs").symbols.matching(bool)]
+    assert len(found) == len(every) - 1
+    assert [each.message for each in warnings] == [
+        f"1 of {len(every)} functions left out: which code an indirect function stands for cannot be told of chosen"
+    ]
 
 
 def test_too_many_functions_are_refused_with_their_number() -> None:

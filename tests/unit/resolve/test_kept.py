@@ -52,7 +52,7 @@ POINTS = [
     "usdt:./shop:*",
     "usdt:./sema:*:*",
     "uprobe:./funcs:main",
-    "uprobe:./funcs:*",
+    "uprobe:./funcs:[!c]*",
     "uretprobe:./funcs:main",
     "uprobe:./shop:source.c:12",
     "uprobe:./classes:main",

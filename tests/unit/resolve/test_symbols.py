@@ -86,6 +86,21 @@ def test_glibc_versions_come_from_its_version_table() -> None:
     assert new.address == int(line.split()[0], 16)
 
 
+def test_every_version_that_nm_names_is_found_and_a_wildcard_means_the_default_one() -> None:
+    text = subprocess.run(["nm", "-D", LIBC], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in text.splitlines() if "@" in line]
+    named = {row[2]: int(row[0], 16) for row in rows if len(row) == 3 and row[1] in "TWi"}
+    binary = Binary(LIBC)
+    known = {each.name for each in binary.symbols.functions}
+    assert len([name for name in named if "@@" not in name]) > 50
+    for name, address in named.items():
+        if name.partition("@")[0] in known:  # some are labels of assembler and no functions
+            assert address in {each.address for each in binary.symbols.named(name)}, name
+    older = {each.address for each in find_functions(binary, "memcpy@G*")}
+    assert older == {named["memcpy@GLIBC_2.2.5"]}
+    assert not older & {each.address for each in find_functions(binary, "mem*")}
+
+
 def test_a_wildcard_takes_each_place_once_under_its_most_public_name() -> None:
     symbols = writer(
         ("_x_weak", AT, 8, WEAK),
