@@ -18,6 +18,7 @@ from tests.live.ftrace import compiled_c
 from tracer import pipeline
 from tracer.backends import BACKENDS
 from tracer.backends.bcc import attach
+from tracer.backends.watcher import Watcher
 from tracer.errors import Source
 from tracer.resolve.model import Target
 
@@ -196,17 +197,17 @@ def test_many_links_are_closed_at_once_or_one_by_one(
 ) -> None:
     monkeypatch.setattr(attach, "_SITES_A_LINK", ALL // 4)
     monkeypatch.setattr(attach, "_CONTENTION_NS", contention_ns)
-    together: list[int] = []
-    real = attach._together
+    closed: list[tuple[int, bool]] = []
+    real = Watcher.close
 
-    def count(close: Callable[[int], None], links: list[int]) -> list[None]:
-        together.append(len(links))
-        return real(close, links)
+    def close(self: Watcher, descriptors: list[int], together: bool = False) -> None:
+        closed.append((len(descriptors), together))
+        real(self, descriptors, together)
 
-    monkeypatch.setattr(attach, "_together", count)
+    monkeypatch.setattr(Watcher, "close", close)
     before = os.listdir("/proc/self/fd")
     attaching("bcc", f"uprobe:{place('many')}:f[0-9]* {{ @ = count(); }}")
-    assert together == ([4] if not contention_ns else [])
+    assert closed[0] == (4, not contention_ns)
     assert os.listdir("/proc/self/fd") == before
 
 

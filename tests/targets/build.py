@@ -57,6 +57,7 @@ RECIPES: dict[str, Recipe] = {
     "digs": Recipe(("digs.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")),
     "calls": Recipe(("calls.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-shared", "-fPIC")),
     "many": Recipe(("many.c",)),
+    "many-1500": Recipe(("many.c",), ("-O2", "-g", "-DN=1500")),
     "mixer": Recipe(("mixer.c",)),
     "throws": Recipe(("throws.cc",), compiler="g++"),
     "texts": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=0")),

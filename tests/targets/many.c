@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef N
 #define N 10000
+#endif
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 

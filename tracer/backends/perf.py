@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Sequence
 
+from tracer.backends.opening import Call
 from tracer.dataclass import dataclass
 
 TYPE_SOFTWARE = 1
@@ -95,34 +96,26 @@ class Attributes:
         )  # fmt: skip
 
 
-_libc: ctypes.CDLL | None = None
-
-
-def _c_library() -> ctypes.CDLL:
-    global _libc
-    if _libc is None:
-        _libc = ctypes.CDLL(None, use_errno=True)
-    return _libc
-
-
 def prctl(option: int, value: int | bytes) -> None:
     """Sets an option of this process, a number or a text; that it may be refused does not matter."""
-    _c_library().prctl(ctypes.c_int(option), ctypes.c_ulong(value) if isinstance(value, int) else value, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value) if isinstance(value, int) else value, 0, 0, 0)
 
 
 def open_event(attributes: Attributes, pid: int, cpu: int) -> int:
-    """A descriptor for one event; `pid` is a thread id or -1 for all, `cpu` a CPU or -1 for all (not both)."""
+    """A descriptor for one event; `pid` is a thread id or -1 for all, `cpu` a CPU or -1 for all (not both).
+
+    For events that place no breakpoints: the others are the watcher's.
+    """
+    return event_call(attributes, pid, cpu).make()
+
+
+def event_call(attributes: Attributes, pid: int, cpu: int) -> Call:
+    """The call that opens an event."""
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open: unknown system call number on {os.uname().machine}")
-    fd: int = _c_library().syscall(
-        ctypes.c_long(number), attributes.pack(), ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1),
-        ctypes.c_ulong(_FLAG_FD_CLOEXEC),
-    )  # fmt: skip
-    if fd < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return fd
+    return Call(number, attributes.pack(), after=(pid, cpu, -1, _FLAG_FD_CLOEXEC))
 
 
 def enable(fd: int) -> None:

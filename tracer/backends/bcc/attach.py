@@ -6,14 +6,16 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tracer.backends.bcc import links
 from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.bcc.loader import CALLS, RETURNS
 from tracer.backends.beforehand import unprobable
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_alone, check_room
+from tracer.backends.opening import Call
 from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
+from tracer.backends.watcher import Watcher
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 _SITES_A_LINK = 65536
 """So that most wildcards take one: to close it takes 60 ms with 57,000 sites, and 220 ms as four (Linux 6.18)."""
 
-_THREADS = 64
 _WAIT_NS, _CONTENTION_NS = 50_000_000, 4_000
 """What the kernel waits at the close of a link, and what each site takes longer where links are closed at once: they
 contend for its locks. On Linux 6.18 with two CPUs, 57,000 sites: one link 65 ms; four one by one 220, at once 300;
@@ -38,9 +39,6 @@ fourteen one by one 670, at once 280.
 
 _WORTH = 4
 """Sites of a program from which on a trace event takes less time than events of their own."""
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 _Marked = tuple[Site, int]
 """A site, and the cookie by which its program knows it."""
@@ -51,7 +49,7 @@ _Job = tuple[ProbePlan, int, int, list[_Marked]]
 _Held = tuple[int, int, int]
 """A link or event, the number of its attach point, and how many sites it has."""
 
-_Attach = Callable[[list[_Marked]], int]
+_ToCall = Callable[[list[_Marked]], Call]
 _Stop = Callable[[], bool]
 
 
@@ -65,6 +63,7 @@ class Attachments:
         self._descriptors: list[_Held] = []
         self._files: dict[tuple[str, FileIdentity], int] = {}
         self._shared: SharedEvents | None = None
+        self._watcher = Watcher()
 
     def attach(
         self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, stop: _Stop = lambda: False
@@ -126,6 +125,12 @@ class Attachments:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
+        self._watcher.leave()  # it ends while there is other work to do
+
+    def close(self) -> None:
+        """Detaches, and waits until the watcher has ended."""
+        self.detach()
+        self._watcher.end()
 
     def detach_point(self, point: int) -> None:
         """Closes those of one attach point."""
@@ -138,13 +143,9 @@ class Attachments:
         """Closing a link waits until no program runs; the waits of several are one where they are closed at once. Of
         perf events they are not: the kernel holds a lock meanwhile.
         """
-        descriptors = [descriptor for descriptor, _, _ in held]
         waits = (len(held) - 1) * _WAIT_NS
-        if self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held):
-            _together(os.close, descriptors)
-            return
-        for descriptor in descriptors:
-            os.close(descriptor)
+        together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
+        self._watcher.close([descriptor for descriptor, _, _ in held], together)
 
     def _share(self, jobs: Sequence[_Job], plan: Plan, stop: _Stop) -> dict[int, list[Event]]:
         """Trace events for the programs that have several sites, by the number of the job; none where there is no
@@ -156,7 +157,7 @@ class Attachments:
         from tracer.backends.bcc.shared_events import SharedEvents
 
         try:
-            self._shared = SharedEvents(self._pid, plan.program.source, stop)
+            self._shared = SharedEvents(self._pid, plan.program.source, stop, self._watcher)
         except TracerError:
             return {}
         wanted = [(jobs[number][0], [site for site, _ in jobs[number][3]]) for number in many]
@@ -184,17 +185,13 @@ class Attachments:
             group.append(each)
         for (name, identity, returns), sites in groups.items():
             file = self._files[name, identity]
-            if self._multi:
-                attach = partial(self._link, program, file, returns)
-                many = _SITES_A_LINK
-            else:
-                attach = partial(self._event, program, file, returns)
-                many = 1
+            call = partial(self._link if self._multi else self._event, program, file, returns)
+            many = _SITES_A_LINK if self._multi else 1
             for first in range(0, len(sites), many):
-                self._attach_part(attach, point, file, sites[first : first + many], clause, stop)
+                self._attach_part(call, program, point, file, sites[first : first + many], clause, stop)
 
     def _attach_part(
-        self, attach: _Attach, point: int, file: int, marked: list[_Marked], clause: Clause, stop: _Stop
+        self, call: _ToCall, program: int, point: int, file: int, marked: list[_Marked], clause: Clause, stop: _Stop
     ) -> None:
         """Attaches these sites of a clause, all but those that the kernel does not probe and it may go without."""
         untried = [marked]
@@ -202,31 +199,33 @@ class Attachments:
             if stop():
                 raise Stopped
             # To refuse costs the kernel a wait as well.
-            results = _together(partial(_try, attach), untried) if len(untried) > 1 else [_try(attach, untried[0])]
+            results = self._watcher.open([call(part) for part in untried], together=len(untried) > 1)
             self._descriptors += [
-                (result, point, len(part))
-                for part, result in zip(untried, results, strict=True)
-                if isinstance(result, int)
+                (result, point, len(part)) for part, result in zip(untried, results, strict=True) if result >= 0
             ]
             tried, untried = untried, []
             for part, result in zip(tried, results, strict=True):
-                if isinstance(result, int):
-                    continue
-                if result.errno not in NOT_PROBED or (
-                    len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
-                ):
-                    raise _refused(result, [site for site, _ in part], self._pid) from result
-                if len(part) > 1:
-                    untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))
-                else:
-                    self.left_out[place_of(part[0][0])] = part[0][0]
+                try:
+                    if result < 0:
+                        raise OSError(-result, os.strerror(-result))
+                    if not self._multi:
+                        links.perf_attach(result, program)
+                except OSError as error:
+                    if error.errno not in NOT_PROBED or (
+                        len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
+                    ):
+                        raise _refused(error, [site for site, _ in part], self._pid) from error
+                    if len(part) > 1:
+                        untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))
+                    else:
+                        self.left_out[place_of(part[0][0])] = part[0][0]
 
-    def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> int:
+    def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
         cookies = [cookie for _, cookie in marked]
         references = [site.semaphore or 0 for site, _ in marked]
         return links.link_uprobes(
             program,
-            _path(file),
+            file,
             [site.offset for site, _ in marked],
             references if any(references) else None,
             pid=self._pid,
@@ -234,15 +233,9 @@ class Attachments:
             cookies=cookies if any(cookies) else None,
         )
 
-    def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> int:
+    def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
         ((site, _),) = marked
-        event = links.perf_uprobe(_path(file), site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
-        try:
-            links.perf_attach(event, program)
-        except OSError:
-            os.close(event)
-            raise
-        return event
+        return links.perf_uprobe(file, site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
 
 
 def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:
@@ -257,21 +250,6 @@ def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:
 def _path(file: int) -> bytes:
     """Not the file's name, where another may be by now."""
     return b"/proc/self/fd/%d" % file
-
-
-def _try(attach: Callable[[_T], int], marked: _T) -> int | OSError:
-    try:
-        return attach(marked)
-    except OSError as error:
-        return error
-
-
-def _together(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """The results, in the order of the items; what waits in the kernel waits at the same time."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(len(items), _THREADS)) as pool:
-        return list(pool.map(function, items))
 
 
 def _jobs(

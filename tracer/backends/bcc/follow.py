@@ -68,7 +68,7 @@ def follow(fd: int, pid: int, program: int) -> int:
     if number is None:
         raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)
     try:
-        event = links.perf_tracepoint(number)
+        event = links.perf_tracepoint(number).make()
     except OSError as error:
         raise _refused(error) from None
     try:

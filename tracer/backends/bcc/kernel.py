@@ -143,11 +143,13 @@ def _link_to_a_directory(pid: int | None) -> int:
         program = syscall.program_load(_EXIT, "tracer_try", multi=True)
     except OSError as error:
         return error.errno or errno.EINVAL
+    directory = os.open("/", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.close(links.link_uprobes(program, b"/", [0], None, pid=pid, returns=False))
+        os.close(links.link_uprobes(program, directory, [0], None, pid=pid, returns=False).make())
     except OSError as error:
         return error.errno or errno.EINVAL
     finally:
+        os.close(directory)
         os.close(program)
     return 0
 
@@ -165,7 +167,9 @@ def _sees_other_threads() -> bool:
         code = _COUNT_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, counter, 0, 0, 0, 0) + _COUNT_TAIL
         program = syscall.program_load(code, "tracer_try", multi=True)
         descriptors.append(program)
-        descriptors.append(links.link_uprobes(program, path, [offset], None, pid=os.getpid(), returns=False))
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptors.append(file)
+        descriptors.append(links.link_uprobes(program, file, [offset], None, pid=os.getpid(), returns=False).make())
         thread = threading.Thread(target=call)
         thread.start()
         thread.join()

@@ -1,18 +1,18 @@
 """What a BPF program runs at: links on many sites, and perf events on one site or on a tracepoint of the kernel.
 
-Attributes are packed as linux/bpf.h and linux/perf_event.h lay them out (see `syscall`). Failures are `OSError` with
-the kernel's errno.
+Attributes are packed as linux/bpf.h and linux/perf_event.h lay them out (see `syscall`). What opens a descriptor is a
+`Call`, for the watcher to make where that places breakpoints.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import struct
 from collections.abc import Sequence
 
-from tracer.backends.bcc.syscall import ATTACH_UPROBE_MULTI, PERF_EVENT_OPEN, address, bpf, call
+from tracer.backends.bcc.syscall import ATTACH_UPROBE_MULTI, BPF, PERF_EVENT_OPEN, number_of
+from tracer.backends.opening import Call
 
 _LINK_CREATE = 28
 _UPROBE_MULTI_RETURN = 1
@@ -25,43 +25,29 @@ _PERF_TYPE = "/sys/bus/event_source/devices/uprobe/type"
 
 def link_uprobes(
     program: int,
-    path: bytes,
+    file: int,
     offsets: Sequence[int],
     references: Sequence[int] | None,
     *,
     pid: int | None,
     returns: bool,
     cookies: Sequence[int] | None = None,
-) -> int:
-    """One link for many sites of one file (Linux 6.6). `references` are semaphore offsets, 0 for none; `cookies` tell
-    the program at which site it runs.
+) -> Call:
+    """One link for many sites of one file, both given by descriptors (Linux 6.6). `references` are semaphore offsets, 0
+    for none; `cookies` tell the program at which site it runs.
     """
-    name = ctypes.create_string_buffer(path)
-    places = _numbers(offsets)
-    counters = None if references is None else _numbers(references)
-    marks = None if cookies is None else _numbers(cookies)
-    return bpf(
-        _LINK_CREATE,
-        struct.pack(
-            "=IIIIQQQQIIII",
-            program,
-            0,
-            ATTACH_UPROBE_MULTI,
-            0,
-            ctypes.addressof(name),
-            ctypes.addressof(places),
-            address(counters),
-            address(marks),
-            len(offsets),
-            _UPROBE_MULTI_RETURN if returns else 0,
-            pid or 0,
-            0,
-        ),
+    flags = _UPROBE_MULTI_RETURN if returns else 0
+    structure = struct.pack("=IIIIQQQQIIII", 0, 0, ATTACH_UPROBE_MULTI, 0, 0, 0, 0, 0, len(offsets), flags, pid or 0, 0)
+    arrays = ((24, offsets), (32, references), (40, cookies))
+    return Call(
+        number_of(BPF),
+        structure,
+        before=(_LINK_CREATE,),
+        after=(len(structure),),
+        pointers=tuple((at, struct.pack(f"={len(values)}Q", *values)) for at, values in arrays if values is not None),
+        descriptors=((0, program),),
+        paths=((16, file),),
     )
-
-
-def _numbers(values: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(struct.pack(f"={len(values)}Q", *values), 8 * len(values))
 
 
 def uprobe_event_type() -> int | None:
@@ -73,8 +59,8 @@ def uprobe_event_type() -> int | None:
         return None
 
 
-def perf_uprobe(path: bytes, offset: int, reference: int, *, pid: int | None, returns: bool) -> int:
-    """A perf event on one site, for all threads of `pid` or for every process.
+def perf_uprobe(file: int, offset: int, reference: int, *, pid: int | None, returns: bool) -> Call:
+    """A perf event on one site of a file given by its descriptor, for all threads of `pid` or for every process.
 
     The event itself is bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is
     (trace_uprobe.c, uprobe_perf_func).
@@ -82,23 +68,21 @@ def perf_uprobe(path: bytes, offset: int, reference: int, *, pid: int | None, re
     kind = uprobe_event_type()
     if kind is None:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    name = ctypes.create_string_buffer(path)
     config = (1 if returns else 0) | reference << 32
-    head = struct.pack("=IIQQQQQIIQQ", kind, _ATTR, config, 1, 0, 0, 0, 1, 0, ctypes.addressof(name), offset)
-    return _open(head, -1 if pid is None else pid, 0 if pid is None else -1)
+    head = struct.pack("=IIQQQQQIIQQ", kind, _ATTR, config, 1, 0, 0, 0, 1, 0, 0, offset)
+    return _event(head, -1 if pid is None else pid, 0 if pid is None else -1, ((56, file),))
 
 
-def perf_tracepoint(number: int) -> int:
+def perf_tracepoint(number: int) -> Call:
     """A perf event on a tracepoint of the kernel, for every process: on one CPU, but the BPF program on it runs on all
     (trace_event_perf.c, perf_trace_run_bpf_submit).
     """
-    return _open(struct.pack("=IIQQQQQ", 2, _ATTR, number, 1, 0, 0, 0), -1, 0)
+    return _event(struct.pack("=IIQQQQQ", 2, _ATTR, number, 1, 0, 0, 0), -1, 0)
 
 
-def _open(head: bytes, pid: int, cpu: int) -> int:
-    attribute = ctypes.create_string_buffer(head, _ATTR)
-    close_on_exec = ctypes.c_ulong(_PERF_FLAG_CLOEXEC)
-    return call(PERF_EVENT_OPEN, attribute, ctypes.c_int(pid), ctypes.c_int(cpu), ctypes.c_int(-1), close_on_exec)
+def _event(head: bytes, pid: int, cpu: int, paths: tuple[tuple[int, int], ...] = ()) -> Call:
+    after = (pid, cpu, -1, _PERF_FLAG_CLOEXEC)
+    return Call(number_of(PERF_EVENT_OPEN), head.ljust(_ATTR, b"\0"), after=after, paths=paths)
 
 
 def perf_attach(event: int, program: int) -> None:

@@ -73,6 +73,7 @@ class BccSession:
         self._detached = False
         self._exited = False
         with ExitStack() as undo:
+            undo.callback(self._attachments.close)
             by_place = None if multi else groups(self.plan, generated)
             self._loaded = create_maps(generated, self.plan, by_place)
             undo.callback(self._loaded.close)

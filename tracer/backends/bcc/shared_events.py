@@ -7,7 +7,6 @@ thousand that is most of a minute.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from tracer.backends import perf
@@ -16,6 +15,7 @@ from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import MOST_PLACES, Event, Place, Run
 from tracer.backends.ftrace.trial import Trials, may_lose
 from tracer.backends.unprobed import NOT_PROBED, Spot, Stopped, place_of
+from tracer.backends.watcher import Watcher
 from tracer.errors import Source, TracerError
 from tracer.plan.model import ProbePlan
 from tracer.resolve.model import Site
@@ -24,14 +24,15 @@ from tracer.resolve.model import Site
 class SharedEvents:
     """The trace events of one session. `left_out` are the sites that the kernel does not probe."""
 
-    def __init__(self, pid: int | None, source: Source, stop: Callable[[], bool]) -> None:
+    def __init__(self, pid: int | None, source: Source, stop: Callable[[], bool], watcher: Watcher) -> None:
         """Raises `TracerError` where there is no tracefs, or none that can do this."""
         self.left_out: dict[Spot, Site] = {}
         self._pid = pid
         self._source = source
         self._stop = stop
         self._trials: Trials | None = None
-        self._definitions = Definitions()
+        self._watcher = watcher
+        self._definitions = Definitions(watcher)
         if not self._definitions.takes_several():
             self._definitions.close()
             raise TracerError("the kernel has one place for each event (before Linux 5.4)")
@@ -50,7 +51,6 @@ class SharedEvents:
                     number += 1
             made.append(events)
         self._definitions.define([event for events in made for event in events], self._source, self._stop)
-        self._definitions.wait_for_watcher()
         return made
 
     def attach(self, event: Event, program: int) -> int | None:
@@ -85,11 +85,12 @@ class SharedEvents:
         # Bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is (trace_uprobe.c,
         # uprobe_perf_func).
         cpu = perf.online_cpus()[0] if self._pid is None else -1
-        descriptor = perf.open_event(attributes, -1 if self._pid is None else self._pid, cpu)
+        call = perf.event_call(attributes, -1 if self._pid is None else self._pid, cpu)
+        descriptor = self._watcher.open_one(call)
         try:
             links.perf_attach(descriptor, program)
         except OSError:
-            os.close(descriptor)
+            self._watcher.close([descriptor])
             raise
         return descriptor
 

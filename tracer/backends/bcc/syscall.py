@@ -16,6 +16,8 @@ import struct
 from collections.abc import Sequence
 from enum import IntEnum
 
+from tracer.backends.opening import call
+
 _NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
 """Syscall numbers of bpf and perf_event_open (asm/unistd_64.h, asm-generic/unistd.h)."""
 BPF, PERF_EVENT_OPEN = 0, 1
@@ -51,10 +53,6 @@ class ProgramRefused(OSError):
         self.log = log
 
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
-
-
 def address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> int:
     """Where a buffer lies; the caller keeps it alive."""
     if buffer is None:
@@ -66,24 +64,18 @@ def address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> i
     return ctypes.addressof(buffer)
 
 
-def call(which: int, *arguments: object) -> int:
-    """Makes one of the two, `BPF` or `PERF_EVENT_OPEN`. Raises `OSError`."""
+def number_of(which: int) -> int:
+    """The system call's number: of `BPF` or `PERF_EVENT_OPEN`. Raises `OSError`."""
     numbers = _NUMBERS.get(platform.machine())
     if numbers is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    while True:
-        result = int(_libc.syscall(ctypes.c_long(numbers[which]), *arguments))
-        if result >= 0:
-            return result
-        number = ctypes.get_errno()
-        if number != errno.EINTR and not (number == errno.EAGAIN and which == BPF):
-            raise OSError(number, os.strerror(number))
+    return numbers[which]
 
 
 def bpf(command: int, attribute: bytes) -> int:
     """Runs a command. Raises `OSError`."""
     buffer = ctypes.create_string_buffer(attribute, len(attribute))
-    return call(BPF, ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
+    return call(number_of(BPF), ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
 
 
 def map_create(
@@ -202,7 +194,7 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
         )
         done = False
         try:
-            call(BPF, ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
+            call(number_of(BPF), ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 chunk *= 2
@@ -273,7 +265,7 @@ def program_run(fd: int, data: bytes) -> int:
     attribute = ctypes.create_string_buffer(
         struct.pack("=IIIIQQII", fd, 0, len(data), 0, address(data), 0, 0, 0), 48
     )
-    call(BPF, ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
+    call(number_of(BPF), ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
     return int(struct.unpack_from("=I", attribute.raw, 4)[0])
 
 

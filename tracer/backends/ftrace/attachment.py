@@ -21,6 +21,7 @@ from tracer.backends.ftrace.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.backends.ftrace.trial import Trials, may_lose
 from tracer.backends.unprobed import NOT_PROBED, Spot, place_of
+from tracer.backends.watcher import Watcher
 from tracer.errors import TracerError
 from tracer.resolve.model import Site, Target
 
@@ -40,7 +41,9 @@ class Attachment:
     for those who want to know more.
     """
 
-    def __init__(self, openings: Sequence[Opening], program: FtraceProgram, target: Target) -> None:
+    def __init__(
+        self, openings: Sequence[Opening], program: FtraceProgram, target: Target, watcher: Watcher
+    ) -> None:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         self.shape = Shape(program.wants_cpu, program.frames > 0)
         self.reader: Reader | None = None
@@ -61,7 +64,9 @@ class Attachment:
             if not all(opening.counted for opening in openings):
                 self._rings = self._rings_of(cpus, room.ring_of_each(len(cpus)))
             depth = perf.max_stack(program.frames)
-            self._opener = Opener(cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, self._follow)
+            self._opener = Opener(
+                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow
+            )
             self._undo.callback(self._drop_leader)
             self._leader = leader_of(self._pid)
             command = target.program is not None
@@ -209,7 +214,7 @@ def open_events(
             for event in events
         ]
         try:
-            return Attachment(openings, program, target), events, left_out
+            return Attachment(openings, program, target, definitions.watcher), events, left_out
         except NeedsSamples:
             events = [event.uncounted() for event in events if not event.is_tally]
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.tracefs import Tracefs, find
@@ -43,7 +44,7 @@ def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
             continue
         # Nobody else can be using them: of an owner without a lock file (see `lock`) they are left from a dead session,
         # for a living one with triggers would hold the lock that is held here alone.
-        tracefs.remove_triggers(group, event)
+        _remove_triggers(tracefs, group, event)
         try:
             undone = tracefs.undefine(group, event)
         except TracerError:
@@ -54,3 +55,18 @@ def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
             busy.add(group)
     owner.forget_dead(directory, frozenset(busy))
     return removed
+
+
+def _remove_triggers(tracefs: Tracefs, group: str, event: str) -> None:
+    """Whether it could shows when the event goes."""
+    lines = tracefs.triggers(group, event)
+    if lines:
+        from tracer.backends.watcher import Watcher  # seldom needed
+
+        watcher = Watcher()
+        try:
+            for line in lines:
+                with suppress(TracerError):
+                    tracefs.trigger(group, event, "!" + line, watcher.append)
+        finally:
+            watcher.end()

@@ -14,8 +14,8 @@ from tracer.backends.ftrace.layout import EventFormat, parse_format
 from tracer.backends.ftrace.program import MOST_FETCHES, Event, Place
 from tracer.backends.ftrace.refusals import at_clause, at_fetch
 from tracer.backends.ftrace.tracefs import LONGEST_LINE, Refused, Tracefs, find
-from tracer.backends.ftrace.watcher import Watcher
 from tracer.backends.unprobed import Stopped
+from tracer.backends.watcher import Watcher
 from tracer.dataclass import replace
 from tracer.errors import Source, TracerError
 
@@ -24,10 +24,13 @@ _BATCH = 512
 
 
 class Definitions:
-    """One group of events. `close` removes them; where it cannot, the watcher goes on trying."""
+    """One group of events. `close` removes them; where it cannot, the watcher goes on trying.
 
-    def __init__(self) -> None:
-        """Claims a group and starts the watcher. Raises `TracerError`."""
+    `watcher` is what opens and closes descriptors of the events; it ends with the definitions.
+    """
+
+    def __init__(self, watcher: Watcher | None = None) -> None:
+        """Claims a group, and starts the watcher where there is none yet. Raises `TracerError`."""
         self._tracefs: Tracefs = find()
         sweep(self._tracefs, without_lock=False)
         self._defined: list[str] = []
@@ -35,16 +38,13 @@ class Definitions:
         self._formats: dict[str, EventFormat] = {}
         self._placed: list[str] = []  # file and event of each place, as the kernel's list of hits has them
         self._can_stand: dict[str, bool] = {}
-        try:
-            self._watcher = Watcher()
-        except OSError as error:
-            raise _no_watcher(error) from None
+        self.watcher = watcher or Watcher()
         try:
             self._owner = owner.claim()
         except BaseException:
-            self._watcher.end(undone=True)
+            self.watcher.end()
             raise
-        self._watcher.undo_unlink(self._owner.path)
+        self.watcher.undo_unlink(self._owner.path)
         self._unused: int | None = None
 
     @property
@@ -107,7 +107,7 @@ class Definitions:
         for event in events:
             if stop():
                 raise Stopped
-            self._watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
+            self.watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
             self._defined.append(event.name)
             self._define_alone(event, event.places[:1], source)
         for event in events:
@@ -161,13 +161,6 @@ class Definitions:
         """Whether an event can have several places (Linux 5.4)."""
         return self._tracefs.knows("many")
 
-    def wait_for_watcher(self) -> None:
-        """To be called before anything is enabled: its interpreter comes up while there is other work to do."""
-        try:
-            self._watcher.wait_until_up()
-        except OSError as error:
-            raise _no_watcher(error) from None
-
     def in_use(self) -> None:
         """From now on the kernel itself refuses to remove them; but for those that have triggers alone, which outlive
         their tracer. Their lock stays: who can take it `alone` knows that no session with triggers lives.
@@ -187,13 +180,13 @@ class Definitions:
         """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""
         if self._unused is None:
             raise TracerError("the lock on uprobe_events cannot be had")
-        self._watcher.undo_write(self._tracefs.trigger_file(self.group, event.name), f"!{line}")
+        self.watcher.undo_write(self._tracefs.trigger_file(self.group, event.name), f"!{line}")
         self._triggers.append((event.name, f"!{line}"))
         self.alter_trigger(event, action)
 
     def alter_trigger(self, event: Event, action: str) -> None:
         """Pauses or continues a trigger. Raises `TracerError`."""
-        self._tracefs.trigger(self.group, event.name, action)
+        self._tracefs.trigger(self.group, event.name, action, self.watcher.append)
 
     def hist(self, event: Event) -> str:
         """The tables of an event's triggers. Raises `TracerError`."""
@@ -205,7 +198,7 @@ class Definitions:
             if event is None or name == event.name:
                 self._triggers.remove((name, line))
                 with suppress(TracerError):
-                    self._tracefs.trigger(self.group, name, line)
+                    self._tracefs.trigger(self.group, name, line, self.watcher.append)
 
     def _unlock(self) -> None:
         if self._unused is not None:
@@ -251,7 +244,7 @@ class Definitions:
                 break
             if left:
                 time.sleep(0.005)
-        self._watcher.end(undone=not left)
+        self.watcher.end(undone=not left)
         self._defined = []
         self._owner.release(empty=not left)
 
@@ -287,8 +280,3 @@ class Definitions:
             check_file(site.path, site.identity)
         finally:
             os.close(fd)
-
-
-def _no_watcher(error: OSError) -> TracerError:
-    message = f"cannot start the process that cleans up: {error.strerror}"
-    return TracerError(message, "is memory short, or the number of processes limited (ulimit -u)? else run it again")

@@ -28,16 +28,23 @@ import resource
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tracer.backends import perf
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.backends.opening import Call
 from tracer.backends.unprobed import NOT_PROBED, REMEDY
 from tracer.backends.without import without
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes import threads_of
 
+if TYPE_CHECKING:
+    from tracer.backends.watcher import Watcher
+
 _ATTEMPTS = 6
+_ANCHOR = -2
+"""In place of the CPU of an anchor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,10 @@ class Descriptors:
     """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
     `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
     taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen. `anchors` are
-    beside them, each with the number of its event.
+    beside them, each with the number of its event. The `watcher` opened all of them, and closes them.
     """
 
+    watcher: Watcher
     by_event: list[list[int]]
     check_pid: bool
     scoped: bool = False
@@ -86,7 +94,7 @@ class Descriptors:
 
     def replace(self, fresh: Descriptors) -> None:
         """Goes on with other descriptors for the same events, which are enabled in the same moment."""
-        seen = Descriptors(self.by_event, self.check_pid, before=self.before)
+        seen = Descriptors(self.watcher, self.by_event, self.check_pid, before=self.before)
         seen.disable()
         fresh.enable()
         assert seen.counts is not None
@@ -102,8 +110,8 @@ class Descriptors:
         self.before[number] = self._read(number)
         fds += [fd for event, fd in self.anchors if event == number]
         self.anchors = [each for each in self.anchors if each[0] != number]
-        while fds:
-            os.close(fds.pop())
+        self.watcher.close(fds)
+        fds.clear()
 
     def add(self, fresh: Descriptors) -> None:
         """Goes on with further descriptors, which are enabled, beside those that descendants have inherited."""
@@ -117,11 +125,10 @@ class Descriptors:
 
     def close(self) -> None:
         """Closes all; a second call does nothing."""
+        self.watcher.close([fd for fds in self.by_event for fd in fds] + [fd for _, fd in self.anchors])
         for fds in self.by_event:
-            while fds:
-                os.close(fds.pop())
-        while self.anchors:
-            os.close(self.anchors.pop()[1])
+            fds.clear()
+        self.anchors.clear()
 
     def _read(self, number: int) -> tuple[int, int]:
         hits, lost = self.before[number]
@@ -175,6 +182,7 @@ class Opener:
     abilities: Abilities
     clock: int | None
     max_stack: int
+    watcher: Watcher
     follow: bool = False
 
     def open(self, openings: Sequence[Opening], pid: int | None, scoped: bool = True) -> Descriptors:
@@ -224,18 +232,24 @@ class Opener:
         self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
     ) -> Descriptors:
         opened = Descriptors(
-            [[] for _ in openings], False, filtered=[True] * len(openings),
+            self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
             sampled=[not opening.counted for opening in openings], before=[(0, 0)] * len(openings),
         )  # fmt: skip
         number = 0
         try:
-            for number, opening in enumerate(openings):
-                attributes = self._attributes(opening, targets[0][1])
-                if scoped and self.follow:
-                    anchor = perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=perf.DISABLED)
-                    opened.anchors.append((number, perf.open_event(anchor, -1, self.cpus[0])))
-                for thread, _ in targets:
-                    self._open_one(opened, number, opening, attributes, thread, scoped)
+            wanted = self._calls(openings, targets, scoped)
+            # A thread may have ended meanwhile.
+            found = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
+            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+                if fd >= 0 and cpu == _ANCHOR:
+                    opened.anchors.append((number, fd))
+                elif fd >= 0:
+                    opened.by_event[number].append(fd)
+            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+                if fd >= 0 and cpu != _ANCHOR:
+                    self._lead(opened, number, openings[number], fd, cpu)
+                elif fd < 0 and (fd != -errno.ESRCH or not scoped):
+                    raise OSError(-fd, os.strerror(-fd))
         except OSError as error:
             opened.close()
             raise CannotOpen(error, number) from None
@@ -244,27 +258,33 @@ class Opener:
             raise
         return opened
 
-    def _open_one(
-        self, opened: Descriptors, number: int, opening: Opening, attributes: perf.Attributes, thread: int, scoped: bool
-    ) -> None:
-        for cpu in [-1] if scoped and opening.counted else self.cpus:
+    def _calls(
+        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
+    ) -> list[tuple[int, int, Call]]:
+        """In the order in which they are made, each with the number of its event, and the CPU."""
+        wanted = []
+        for number, opening in enumerate(openings):
+            attributes = self._attributes(opening, targets[0][1])
+            if scoped and self.follow:
+                anchor = perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=perf.DISABLED)
+                wanted.append((number, _ANCHOR, perf.event_call(anchor, -1, self.cpus[0])))
+            for thread, _ in targets:
+                for cpu in [-1] if scoped and opening.counted else self.cpus:
+                    wanted.append((number, cpu, perf.event_call(attributes, thread, cpu)))
+        return wanted
+
+    def _lead(self, opened: Descriptors, number: int, opening: Opening, fd: int, cpu: int) -> None:
+        """Sets the filter of a descriptor, and where its samples go."""
+        if opening.filter is not None and opened.filtered[number]:
             try:
-                fd = perf.open_event(attributes, thread, cpu)
-            except OSError as error:
-                if error.errno == errno.ESRCH and scoped:
-                    return  # the thread has ended meanwhile
-                raise
-            opened.by_event[number].append(fd)
-            if opening.filter is not None and opened.filtered[number]:
-                try:
-                    perf.set_filter(fd, opening.filter)
-                except OSError:
-                    # The interpreter tests the whole predicate anyhow; a counter has nobody to do so.
-                    if opening.counted:
-                        raise NeedsSamples from None
-                    opened.filtered[number] = False
-            if not opening.counted:
-                perf.set_output(fd, self.rings[cpu].fd)
+                perf.set_filter(fd, opening.filter)
+            except OSError:
+                # The interpreter tests the whole predicate anyhow; a counter has nobody to do so.
+                if opening.counted:
+                    raise NeedsSamples from None
+                opened.filtered[number] = False
+        if not opening.counted:
+            perf.set_output(fd, self.rings[cpu].fd)
 
     def _attributes(self, opening: Opening, flags: int) -> perf.Attributes:
         lost = perf.FORMAT_LOST if self.abilities.format_lost else 0

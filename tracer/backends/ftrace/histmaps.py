@@ -49,8 +49,6 @@ class HistTriggers:
         """Sets all triggers, paused. The events, without triggers where the kernel refused one or writes its table in a
         way that we cannot read.
         """
-        if any(event.hist for event in events):
-            self._definitions.wait_for_watcher()
         return [self._prepared(event) if event.hist else event for event in events]
 
     def start(self) -> None:

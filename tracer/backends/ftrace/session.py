@@ -238,7 +238,6 @@ class FtraceSession:
         self._left_out = left_out | refused
         self._attachment = attachment
         self._take(definitions, attachment, opened)
-        definitions.wait_for_watcher()
         attachment.descriptors.enable()
         if self._triggers is not None:
             self._triggers.start()

@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -124,10 +124,13 @@ class Tracefs:
         """Where an event's triggers are set and removed."""
         return f"{self.root}/events/{group}/{event}/trigger"
 
-    def trigger(self, group: str, event: str, line: str) -> None:
-        """Writes one line about a hist trigger. Raises `TracerError` with the kernel's own words where it has some."""
+    def trigger(self, group: str, event: str, line: str, put: Callable[[str, str], None]) -> None:
+        """Writes one line about a hist trigger. Raises `TracerError` with the kernel's own words where it has some.
+
+        Setting and removing one writes breakpoints: `put` is the watcher's `append`.
+        """
         try:
-            _append(self.trigger_file(group, event), line, _TRIGGER.fullmatch(line) is not None)
+            _append(self.trigger_file(group, event), line, _TRIGGER.fullmatch(line) is not None, put)
         except OSError as error:
             said = self.last_error(line)
             reason = said.reason if said is not None else os.strerror(error.errno or 0)
@@ -137,14 +140,13 @@ class Tracefs:
         """The tables of an event's hist triggers."""
         return _read(f"{self.root}/events/{group}/{event}/hist")
 
-    def remove_triggers(self, group: str, event: str) -> None:
-        """Removes the hist triggers of an event as they are listed; whether it could shows when the event goes."""
+    def triggers(self, group: str, event: str) -> list[str]:
+        """The hist triggers of an event as they are listed."""
         try:
-            for line in _read(self.trigger_file(group, event)).splitlines():
-                if line.startswith("hist:"):
-                    self.trigger(group, event, "!" + line.rpartition(" [")[0])
+            lines = _read(self.trigger_file(group, event)).splitlines()
         except TracerError:
-            return
+            return []
+        return [line.rpartition(" [")[0] for line in lines if line.startswith("hist:")]
 
     def restricts_processes(self) -> bool:
         """Whether somebody has told ftrace of processes whose events alone, or not at all, are looked at.
@@ -276,11 +278,11 @@ def _mount() -> None:
         )
 
 
-def _append(path: str, line: str, known: bool) -> None:
+def _append(path: str, line: str, known: bool, put: Callable[[str, str], None] | None = None) -> None:
     """Nothing reaches the kernel that is not one whole line of a form that is ever written, a `known` one."""
     if len(os.fsencode(line)) > LONGEST_LINE or not known:
         raise OSError(errno.E2BIG if len(os.fsencode(line)) > LONGEST_LINE else errno.EBADMSG, "not written")
-    _put(path, line + "\n")
+    (put or _put)(path, line + "\n")
 
 
 def _put(path: str, text: str) -> None:

@@ -4,7 +4,6 @@ memory (see `backends.unprobed`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 
 from tracer.backends import perf
@@ -60,13 +59,14 @@ class Trials:
     def _takes(self, event: Event, places: Sequence[Place]) -> bool:
         if self._stop():
             raise Stopped
+        watcher = self._definitions.watcher
         with self._definitions.trial(event, places, self._source) as number:
             try:
                 attributes = perf.Attributes(perf.TYPE_TRACEPOINT, number, flags=perf.DISABLED)
-                fd = perf.open_event(attributes, -1, perf.online_cpus()[0])
+                fd = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))
             except OSError as error:
                 if error.errno in NOT_PROBED:
                     return False
                 raise
-            os.close(fd)
+            watcher.close([fd])
         return True

@@ -1,0 +1,217 @@
+"""The process that puts breakpoints into programs and takes them out, so that killing the tracer cannot.
+
+A task with SIGKILL pending can do neither (uprobe_write_opcode gives up, for get_user_pages does): killed while it
+attaches or detaches, a tracer leaves its breakpoints in every process, and the kernel logs "failed to unregister,
+leaking uprobe" (of 1,501 in each of six processes up to all; Linux 6.18). A fatal SIGTERM or SIGUSR2 counts as SIGKILL
+there. A task that exits can again: SIGKILL is no longer pending then.
+
+So what is not to be killed is another process: people, shells, terminals and the OOM killer end the tracer, and this
+one notices, finishes the call that it is in, closes what it has opened, and goes. It makes each call that may write
+breakpoints: those that open links and perf events, the closing of either, and writes to an event's trigger file. It
+hands its descriptors on and keeps its own, so that the tracer's is never the last: the tracer closes first, and then
+asks for it. Enabling, disabling and filtering write no breakpoint and are the tracer's.
+
+It also takes undo steps for what outlives its descriptors, each before the deed that it belongs to. When the tracer
+ends without `end`, they are done, newest first, until each has succeeded or found nothing to undo: the kernel closes a
+dead process's descriptors one by one, and a probe that is still held by one of them cannot be removed yet. A file is
+removed only once all steps after it are done: it is the lock by which the next start sees that there is something to
+sweep. What the process itself does stands in `watching`.
+"""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import os
+import select
+import signal
+import struct
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_WAITALL, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from tracer.backends.opening import Call
+from tracer.errors import TracerError
+
+# `_socket`: the module above it takes 4 ms to load, a twentieth of a trace's start.
+
+_MOST = 250
+"""Descriptors in one message: the kernel takes 253 (SCM_MAX_FD)."""
+_HEAD = struct.Struct("=I")
+_OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+"""Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
+settled. All signals at once would take ten times as long to name as to block.
+"""
+
+
+class Gone(TracerError):
+    """Somebody killed the process."""
+
+    def __init__(self) -> None:
+        super().__init__("the process that attaches probes and takes them out was killed", "run the command again")
+
+
+class Watcher:
+    """The tracer's side: starts the process, hands it calls and steps, ends it."""
+
+    def __init__(self) -> None:
+        """Forks: a copy of this process needs half a millisecond, a new interpreter ten. Raises `TracerError`."""
+        from tracer.backends.watching import run  # here and not in the child, where each page that it touches is copied
+
+        ours, its = socketpair()
+        self._connection = ours
+        self._numbers: dict[int, int] = {}
+        self._ended = False
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _become(run, its)
+        except OSError as error:
+            ours.close()
+            its.close()
+            message = f"cannot start the process that attaches probes: {error.strerror}"
+            hint = "is memory short, or the number of processes limited (ulimit -u)? else run it again"
+            raise TracerError(message, hint) from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        its.close()
+
+    def gone(self) -> bool:
+        """Whether somebody killed it: what is attached stays so until the tracer closes it."""
+        poll = select.poll()
+        poll.register(self._connection.fileno(), 0)
+        return bool(poll.poll(0))
+
+    def undo_write(self, path: str, text: str) -> None:
+        """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
+        self._tell("undo", "write", os.fsencode(path), text.encode("utf-8", "surrogateescape") + b"\n")
+
+    def undo_unlink(self, path: str) -> None:
+        """To undo the next deed, remove the file `path`."""
+        self._tell("undo", "unlink", os.fsencode(path), b"")
+
+    def append(self, path: str, text: str) -> None:
+        """Appends to a file by one write(2). Raises `OSError`, and `Gone`."""
+        self._ask("append", os.fsencode(path), text.encode("utf-8", "surrogateescape"))
+
+    def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
+        """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
+        number. In order, none is made after the first that fails with another errno than those to pass over. Raises
+        `Gone`; and `OSError` where what it opened cannot be handed on.
+        """
+        found: list[int] = []
+        for first in range(0, len(calls), _MOST):
+            part = calls[first : first + _MOST]
+            ours = list(dict.fromkeys(fd for call in part for _, fd in (*call.descriptors, *call.paths)))
+            rows = [_row(call, ours) for call in part]
+            answer, descriptors = self._ask("open", rows, tuple(passing), together, descriptors=ours)
+            opened = iter(descriptors)
+            for number in answer:
+                fd = next(opened) if number >= 0 else number
+                if number >= 0:
+                    self._numbers[fd] = number
+                found.append(fd)
+            if len(answer) < len(part):
+                break
+        return found
+
+    def open_one(self, call: Call) -> int:
+        """Makes one call. Raises `OSError`, and `Gone`."""
+        (fd,) = self.open([call])
+        if fd < 0:
+            raise OSError(-fd, os.strerror(-fd))
+        return fd
+
+    def close(self, descriptors: Iterable[int], together: bool = False) -> None:
+        """Closes what `open` returned; returns once the process has too. `together`: the kernel's waits are one."""
+        fds = list(descriptors)
+        numbers = [self._numbers.pop(fd) for fd in fds]
+        for fd in fds:
+            os.close(fd)
+        if numbers:
+            with suppress(Gone):  # then ours were the last
+                self._ask("close", numbers, together)
+
+    def leave(self, undone: bool = True) -> None:
+        """Lets the process end; where not all is `undone`, it first tries to. A second call does nothing."""
+        if undone:
+            self._tell("forget")
+        self._connection.close()
+
+    def end(self, undone: bool = True) -> None:
+        """The same, and waits for it; where not all is `undone`, it goes on alone."""
+        self.leave(undone)
+        if undone and not self._ended:
+            with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
+                os.waitpid(self.pid, 0)
+            self._ended = True
+
+    def _tell(self, *message: object) -> None:
+        # Where somebody killed it the session goes on: its own undoing and `cleanup` remain.
+        if self._connection.fileno() >= 0:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                send(self._connection, message)
+
+    def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:
+        try:
+            send(self._connection, message, descriptors)
+            received = receive(self._connection)
+        except (BrokenPipeError, ConnectionResetError):
+            received = None
+        if received is None:
+            raise Gone
+        answer, passed = received
+        if isinstance(answer, int) and answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        if isinstance(answer, list) and sum(number >= 0 for number in answer) != len(passed):
+            for fd in passed:
+                os.close(fd)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return answer, passed
+
+
+def _become(run: Callable[[socket], None], connection: socket) -> NoReturn:
+    """The child's side. Nothing of the tracer's own may run in it, however this ends."""
+    status = 1
+    try:
+        run(connection)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:
+    at = descriptors.index
+    return (
+        call.number, call.structure, call.before, call.after, call.pointers,
+        tuple((offset, at(fd)) for offset, fd in call.descriptors),
+        tuple((offset, at(fd)) for offset, fd in call.paths),
+    )  # fmt: skip
+
+
+def send(connection: socket, message: Any, descriptors: Sequence[int] = ()) -> None:
+    """Sends what marshal(3) takes, and descriptors with it. Raises `OSError`."""
+    data = marshal.dumps(message)
+    data = _HEAD.pack(len(data)) + data
+    rights = [(SOL_SOCKET, SCM_RIGHTS, struct.pack(f"={len(descriptors)}i", *descriptors))] if descriptors else []
+    sent = connection.sendmsg([data], rights)
+    if sent < len(data):
+        connection.sendall(memoryview(data)[sent:])
+
+
+def receive(connection: socket) -> tuple[Any, list[int]] | None:
+    """What was sent, None where the other side has gone. Raises `OSError`."""
+    head, rights, _, _ = connection.recvmsg(_HEAD.size, CMSG_SPACE(4 * _MOST), MSG_CMSG_CLOEXEC | MSG_WAITALL)
+    passed = [fd for *_, data in rights for (fd,) in struct.iter_unpack("=i", data)]
+    if len(head) < _HEAD.size:
+        return None
+    wanted: int = _HEAD.unpack(head)[0]
+    data = b""
+    while len(data) < wanted:  # a signal can end the wait
+        part = connection.recv(wanted - len(data), MSG_WAITALL)
+        if not part:
+            return None
+        data += part
+    return marshal.loads(data), passed
