@@ -67,7 +67,7 @@ def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
 
 
 class ActivatedSession:
-    """Follows `backends.base.Session`. `activation` is what to say once it is attached, `left` once it is closed."""
+    """Follows `backends.base.Session`. `activation` is what to say once it is attached."""
 
     def __init__(self, session: Session, plan: Plan, target: Target) -> None:
         """`plan` is the one with semaphores; `session` runs the one without."""
@@ -76,7 +76,7 @@ class ActivatedSession:
         self._target = target
         self._process: _Process | None = None
         self.activation = ""
-        self.left: str | None = None
+        self._left: str | None = None
 
     @property
     def maps(self) -> MapStore:
@@ -100,6 +100,11 @@ class ActivatedSession:
     @details.setter
     def details(self, lines: tuple[str, ...]) -> None:
         self._session.details = lines
+
+    @property
+    def left(self) -> str | None:
+        """See `Session`."""
+        return self._left or self._session.left
 
     @property
     def left_out(self) -> Sequence[Site]:
@@ -174,7 +179,7 @@ class ActivatedSession:
     def _lower(self) -> None:
         process, self._process = self._process, None
         if process is not None and not process.lower_all():
-            self.left = "the process that lowers semaphores was killed: they stay raised until their programs end"
+            self._left = "the process that lowers semaphores was killed: they stay raised until their programs end"
 
 
 def _said(pid: int | None, raised: int, refused: list[tuple[int, str]]) -> str:

@@ -48,6 +48,10 @@ class Session(Protocol):
     """What is worth saying to those who want to know more: one line each. `attach` can add some."""
 
     @property
+    def left(self) -> str | None:
+        """What is to be said once it is closed: how its undoing went another way than it should, None where not."""
+
+    @property
     def left_out(self) -> Sequence[Site]:
         """Sites of a pattern that the kernel does not probe, known after `attach`; see `backends.unprobed`."""
 

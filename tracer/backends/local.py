@@ -25,6 +25,10 @@ class LocalSession:
         self.details: tuple[str, ...] = ()
 
     @property
+    def left(self) -> None:
+        """Nothing."""
+
+    @property
     def left_out(self) -> Sequence[Site]:
         """None."""
         return ()

@@ -38,6 +38,7 @@ from tracer.errors import TracerError
 
 _MOST = 250
 """Descriptors in one message: the kernel takes 253 (SCM_MAX_FD)."""
+_LEFT = "the process that takes the probes out was killed: tracer took them out by itself"
 _HEAD = struct.Struct("=I")
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
@@ -63,6 +64,8 @@ class Watcher:
         self._connection = ours
         self._numbers: dict[int, int] = {}
         self._ended = False
+        self.left: str | None = None
+        """What to say at the end, where somebody killed it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             self.pid = os.fork()
@@ -151,8 +154,10 @@ class Watcher:
     def _tell(self, *message: object) -> None:
         # Where somebody killed it the session goes on: its own undoing and `cleanup` remain.
         if self._connection.fileno() >= 0:
-            with suppress(BrokenPipeError, ConnectionResetError):
+            try:
                 send(self._connection, message)
+            except (BrokenPipeError, ConnectionResetError):
+                self.left = _LEFT
 
     def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:
         try:
@@ -161,6 +166,7 @@ class Watcher:
         except (BrokenPipeError, ConnectionResetError):
             received = None
         if received is None:
+            self.left = _LEFT
             raise Gone
         answer, passed = received
         if isinstance(answer, int) and answer < 0:

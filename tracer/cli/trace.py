@@ -121,8 +121,8 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer.lost(outcome.loss)
         out.finish()
         session.close()
-        if by_hand is not None and by_hand.left is not None:
-            say(f"tracer: {by_hand.left}")
+        if session.left is not None:
+            say(f"tracer: {session.left}")
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:

@@ -65,6 +65,11 @@ class Attachments:
         self._shared: SharedEvents | None = None
         self._watcher = Watcher()
 
+    @property
+    def left(self) -> str | None:
+        """See `backends.base.Session`."""
+        return self._watcher.left
+
     def attach(
         self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, stop: _Stop = lambda: False
     ) -> int:

@@ -114,6 +114,11 @@ class BccSession:
         self._seen = [0] * len(generated.records)
 
     @property
+    def left(self) -> str | None:
+        """See `backends.base.Session`."""
+        return self._attachments.left
+
+    @property
     def left_out(self) -> Sequence[Site]:
         """See `backends.base.Session`."""
         return sorted(self._attachments.left_out.values(), key=where)

@@ -67,11 +67,17 @@ class FtraceSession:
         self._exited = False
         self._dropped = 0
         self._detached = False
+        self._left: str | None = None
         self._left_out: dict[Spot, Site] = {}
         self._nested: Nested | None = None
         self._tallied: tuple[Event, ...] = ()
         self._tallies: list[tuple[bool, int]] = []
         self._own_returns: list[int] = []
+
+    @property
+    def left(self) -> str | None:
+        """See `backends.base.Session`."""
+        return self._left
 
     @property
     def left_out(self) -> Sequence[Site]:
@@ -209,6 +215,7 @@ class FtraceSession:
             self._attachment.close()
         if self._definitions is not None:
             self._definitions.close()
+            self._left = self._definitions.watcher.left
             self._definitions = None
 
     def __enter__(self) -> FtraceSession:
