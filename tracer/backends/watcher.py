@@ -12,10 +12,10 @@ hands its descriptors on and keeps its own, so that the tracer's is never the la
 asks for it. Enabling, disabling and filtering write no breakpoint and are the tracer's.
 
 It also takes undo steps for what outlives its descriptors, each before the deed that it belongs to. When the tracer
-ends without `end`, they are done, newest first, until each has succeeded or found nothing to undo: the kernel closes a
-dead process's descriptors one by one, and a probe that is still held by one of them cannot be removed yet. A file is
-removed only once all steps after it are done: it is the lock by which the next start sees that there is something to
-sweep. What the process itself does stands in `watching`.
+ends without `forget`, they are done, newest first, until each has succeeded or found nothing to undo: the kernel
+closes a dead process's descriptors one by one, and a probe that is still held by one of them cannot be removed yet. A
+file is removed only once all steps after it are done: it is the lock by which the next start sees that there is
+something to sweep. What the process itself does stands in `watching`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Watcher:
         self._connection = ours
         self._numbers: dict[int, int] = {}
         self._ended = False
+        self._undone = True
         self.left: str | None = None
         """What to say at the end, where somebody killed it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
@@ -89,10 +90,12 @@ class Watcher:
 
     def undo_write(self, path: str, text: str) -> None:
         """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
+        self._undone = False
         self._tell("undo", "write", os.fsencode(path), text.encode("utf-8", "surrogateescape") + b"\n")
 
     def undo_unlink(self, path: str) -> None:
         """To undo the next deed, remove the file `path`."""
+        self._undone = False
         self._tell("undo", "unlink", os.fsencode(path), b"")
 
     def append(self, path: str, text: str) -> None:
@@ -137,16 +140,20 @@ class Watcher:
             with suppress(Gone):  # then ours were the last
                 self._ask("close", numbers, together)
 
-    def leave(self, undone: bool = True) -> None:
-        """Lets the process end; where not all is `undone`, it first tries to. A second call does nothing."""
-        if undone:
-            self._tell("forget")
+    def forget(self) -> None:
+        """All is undone: drops the steps so far."""
+        self._tell("forget")
+        self._undone = True
+
+    def leave(self) -> None:
+        """Lets the process end, once it has done the steps that it still has. A second call does nothing."""
+        self._tell("leave")
         self._connection.close()
 
-    def end(self, undone: bool = True) -> None:
-        """The same, and waits for it; where not all is `undone`, it goes on alone."""
-        self.leave(undone)
-        if undone and not self._ended:
+    def end(self) -> None:
+        """The same, and waits for it; where it still has steps to do, it goes on alone."""
+        self.leave()
+        if self._undone and not self._ended:
             with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
                 os.waitpid(self.pid, 0)
             self._ended = True

@@ -79,3 +79,13 @@ def test_the_process_answers_for_each_kind_by_itself() -> None:
     assert done.returncode == 0
     reasons = json.loads(done.stdout)
     assert len(reasons) == 2 and all("hexadecimal" in reason for reason in reasons)
+
+
+def test_the_process_ends_by_itself_once_nobody_waits(site: Site) -> None:
+    """Killed it would leave its breakpoint."""
+    costs = TrapCosts()
+    assert costs.of([site]) is None
+    process = costs._process
+    assert process is not None
+    costs.close()
+    assert not Path(f"/proc/{process.pid}").exists()

@@ -79,7 +79,7 @@ def test_a_step_that_fails_is_tried_again(tmp_path: Path) -> None:
     # Appending to a directory is refused until there is a file in its place.
     watcher.undo_write(str(tmp_path / "directory"), "late")
     watcher.undo_write(str(log), "in time")
-    watcher.end(undone=False)
+    watcher.end()
     deadline = time.monotonic() + 5
     while log.read_text() != "in time\n" and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -95,8 +95,9 @@ def test_a_session_that_undid_everything_itself_leaves_no_watcher(tmp_path: Path
     file.touch()
     watcher = Watcher()
     watcher.undo_unlink(str(file))
-    watcher.end(undone=True)
-    watcher.end(undone=True)
+    watcher.forget()
+    watcher.end()
+    watcher.end()
     assert not running(watcher.pid)
     assert file.exists()
 
@@ -265,7 +266,8 @@ def test_a_session_whose_watcher_was_killed_goes_on_and_ends(tmp_path: Path) -> 
     os.kill(watcher.pid, signal.SIGKILL)
     os.waitid(os.P_PID, watcher.pid, os.WEXITED | os.WNOWAIT)
     watcher.undo_unlink(str(tmp_path / "file"))
-    watcher.end(undone=True)
+    watcher.forget()
+    watcher.end()
     assert not running(watcher.pid)
 
 
@@ -275,7 +277,7 @@ def test_ignored_sigchld_does_not_disturb_the_end() -> None:
         "from tracer.backends.watcher import Watcher\n"
         "watcher = Watcher(); os.kill(watcher.pid, signal.SIGKILL)\n"
         "while os.path.exists(f'/proc/{watcher.pid}'): time.sleep(0.01)\n"
-        "watcher.end(undone=True); Watcher().end(undone=True)\n"
+        "watcher.end(); Watcher().end()\n"
     )
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, "")
@@ -288,7 +290,7 @@ def test_the_lock_file_goes_last(tmp_path: Path) -> None:
     watcher = Watcher()
     watcher.undo_unlink(str(lock))
     watcher.undo_write(str(busy), "text")
-    watcher.end(undone=False)
+    watcher.end()
     time.sleep(0.3)
     assert lock.exists()
     busy.rmdir()

@@ -26,11 +26,13 @@ _BATCH = 512
 class Definitions:
     """One group of events. `close` removes them; where it cannot, the watcher goes on trying.
 
-    `watcher` is what opens and closes descriptors of the events; it ends with the definitions.
+    `watcher` is what opens and closes descriptors of the events.
     """
 
     def __init__(self, watcher: Watcher | None = None) -> None:
-        """Claims a group, and starts the watcher where there is none yet. Raises `TracerError`."""
+        """Claims a group, and starts the watcher where there is none yet; it ends then with the definitions. Raises
+        `TracerError`.
+        """
         self._tracefs: Tracefs = find()
         sweep(self._tracefs, without_lock=False)
         self._defined: list[str] = []
@@ -39,10 +41,11 @@ class Definitions:
         self._placed: list[str] = []  # file and event of each place, as the kernel's list of hits has them
         self._can_stand: dict[str, bool] = {}
         self.watcher = watcher or Watcher()
+        self._ends_watcher = watcher is None
         try:
             self._owner = owner.claim()
         except BaseException:
-            self.watcher.end()
+            self._end_watcher()
             raise
         self.watcher.undo_unlink(self._owner.path)
         self._unused: int | None = None
@@ -244,9 +247,15 @@ class Definitions:
                 break
             if left:
                 time.sleep(0.005)
-        self.watcher.end(undone=not left)
+        if not left:
+            self.watcher.forget()
+        self._end_watcher()
         self._defined = []
         self._owner.release(empty=not left)
+
+    def _end_watcher(self) -> None:
+        if self._ends_watcher:
+            self.watcher.end()
 
     def _undefine(self, name: str) -> bool:
         try:
