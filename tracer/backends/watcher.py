@@ -12,10 +12,14 @@ hands its descriptors on and keeps its own, so that the tracer's is never the la
 asks for it. Enabling, disabling and filtering write no breakpoint and are the tracer's.
 
 It also takes undo steps for what outlives its descriptors, each before the deed that it belongs to. When the tracer
-ends without `forget`, they are done, newest first, until each has succeeded or found nothing to undo: the kernel
-closes a dead process's descriptors one by one, and a probe that is still held by one of them cannot be removed yet. A
-file is removed only once all steps after it are done: it is the lock by which the next start sees that there is
-something to sweep. What the process itself does stands in `watching`.
+ends without `forget`, they are done, newest first, until each has succeeded or found nothing to undo. A file is removed
+only once all steps after it are done: it is the lock by which the next start sees that there is something to sweep.
+
+No definition may be removed while a descriptor holds its event. Of an event with one place the kernel refuses that
+(EBUSY); of one with many it frees all places but the last, whose breakpoints and handlers stay (6.18:
+unregister_trace_uprobe looks at siblings before it looks whether they are in use). So the steps wait until the tracer
+has ended altogether, its descriptors with it, and the lock is held here too. What the process itself does stands in
+`watching`.
 """
 
 from __future__ import annotations
@@ -60,6 +64,7 @@ class Watcher:
         """Forks: a copy of this process needs half a millisecond, a new interpreter ten. Raises `TracerError`."""
         from tracer.backends.watching import run  # here and not in the child, where each page that it touches is copied
 
+        tracer = os.getpid()
         ours, its = socketpair()
         self._connection = ours
         self._numbers: dict[int, int] = {}
@@ -71,7 +76,7 @@ class Watcher:
         try:
             self.pid = os.fork()
             if self.pid == 0:
-                _become(run, its)
+                _become(run, its, tracer)
         except OSError as error:
             ours.close()
             its.close()
@@ -99,8 +104,16 @@ class Watcher:
         self._tell("undo", "unlink", os.fsencode(path), b"")
 
     def append(self, path: str, text: str) -> None:
-        """Appends to a file by one write(2). Raises `OSError`, and `Gone`."""
-        self._ask("append", os.fsencode(path), text.encode("utf-8", "surrogateescape"))
+        """Appends to a file by one write(2), here where the process is gone. Raises `OSError`."""
+        data = text.encode("utf-8", "surrogateescape")
+        try:
+            self._ask("append", os.fsencode(path), data)
+        except Gone:
+            append(os.fsencode(path), data)
+
+    def hold(self, descriptor: int) -> None:
+        """Keeps one of ours open, a lock, until the process ends. Raises `OSError`, and `Gone`."""
+        self._ask("hold", descriptors=[descriptor])
 
     def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
@@ -137,8 +150,10 @@ class Watcher:
         for fd in fds:
             os.close(fd)
         if numbers:
-            with suppress(Gone):  # then ours were the last
+            try:
                 self._ask("close", numbers, together)
+            except Gone:
+                self._reap()  # it may hold them to its very end
 
     def forget(self) -> None:
         """All is undone: drops the steps so far."""
@@ -153,7 +168,11 @@ class Watcher:
     def end(self) -> None:
         """The same, and waits for it; where it still has steps to do, it goes on alone."""
         self.leave()
-        if self._undone and not self._ended:
+        if self._undone:
+            self._reap()
+
+    def _reap(self) -> None:
+        if not self._ended:
             with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
                 os.waitpid(self.pid, 0)
             self._ended = True
@@ -185,11 +204,11 @@ class Watcher:
         return answer, passed
 
 
-def _become(run: Callable[[socket], None], connection: socket) -> NoReturn:
+def _become(run: Callable[[socket, int], None], connection: socket, tracer: int) -> NoReturn:
     """The child's side. Nothing of the tracer's own may run in it, however this ends."""
     status = 1
     try:
-        run(connection)
+        run(connection, tracer)
         status = 0
     finally:
         os._exit(status)
@@ -202,6 +221,15 @@ def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:
         tuple((offset, at(fd)) for offset, fd in call.descriptors),
         tuple((offset, at(fd)) for offset, fd in call.paths),
     )  # fmt: skip
+
+
+def append(path: bytes, text: bytes) -> None:
+    """Appends to a file by one write(2). Raises `OSError`."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(fd, text)
+    finally:
+        os.close(fd)
 
 
 def send(connection: socket, message: Any, descriptors: Sequence[int] = ()) -> None:

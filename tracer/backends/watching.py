@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tracer.backends.opening import Call
-from tracer.backends.watcher import receive, send
+from tracer.backends.watcher import append, receive, send
 
 _PATIENCE_S = 60.0
 _THREADS = 64
@@ -29,17 +29,16 @@ _T = TypeVar("_T")
 _Step = tuple[str, bytes, bytes]
 
 
-def run(connection: socket) -> None:
-    """The forked process from its start to its end."""
+def run(connection: socket, tracer: int) -> None:
+    """The forked process from its start to its end; `tracer` is the process that it was forked from."""
     signal.pthread_sigmask(signal.SIG_SETMASK, _SIGNALS)
-    _settle(connection.fileno())
-    _serve(connection)
+    _settle(connection.fileno(), tracer)
+    _serve(connection, tracer)
 
 
-def _settle(connection: int) -> None:
+def _settle(connection: int, tracer: int) -> None:
     os.setsid()  # no terminal, shell or killed process group means it
     os.chdir("/")
-    tracer = os.getppid()
     # Whoever waits for the end of a pipe that the tracer has must not wait for this process.
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
@@ -63,9 +62,10 @@ def _say(path: str, text: bytes) -> None:
         file.write(text)
 
 
-def _serve(connection: socket) -> None:
+def _serve(connection: socket, tracer: int) -> None:
     """Does what it is asked for until the tracer ends, then undoes what is left."""
     held: set[int] = set()
+    left = False
     steps: list[_Step] = []
     with suppress(BrokenPipeError, ConnectionResetError):
         while (received := receive(connection)) is not None:
@@ -73,13 +73,17 @@ def _serve(connection: socket) -> None:
             if kind == "undo":
                 steps.append((words[0], words[1], words[2]))
             elif kind == "leave":
-                break  # the tracer only asks whether somebody has killed us
+                left = True
+                break
             elif kind == "forget":
                 steps.clear()
             else:
                 _answer(connection, held, kind, words, passed)
     for fd in held:
         os.close(fd)
+    # A killed process's descriptors close one by one; its children get another parent only afterwards.
+    while steps and not left and os.getppid() == tracer:
+        time.sleep(0.001)
     _undo_all(steps)
 
 
@@ -104,10 +108,12 @@ def _answer(connection: socket, held: set[int], kind: str, words: list[Any], pas
             for number in numbers:
                 os.close(number)
         send(connection, 0)
+    elif kind == "hold":
+        send(connection, 0)  # kept open to the end
     else:
         assert kind == "append"
         try:
-            _append(words[0], words[1])
+            append(words[0], words[1])
         except OSError as error:
             send(connection, -(error.errno or errno.EIO))
         else:
@@ -152,7 +158,9 @@ def _undo_all(steps: Sequence[_Step]) -> None:
     while steps and time.monotonic() < deadline:
         left: list[_Step] = []
         for step in reversed(steps):
-            if (left and step[0] == "unlink") or not _undo(step):
+            # A trigger that stays holds its event.
+            waits = left if step[0] == "unlink" else [each for each in left if each[1].endswith(b"/trigger")]
+            if waits or not _undo(step):
                 left.append(step)
         steps = left[::-1]
         if steps:
@@ -166,15 +174,7 @@ def _undo(step: _Step) -> bool:
         if kind == "unlink":
             os.unlink(path)
         else:
-            _append(path, text)
+            append(path, text)
     except OSError as error:
         return error.errno in _GONE
     return True
-
-
-def _append(path: bytes, text: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(fd, text)
-    finally:
-        os.close(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import platform
 import signal
@@ -304,3 +305,34 @@ def descriptors(pid: int) -> dict[str, str]:
         with suppress(FileNotFoundError):  # closed meanwhile
             found[fd] = os.readlink(f"/proc/{pid}/fd/{fd}")
     return found
+
+
+def test_nothing_is_undone_before_the_tracer_has_ended_altogether_and_its_lock_stays_until_then(tmp_path: Path) -> None:
+    """A killed process's descriptors close one by one. While one of them holds an event of many places, to remove that
+    would leave its breakpoints (Linux 6.18).
+    """
+    file, lock = tmp_path / "file", tmp_path / "lock"
+    file.touch()
+    text = (
+        f"import fcntl, os, sys, time; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from tracer.backends.watcher import Watcher\n"
+        f"lock = os.open({str(lock)!r}, os.O_CREAT | os.O_RDWR); fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        f"watcher = Watcher(); watcher.undo_unlink({str(file)!r}); watcher.hold(lock)\n"
+        "os.close(lock); os.close(watcher._connection.fileno())\n"
+        "print(watcher.pid, flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    watcher = int(process.stdout.readline())
+    time.sleep(0.3)
+    assert file.exists() and running(watcher)
+    held = os.open(lock, os.O_RDWR)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert not file.exists()
+    os.close(held)
+    assert gone(Path(f"/proc/{watcher}"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from tracer.backends.ftrace import owner
 from tracer.backends.ftrace.tracefs import Tracefs, find
@@ -44,8 +43,8 @@ def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
             continue
         # Nobody else can be using them: of an owner without a lock file (see `lock`) they are left from a dead session,
         # for a living one with triggers would hold the lock that is held here alone.
-        _remove_triggers(tracefs, group, event)
         try:
+            _remove_triggers(tracefs, group, event)
             undone = tracefs.undefine(group, event)
         except TracerError:
             undone = False
@@ -58,7 +57,7 @@ def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
 
 
 def _remove_triggers(tracefs: Tracefs, group: str, event: str) -> None:
-    """Whether it could shows when the event goes."""
+    """Raises `TracerError` where one stays: the event must then not be removed (see `watcher`)."""
     lines = tracefs.triggers(group, event)
     if lines:
         from tracer.backends.watcher import Watcher  # seldom needed
@@ -66,7 +65,6 @@ def _remove_triggers(tracefs: Tracefs, group: str, event: str) -> None:
         watcher = Watcher()
         try:
             for line in lines:
-                with suppress(TracerError):
-                    tracefs.trigger(group, event, "!" + line, watcher.append)
+                tracefs.trigger(group, event, "!" + line, watcher.append)
         finally:
             watcher.end()

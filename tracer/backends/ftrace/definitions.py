@@ -44,6 +44,7 @@ class Definitions:
         self._ends_watcher = watcher is None
         try:
             self._owner = owner.claim()
+            self.watcher.hold(self._owner.fd)
         except BaseException:
             self._end_watcher()
             raise
@@ -196,12 +197,13 @@ class Definitions:
         return self._tracefs.hist(self.group, event.name)
 
     def remove_triggers(self, event: Event | None = None) -> None:
-        """Removes all triggers, or those of one event, newest first. Whether it could shows when the event goes."""
-        for name, line in self._triggers[::-1]:
-            if event is None or name == event.name:
-                self._triggers.remove((name, line))
-                with suppress(TracerError):
-                    self._tracefs.trigger(self.group, name, line, self.watcher.append)
+        """Removes all triggers, or those of one event, newest first. An event that keeps one is not removed either."""
+        tried = [each for each in self._triggers[::-1] if event is None or each[0] == event.name]
+        for name, line in tried:
+            with suppress(TracerError):
+                self._tracefs.trigger(self.group, name, line, self.watcher.append)
+        stay = {name for name, _ in tried if self._tracefs.triggers(self.group, name)}
+        self._triggers = [each for each in self._triggers if each not in tried or each[0] in stay]
 
     def _unlock(self) -> None:
         if self._unused is not None:
@@ -258,6 +260,8 @@ class Definitions:
             self.watcher.end()
 
     def _undefine(self, name: str) -> bool:
+        if any(name == event for event, _ in self._triggers):
+            return False
         try:
             return self._tracefs.undefine(self.group, name)
         except TracerError:
