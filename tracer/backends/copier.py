@@ -267,14 +267,15 @@ def _live(parent: int, rings: Sequence[perf.Ring], memory: _Memory, go: int, bac
     signal.set_wakeup_fd(-1)
     for number in (*_FOR_TRACER, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    perf.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    perf.prctl(_PR_SET_NAME, b"tracer-copier")
-    if os.getppid() != parent:
-        return
     kept = sorted({go, back, *(ring.fd for ring in rings)})
     highest = max(map(int, os.listdir("/proc/self/fd"))) + 1
     for low, high in zip([-1, *kept], [*kept, highest], strict=True):
         os.closerange(low + 1, high)
+    # Not before: killed while it closes the descriptor of a probe, it could not take the breakpoint out (`watcher`).
+    perf.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    perf.prctl(_PR_SET_NAME, b"tracer-copier")
+    if os.getppid() != parent:
+        return
     for ring in rings:
         ring.remap()
     os.write(back, _raise_priority())
