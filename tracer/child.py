@@ -20,6 +20,7 @@ from types import TracebackType
 
 from tracer.errors import TracerError, UsageError
 from tracer.gate import Gate
+from tracer.resolve.processes import check_numbers
 from tracer.waiting import readable
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
@@ -33,12 +34,13 @@ class Child:
     """
 
     def __init__(self, argv: Sequence[str], patience_s: float = PATIENCE_S) -> None:
-        """Forks. Raises `TracerError` where there is no such program, or the fork fails."""
+        """Forks. Raises `TracerError` where there is no such program, it fails, or /proc is of another namespace."""
         self.argv = tuple(argv)
         self.status: int | None = None
         self.ended_by_us = False
         self._patience_s = patience_s
         self.path = path = find_program(self.argv[0])
+        check_numbers()
         self.in_python: str | None = None
         gate = None
         try:

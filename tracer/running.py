@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 
 from tracer.errors import TracerError
-from tracer.resolve.processes import facts_of
+from tracer.resolve.processes import check_numbers, facts_of
 from tracer.waiting import readable
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
@@ -18,6 +18,7 @@ class RunningProcess:
     def __init__(self, pid: int) -> None:
         """Raises `TracerError` where there is no such process, or `pid` is a mere thread of one, or of the kernel."""
         self.pid = pid
+        check_numbers()
         group = _thread_group(pid)
         if group is None:
             raise TracerError(f"no process {pid}", "list processes with: ps -e")

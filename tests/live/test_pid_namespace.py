@@ -111,3 +111,15 @@ def test_a_kernel_that_does_not_describe_itself_leaves_it_to_ftrace(place: Place
     at = " " * program.index(f"[{asks}]") + " " + "^" * len(asks)
     assert done.err == f"{program}\n{at} error: {reason}, and the kernel has no BTF; --backend ftrace can\n"
     assert tracer("--backend", "bcc", *words, env=env).status == 0  # the first namespace needs none
+
+
+@pytest.mark.parametrize("words", [("-c", "true"), ("-p", "1")], ids=str)
+def test_a_proc_of_another_namespace_is_not_believed(words: tuple[str, str]) -> None:
+    """Process 2 there is another one than ours: its memory map would be read, and -p would name another."""
+    prefix = tuple(word for word in UNSHARE if word != "--mount-proc")
+    done = tracer("-e", "uprobe:libc:exit { @[ustack] = count(); }", *words, prefix=prefix)
+    assert (done.status, done.out) == (1, b"")
+    assert done.err == (
+        "tracer: error: /proc shows the processes of another pid namespace, by other numbers;"
+        " mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)\n"
+    )

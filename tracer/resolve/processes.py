@@ -81,6 +81,17 @@ def in_first_pid_namespace() -> bool | None:
         return None
 
 
+def check_numbers() -> None:
+    """Raises `TracerError` where /proc is of another pid namespace: the process of our number is another one there."""
+    try:
+        known_as = os.readlink("/proc/self")
+    except OSError:
+        return  # it shows nothing of us, or is not mounted; what needs it says so
+    if known_as != str(os.getpid()):
+        hint = "mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)"
+        raise TracerError("/proc shows the processes of another pid namespace, by other numbers", hint)
+
+
 def gone(pid: int) -> TracerError:
     """The error for a process that does not exist."""
     return TracerError(f"there is no process {pid}", "it may have ended; `pgrep -a NAME` lists those that run")
