@@ -139,6 +139,8 @@ class _Trace:
             timer.start(now)
         if self.guard is not None:
             self.guard.start(now)
+        if not (self.plan.probes or self.timers or self.watched):
+            return  # BEGIN and END alone: nothing can happen any more
         while not self.controls.stop:
             nearest = min((timer.due for timer in self.timers), default=None)
             self.consume(self.session.events(self.wait_s(), nearest))

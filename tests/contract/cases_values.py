@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.contract.case import Case, said
 from tests.contract.depot import LABELS, rounds
-from tests.contract.expect import keyed, printf, scalar, together
+from tests.contract.expect import keyed, printf, scalar, together, value
 
 R = rounds()
 
@@ -135,7 +137,7 @@ CASES = [
     ),
     Case(
         "signed_and_unsigned_comparison",
-        "usdt:T:depot:parcel { if (arg4 > 3) { @unsigned = count(); } if ((int64)arg4 > 3) { @signed64 = count(); }"
+        "usdt:T:depot:parcel { if ((uint64)arg4 > 3) { @unsigned = count(); } if (arg4 > 3) { @signed64 = count(); }"
         " if ((int32)arg4 > 3) { @signed32 = count(); } }",
         scalar("@signed32", 8) + scalar("@signed64", 8) + scalar("@unsigned", 24),
     ),
@@ -296,5 +298,30 @@ CASES = [
         "usdt:T:depot:parcel { @[arg2] = 1; if (len(@) > 8) { @late = count(); } } END { clear(@); }",
         scalar("@late", 32),
         probes=2,
+    ),
+    said(
+        "integers_and_tuples_as_text",
+        'BEGIN { printf("%s %5s|%-5s|%s %s %s\\n", -5, 123, (uint8)7, 18446744073709551615, 1 == 1,'
+        ' (1, "a", (2, true))); exit(); }',
+        "-5   123|7    |18446744073709551615 true (1, a, (2, true))",
+    ),
+    said(
+        "the_length_of_a_constant_string",
+        'BEGIN { printf("%s|%s|%s|%s|%d\\n", str("abc", 2), str("abc", 1), str("abc", 10), str("abc"),'
+        ' strlen(str("abc", 2))); exit(); }',
+        "ab|a|abc|abc|2",
+    ),
+    Case(
+        "division_by_what_turns_out_to_be_zero",
+        "usdt:T:depot:parcel /arg2 == 0/ { @[arg4 / arg2, arg4 % arg2, arg0 / (arg2 * 2), arg3 % arg2] = count(); }"
+        " usdt:T:depot:label /arg0 == 0/ { $n = -7; print(($n / arg0, $n % arg0, (uint8)7 / arg0, 7 % arg1 / arg0)); }",
+        value((0, -7, 0, 0)) + keyed("@", Counter((0, r.delta, 0, r.weight) for r in R if r.zone == 0)),
+        probes=2,
+    ),
+    Case(
+        "complements",
+        "BEGIN { print((~(uint8)1, ~(uint16)1, ~(uint32)1, ~(uint64)1, ~1, ~(int8)1, -(uint8)1)); exit(); }",
+        value((254, 65534, 2**32 - 2, 2**64 - 2, -2, -2, -1)),
+        target=None,
     ),
 ]

@@ -68,9 +68,20 @@ def test_results_go_to_the_file_and_nothing_to_stdout(tmp_path: Path) -> None:
     assert (done.status, done.err) == (1, f"tracer: error: cannot write {tmp_path}/no/out: No such file or directory\n")
 
 
+def test_begin_and_end_alone_end_by_themselves(tmp_path: Path) -> None:
+    done = tracer("-e", 'BEGIN { @x = 1; } END { printf("%d\\n", @x); }')
+    assert (done.status, done.text, done.err) == (0, "1\n@x: 1\n", "Attached 2 probes\n")
+    # What -c starts is waited for all the same.
+    ran = tmp_path / "ran"
+    done = tracer("-q", "-e", "END { @x = 1; }", "-c", f"/bin/sh -c 'sleep 0.3; echo > {ran}'")
+    assert (done.status, done.text, ran.exists()) == (0, "@x: 1\n", True)
+
+
 def test_json_is_one_object_a_line() -> None:
-    done = tracer("-q", "-f", "json", "-e", 'BEGIN { printf("é\\n"); @x = 1; exit(); }')
-    assert [json.loads(line) for line in done.text.splitlines()] == [
+    command = "-f", "json", "-e", 'BEGIN { printf("é\\n"); @x = 1; exit(); }'
+    lines = [json.loads(line) for line in tracer(*command).text.splitlines()]
+    assert [json.loads(line) for line in tracer("-q", *command).text.splitlines()] == lines[1:]
+    assert lines == [
         {"type": "attached_probes", "count": 1, "data": {"probes": 1}},
         {"type": "printf", "data": "é\n"},
         {"type": "map", "data": {"@x": 1}},

@@ -80,7 +80,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
-        renderer = _renderer(compiled, request.format, names, out)
+        renderer = _renderer(compiled, request, names, out)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         if child is not None:
@@ -178,11 +178,11 @@ def _output(request: Request, controls: Controls) -> Iterator[Output]:
         os.close(descriptor)
 
 
-def _renderer(compiled: Compiled, format: str, names: Names, out: Output) -> TextRenderer | JsonRenderer:
-    if format == "json":
+def _renderer(compiled: Compiled, request: Request, names: Names, out: Output) -> TextRenderer | JsonRenderer:
+    if request.format == "json":
         from tracer.render.json import JsonRenderer
 
-        return JsonRenderer(compiled.plan.program, names, out)
+        return JsonRenderer(compiled.plan.program, names, out, request.quiet)
     from tracer.render.text import TextRenderer
 
     return TextRenderer(compiled.plan.program, names, out)

@@ -9,16 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
-from tracer.lang.types import (
-    BoolType,
-    IntType,
-    StackType,
-    StringType,
-    SymbolType,
-    TimestampType,
-    Type,
-    UsernameType,
-)
+from tracer.lang.types import BoolType, IntType, Type, VoidType
 from tracer.regex import regex
 
 _CONVERSION = regex(
@@ -86,5 +77,5 @@ def fault(conversion: Conversion) -> tuple[str, str | None] | None:
 def accepts(kind: str, type: Type) -> bool:
     """Whether a conversion can show a value of this type."""
     if kind == "s":
-        return isinstance(type, (StringType, BoolType, StackType, SymbolType, UsernameType, TimestampType))
+        return not isinstance(type, VoidType)
     return isinstance(type, (IntType, BoolType))

@@ -31,8 +31,9 @@ _LINE_TYPES = {"hist": b"hist", "lhist": b"hist", "avg": b"stats", "stats": b"st
 class JsonRenderer:
     """Writes lines of JSON to a stream of bytes. Without a symbolizer addresses stay numbers."""
 
-    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink) -> None:
+    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink, quiet: bool = False) -> None:
         self._out = out
+        self._quiet = quiet
         self._write = out.write
         text = ValueText(symbolizer)
         self._values = ValueJson(text)
@@ -41,8 +42,9 @@ class JsonRenderer:
         self._shapes = [self._values.of(shape) for shape in program.shapes]
 
     def attached(self, probes: int) -> None:
-        """How many probes were attached."""
-        self._write(b'{"type": "attached_probes", "count": %d, "data": {"probes": %d}}\n' % (probes, probes))
+        """How many probes were attached; `quiet` leaves it out."""
+        if not self._quiet:
+            self._write(b'{"type": "attached_probes", "count": %d, "data": {"probes": %d}}\n' % (probes, probes))
 
     def lost(self, loss: Loss) -> None:
         """How many events and returns were lost, if any. Other losses are said on stderr alone, see `render.loss`."""
@@ -83,7 +85,8 @@ class JsonRenderer:
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """The maps at the end, in the order of their names; empty ones are left out."""
         for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
-            self._map(snapshot, 0, 0)
+            if snapshot.items:
+                self._map(snapshot, 0, 0)
 
     def flush(self) -> None:
         """Hands everything to the stream's owner."""

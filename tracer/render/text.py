@@ -62,7 +62,8 @@ class TextRenderer:
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """The maps at the end, in the order of their names; empty ones are left out."""
         for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
-            self._map(snapshot, 0, 0)
+            if snapshot.items:
+                self._map(snapshot, 0, 0)
 
     def flush(self) -> None:
         """Hands everything to the stream's owner."""

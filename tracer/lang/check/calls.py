@@ -110,7 +110,7 @@ class CallChecker(ExpressionChecker):
 
     def _str(self, node: ast.Call) -> typed.Expr | None:
         size = self.config.max_strlen
-        sized, length = False, None
+        sized, length, given = False, None, None
         if len(node.args) == 2:
             length = self.integer(node.args[1], "the size of str()")
             if length is None:
@@ -128,7 +128,8 @@ class CallChecker(ExpressionChecker):
             if length is not None:
                 self.error("the size of a text in the program must be a constant", length.span, "leave it out")
                 return None
-            return string(text[: size - 1], node.span)
+            # bpftrace takes as many bytes of a constant as are given: there is no buffer with a NUL.
+            return string(text[: given if sized else size - 1], node.span)
         if address is None:
             return None
         if not isinstance(address.type, IntType):

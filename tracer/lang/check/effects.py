@@ -9,7 +9,6 @@ from tracer.lang.check.assignments import AssignmentChecker
 from tracer.lang.inference import a
 from tracer.lang.types import (
     IntType,
-    TupleType,
 )
 
 TIME_FORMAT = "%H:%M:%S\n"
@@ -59,20 +58,11 @@ class EffectChecker(AssignmentChecker):
             if value is None:
                 return ()
             if not formats.accepts(conversion.kind, value.type):
-                self.error(
-                    f"'{conversion.text}' cannot show {a(value.type)}", value.span, self._format_hint(conversion, value)
-                )
+                self.error(f"'{conversion.text}' cannot show {a(value.type)}", value.span, "use %s")
                 return ()
             args.append(value)
         types = tuple(arg.type for arg in args)
         return (typed.Printf(node.span, self.format_index(text, types), tuple(args)),)
-
-    def _format_hint(self, conversion: formats.Conversion, value: typed.Expr) -> str | None:
-        if isinstance(value.type, TupleType):
-            return "print() shows a tuple; $t.0 is its first item"
-        if conversion.kind == "s":
-            return f"use %d, or str({self.text(value.span)}) for the string at that address"
-        return "use %s"
 
     def _print(self, node: ast.Call) -> tuple[typed.Stmt, ...]:
         target = node.args[0]
