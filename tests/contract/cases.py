@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.contract import cases_aggregations, cases_builtins, cases_found, cases_maps, cases_probes, cases_values
+from tests.contract import (
+    cases_aggregations,
+    cases_builtins,
+    cases_found,
+    cases_maps,
+    cases_notes,
+    cases_probes,
+    cases_values,
+)
 from tests.contract.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -10,6 +18,7 @@ CASES: tuple[Case, ...] = (
     *cases_maps.CASES,
     *cases_aggregations.CASES,
     *cases_values.CASES,
+    *cases_notes.CASES,
     *cases_builtins.CASES,
     *cases_found.CASES,
 )

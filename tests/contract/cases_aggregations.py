@@ -44,7 +44,7 @@ CASES = [
     ),
     Case(
         "min_and_max_of_negatives_only",
-        "usdt:T:depot:parcel { @a = max((int32)arg4 - 100); @b = min((int32)arg4 - 100); @c = max(arg4); }",
+        "usdt:T:depot:parcel { @a = max((int32)arg4 - 100); @b = min((int32)arg4 - 100); @c = max((uint64)arg4); }",
         scalar("@a", -95) + scalar("@b", -104) + scalar("@c", u(-1)),
     ),
     Case(

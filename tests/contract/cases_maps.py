@@ -42,7 +42,7 @@ CASES = [
     ),
     Case(
         "key_of_negatives_unsigned",
-        "usdt:T:depot:parcel /(int64)arg4 >= -1/ { @[arg4] = count(); }",
+        "usdt:T:depot:parcel /arg4 >= -1/ { @[(uint64)arg4] = count(); }",
         keyed("@", {u(d): 4 for d in range(-1, 6)}),
     ),
     Case(
@@ -313,12 +313,37 @@ CASES = [
         "a_value_read_between_changes",
         "usdt:T:depot:parcel /@v[tid] == 0/ {"
         " $s = @v[tid]; @v[tid] = arg0; $s = $s + @v[tid] + @v[tid];"
-        " if (arg0 & 1) { @v[tid] = (uint64)100; $s = $s + @v[tid]; } else { $s = $s + @v[tid] * 2; }"
+        " if (arg0 & 1) { @v[tid] = 100; $s = $s + @v[tid]; } else { $s = $s + @v[tid] * 2; }"
         " $s = $s + @v[tid]; $i = 0; while ($i < 3) { $s = $s + @v[tid]; @v[tid] = @v[tid] + 1; $i++; }"
         " $s = $s + @v[tid]; delete(@v, tid); $s = $s + @v[tid] * 1000; @ = sum($s);"
         " @n[pid]++; $n = @n[pid]; $m = @n[pid]++ + @n[pid]; @m = sum($m - 2 * $n); }"
         " END { clear(@n); }",
         scalar("@", sum(_between_changes(r.id) for r in R)) + scalar("@m", 40),
         probes=2,
+    ),
+    Case(
+        "a_map_without_keys_prints_while_it_is_empty",
+        "BEGIN { print(@n); } usdt:T:depot:callback { print(@n); print(@c); print(@m); print(@a); print(@s); print(@h);"
+        " print(@t); print(@k); print(@n, 3, 2); } usdt:T:depot:parcel /arg0 > 1000/ { @n = arg4; @c = count(); @m ="
+        " min(arg4); @a = avg(arg4); @s = stats(arg4); @h = hist(arg4); @t = (arg0, str(arg1), arg0 > 3);"
+        " @k[arg0] = 1; }",
+        scalar("@n", 0)
+        + scalar("@n", 0)
+        + scalar("@c", 0)
+        + scalar("@m", 0)
+        + scalar("@a", 0, "stats")
+        + by_hand(
+            "@s: { .count = 0, .average = 0, .total = 0 }\n",
+            '{"type": "stats", "data": {"@s": {"count": 0, "average": 0, "total": 0}}}',
+        )
+        + scalar("@t", (0, "", False))
+        + scalar("@n", 0),
+        probes=3,
+    ),
+    Case(
+        "a_map_cleared_before_it_prints",
+        'BEGIN { @n = 5; @s = "abc"; print(@n); clear(@n); clear(@s); print(@n); print(@s); exit(); }',
+        scalar("@n", 5) + scalar("@n", 0) + scalar("@s", ""),
+        target=None,
     ),
 ]

@@ -205,7 +205,7 @@ CASES = [
     ),
     Case(
         "indexed_memory_as_argument",
-        "usdt:T:depot:cell { @[arg0] = sum((int64)arg1); }",
+        "usdt:T:depot:cell { @[arg0] = sum(arg1); }",
         keyed("@", {i: sum(r.cell for r in R if r.id % 16 == i) for i in range(16)}),
         refused={"ftrace": "indexed"},
     ),

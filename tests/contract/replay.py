@@ -212,8 +212,8 @@ def _address(expr: Expr, hit: Hit) -> int | None:
 
 def _integer(expr: Expr, hit: Hit) -> int | None:
     match expr:
-        case Arg(index=index):
-            return hit.args[index]
+        case Arg(index=index, type=IntType() as type):
+            return _fit(hit.args[index], type)
         case Retval():
             return hit.retval
         case IntLit(value=value):

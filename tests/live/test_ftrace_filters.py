@@ -14,6 +14,7 @@ from tracer.interp.compile import compile_clause
 from tracer.interp.fetch import fetches
 from tracer.interp.runtime import Runtime
 from tracer.lang.typed import Arg, Builtin, Expr
+from tracer.lang.types import INT64
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
 
@@ -66,12 +67,13 @@ def interpreted(program: FtraceProgram) -> dict[Key, MapValue]:
 
 def value_of(leaf: Expr, arguments: list[int]) -> object:
     if isinstance(leaf, Arg):
-        return arguments[leaf.index] % 2**64
+        value = arguments[leaf.index]
+        return value if leaf.type == INT64 else value % 2**64
     assert isinstance(leaf, Builtin) and leaf.name == "comm"
     return b"app"
 
 
-@pytest.mark.parametrize("argument", ["arg0", "arg1", "(int64)arg0", "(int64)arg1"])
+@pytest.mark.parametrize("argument", ["arg0", "arg1", "(uint64)arg0", "(uint64)arg1"])
 @pytest.mark.parametrize("operator", ["==", "!=", "<", ">="])
 def test_comparisons(app: Path, argument: str, operator: str) -> None:
     filters = 0
@@ -87,11 +89,13 @@ def test_comparisons(app: Path, argument: str, operator: str) -> None:
 @pytest.mark.parametrize(
     ("predicate", "pushed"),
     [
-        ("arg0 >= 9223372036854775808", True),
+        ("(uint64)arg0 >= 9223372036854775808", False),
         ("arg0 == 18446744073709551615", True),
+        ("arg0 == -1", True),
         ("arg0 > 9223372036854775807", True),
         ("(int64)arg0 == -9223372036854775808", True),
-        ("(int64)arg0 >= -1", False),
+        ("arg0 >= -1", True),
+        ("arg0 < -9223372036854775807", True),
         ("(int64)arg1 <= -2147483648", True),
         ("arg1 == 0xffffffff80000000", True),
         ("arg1 > 4294967295", False),

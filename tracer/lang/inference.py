@@ -2,10 +2,12 @@
 
 bpftrace types a literal as the smallest integer that holds it, and so lets `1` go with signed and unsigned values
 alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits. What the small
-width meant is kept in two types that equal `INT64` and `UINT64` and are told apart from them by identity alone:
+width meant is kept in types that equal `INT64` and `UINT64` and are told apart from them by identity alone:
 
 * `LITERAL`, an int64 that came from literals only, takes the type of whatever it meets;
 * `SMALL`, a uint64 that is known to stay below 2**32, becomes int64 where it meets a signed value.
+* `NOTED`, a USDT argument that is unsigned in its note, does so too, since bpftrace has int64 for every argument of a
+  USDT probe. By itself it is the number that the program has, also from 2**63 on.
 
 Results of arithmetic have 64 bits. `-` gives int64. An int64 that meets a uint64 has no common type: arithmetic gives
 int64 and computes in uint64 where the sign matters (`/`, `%`), a comparison is unsigned, an assignment is an error.
@@ -17,6 +19,9 @@ from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, Typ
 
 LITERAL = IntType(64, True)
 SMALL = IntType(64, False)
+NOTED = IntType(64, False)
+_YIELDING = (LITERAL, SMALL, NOTED)
+"""Each takes the type of those behind it, and of any other, but for the width."""
 
 
 def join(left: Type, right: Type) -> Type | None:
@@ -31,12 +36,10 @@ def join(left: Type, right: Type) -> Type | None:
 
 
 def _join_ints(left: IntType, right: IntType) -> IntType | None:
-    if left is LITERAL or right is LITERAL:
-        other = right if left is LITERAL else left
-        return other if other is LITERAL or other is SMALL else wide(other)
-    if left is SMALL or right is SMALL:
-        other = right if left is SMALL else left
-        return other if other is SMALL else wide(other)
+    for yielding in _YIELDING:
+        if left is yielding or right is yielding:
+            other = right if left is yielding else left
+            return other if _yields(other) else wide(other)
     if left.signed == right.signed:
         return left if left.bits >= right.bits else right
     signed, unsigned = (left, right) if left.signed else (right, left)
@@ -52,6 +55,10 @@ def _join_tuples(left: TupleType, right: TupleType) -> TupleType | None:
     return TupleType(tuple(item for item in items if item is not None)) if None not in items else None
 
 
+def _yields(type: Type | None) -> bool:
+    return any(type is each for each in _YIELDING)
+
+
 def wide(type: IntType) -> IntType:
     """64 bits with the sign of `type`."""
     return INT64 if type.signed else UINT64
@@ -60,7 +67,7 @@ def wide(type: IntType) -> IntType:
 def stored(type: Type) -> Type:
     """How a map keeps a value: integers in 64 bits, those in tuples too."""
     if isinstance(type, IntType):
-        return type if type is LITERAL or type is SMALL else wide(type)
+        return type if _yields(type) else wide(type)
     if isinstance(type, TupleType):
         return TupleType(tuple(map(stored, type.items)))
     return type
@@ -68,15 +75,20 @@ def stored(type: Type) -> Type:
 
 def arithmetic(op: str, left: IntType, right: IntType) -> tuple[IntType, IntType]:
     """The type that the operands of `+ - * / % & | ^ << >>` are converted to, and the type of the result."""
-    common = _join_ints(left, right)
-    if op in ("<<", ">>") and left is not LITERAL:
-        return wide(left), wide(left)
+    common = left if op in ("<<", ">>") and left is not LITERAL else _join_ints(left, right)
     if common is None:
         return (UINT64, INT64) if op in ("/", "%") else (INT64, INT64)
     if op == "-":
         return INT64, INT64
-    result = common if common is LITERAL else wide(common)
+    result = common if common is LITERAL or common is NOTED else wide(common)
     return result, result
+
+
+def inverted(type: Type) -> IntType:
+    """The type of `~`: an unsigned value stays what it is in bpftrace, where those of `SMALL` have 32 bits."""
+    if not isinstance(type, IntType) or type.signed or type is NOTED:
+        return INT64
+    return IntType(32, False) if type is SMALL else type
 
 
 def compared(left: IntType, right: IntType) -> tuple[IntType, bool]:
@@ -86,8 +98,8 @@ def compared(left: IntType, right: IntType) -> tuple[IntType, bool]:
 
 
 def identity(type: Type | None) -> object:
-    """Equal for types that are the same to this module, `LITERAL` and `SMALL` told apart."""
-    if type is LITERAL or type is SMALL:
+    """Equal for types that are the same to this module, those that yield told apart."""
+    if _yields(type):
         return id(type)
     if isinstance(type, TupleType):
         return tuple(map(identity, type.items))

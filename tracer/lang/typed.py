@@ -83,7 +83,9 @@ class Builtin(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Arg(Expr):
-    """`argN`: uint64, extended from the size and sign that the site's argument has."""
+    """`argN`, extended from the size and sign that the site's argument has: int64 where a site has a signed one, else
+    uint64.
+    """
 
     index: int
 

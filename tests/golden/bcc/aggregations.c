@@ -26,13 +26,13 @@ int probe_0(struct pt_regs *ctx)
 	if (!control)
 		return 0;
 	u32 bucket0 = log2_bucket((u64)(u64)REGISTER(si), 0);
-	key1[1] = (u64)(s64)(s32)REGISTER(di);
+	key1[1] = (s64)(s32)REGISTER(di);
 	key1[0] = (u64)bucket0 << 32;
 	counter_add(MAP(4), key1, 1, NULL);
 	u32 bucket2 = linear_bucket((u64)(u64)REGISTER(si), (-10LL), 10LL, 2LL, 11);
 	array_counter_add(MAP(5), bucket2, 1);
-	array_total_add(MAP(6), 0, (u64)(s64)(s32)REGISTER(di));
-	u64 value3 = UNSIGNED_MIN((u64)(s64)(s32)REGISTER(di));
+	array_total_add(MAP(6), 0, (s64)(s32)REGISTER(di));
+	u64 value3 = SIGNED_MIN((s64)(s32)REGISTER(di));
 	array_extreme_raise(MAP(7), 0, value3);
 	u64 value4 = UNSIGNED_MAX((u64)REGISTER(si));
 	u64 tid6 = thread_id();

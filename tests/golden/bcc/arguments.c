@@ -19,7 +19,7 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	key0[0] = (u64)(s64)(s32)REGISTER(di);
+	key0[0] = (s64)(s32)REGISTER(di);
 	u16 arg2_1 = 0;
 	if (read_user(&arg2_1, 2, REGISTER(bp) + 0xffffffffffffffe8ULL))
 		goto unreadable;
@@ -27,8 +27,8 @@ int probe_0(struct pt_regs *ctx)
 	s64 arg3_2 = 0;
 	if (read_user(&arg3_2, 8, REGISTER(sp) + REGISTER(ax) * 8 + 16))
 		goto unreadable;
-	key0[2] = (u64)arg3_2;
-	key0[3] = 18446744073709551600ULL;
+	key0[2] = (s64)arg3_2;
+	key0[3] = (-16LL);
 	u32 arg5_3 = 0;
 	if (read_user(&arg5_3, 4, REGISTER(ip) + 0x2ef0ULL))
 		goto unreadable;
@@ -36,7 +36,7 @@ int probe_0(struct pt_regs *ctx)
 	u64 arg6_4 = 0;
 	if (read_user(&arg6_4, 8, REGISTER(ip) + 0x2ed8ULL))
 		goto unreadable;
-	key0[5] = (u64)(u64)arg6_4;
+	key0[5] = (u64)arg6_4;
 	counter_add(MAP(4), key0, 1, NULL);
 	return 0;
 unreadable:

@@ -25,7 +25,7 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	v0 = divide_signed(((s64)((u64)(s64)(s32)REGISTER(di))), 3LL);
+	v0 = divide_signed(((s64)(s32)REGISTER(di)), 3LL);
 	v1 = remainder_signed(v0, (-2LL));
 	v2 = ((u64)((u64)((u8)v1)) << (9ULL & 63));
 	u64 t0 = 0;

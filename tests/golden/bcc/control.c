@@ -21,7 +21,7 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	key0[2] = (u64)(s64)(s32)REGISTER(di);
+	key0[2] = (s64)(s32)REGISTER(di);
 	key0[0] = 0;
 	key0[1] = control->mark[0];
 	counter_add(MAP(4), key0, 1, NULL);
@@ -30,7 +30,7 @@ int probe_0(struct pt_regs *ctx)
 	emit_raised(1, before1, control->wakeup);
 	u64 before2 = raise_mark(&control->mark[0], ZEROED);
 	emit_raised(2, before2, control->wakeup);
-	if (((u64)(s64)(s32)REGISTER(di)) == 7ULL) {
+	if (((s64)(s32)REGISTER(di)) == 7LL) {
 		control->exiting = 3ULL;
 		emit_control(3, &control->pending[3], control->wakeup);
 		return 0;

@@ -36,7 +36,7 @@ int probe_0(struct pt_regs *ctx)
 	}
 	u64 at0 = 40;
 	scratch->record[0] = 0;
-	scratch->record[1] = (u64)(s64)(s32)REGISTER(di);
+	scratch->record[1] = (s64)(s32)REGISTER(di);
 	u64 address1 = (u64)REGISTER(si);
 	s64 length2 = read_user_text((char *)scratch->record + at0, 1024, address1);
 	if (failed(length2))
@@ -55,7 +55,7 @@ int probe_0(struct pt_regs *ctx)
 	ADVANCE(at0, length5, 24);
 	emit(scratch->record, at0, control->wakeup);
 	record6[0] = 1;
-	record6[1] = (u64)(s64)(s32)REGISTER(di);
+	record6[1] = (s64)(s32)REGISTER(di);
 	record6[2] = 1LL;
 	emit(record6, 24, control->wakeup);
 	record7[0] = 2;

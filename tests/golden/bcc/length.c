@@ -24,13 +24,13 @@ int probe_0(struct pt_regs *ctx)
 	if (!control)
 		return 0;
 	u64 value0 = (u64)REGISTER(si);
-	key1[0] = (u64)(s64)(s32)REGISTER(di);
+	key1[0] = (s64)(s32)REGISTER(di);
 	assign_word(MAP(4), key1, value0, &control->made[0]);
 	if (((s64)(control->made[0] + control->given[0])) > 3LL) {
-		key2[0] = (u64)(s64)(s32)REGISTER(di);
+		key2[0] = (s64)(s32)REGISTER(di);
 		remove(MAP(4), key2, &control->made[0]);
 	}
-	key3[0] = 4ULL;
+	key3[0] = 4LL;
 	u64 *found4 = map_lookup(MAP(4), key3);
 	u64 there5 = present(found4);
 	if (there5) {

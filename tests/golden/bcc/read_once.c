@@ -63,8 +63,8 @@ int probe_0(struct pt_regs *ctx)
 		counter_add(MAP(5), scratch->b_128_0_0, 1, NULL);
 	else
 		counter_add(MAP(6), scratch->b_128_0_0, 1, NULL);
-	u32 bucket6 = log2_bucket((u64)(u64)(s64)(s32)REGISTER(di), 0);
-	scratch->b_130_2_0[1] = (u64)(s64)(s32)REGISTER(di);
+	u32 bucket6 = log2_bucket((u64)(s64)(s32)REGISTER(di), 0);
+	scratch->b_130_2_0[1] = (s64)(s32)REGISTER(di);
 	clear_text((char *)(scratch->b_130_2_0 + 2), 1024, &scratch->b_130_2_0_used[0]);
 	copy_lines(scratch->b_130_2_0 + 2, 1024, scratch->b_128_0_0, &scratch->b_128_0_0_used[0]);
 	scratch->b_130_2_0_used[0] = in_use(&scratch->b_128_0_0_used[0]);
@@ -75,7 +75,7 @@ int probe_0(struct pt_regs *ctx)
 		counter_add(MAP(8), scratch->b_130_2_0, 1, NULL);
 	else
 		counter_add(MAP(9), scratch->b_130_2_0, 1, NULL);
-	if (((u64)(s64)(s32)REGISTER(di)) > 3ULL) {
+	if (((s64)(s32)REGISTER(di)) > 3LL) {
 		u64 address8 = (((u64)REGISTER(si)) + 8ULL);
 		__builtin_memset(key7, 0, 16);
 		s64 length9 = read_sized_text(key7, 16, address8, 16);

@@ -28,7 +28,7 @@ int probe_0(struct pt_regs *ctx)
 
 	if (!control)
 		return 0;
-	if (!(((u64)(s64)(s32)REGISTER(di)) > 5ULL))
+	if (!(((s64)(s32)REGISTER(di)) > 5LL))
 		return 0;
 	scratch = scratch_take();
 	if (!scratch) {

@@ -73,7 +73,7 @@ int probe_0(struct pt_regs *ctx)
 		key9[7] = 0x0ULL;
 		counter_add(MAP(5), key9, 1, NULL);
 	}
-	if (((u64)(s64)(s32)REGISTER(di)) > 1ULL) {
+	if (((s64)(s32)REGISTER(di)) > 1LL) {
 		b10[0] = 0x676962ULL;
 	}
 	else {

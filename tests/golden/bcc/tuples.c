@@ -43,7 +43,7 @@ int probe_0(struct pt_regs *ctx)
 	}
 	zero_words(scratch->b_130_1_0, 130);
 	scratch->b_130_1_0_used[0] = 0;
-	scratch->b_130_1_1[0] = (u64)(s64)(s32)REGISTER(di);
+	scratch->b_130_1_1[0] = (s64)(s32)REGISTER(di);
 	u64 address0 = (u64)REGISTER(si);
 	clear_text((char *)(scratch->b_130_1_1 + 1), 1024, &scratch->b_130_1_1_used[0]);
 	s64 length1 = read_user_text(scratch->b_130_1_1 + 1, 1024, address0);

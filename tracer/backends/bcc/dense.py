@@ -185,7 +185,7 @@ def _computed(expr: Expr, probe: ProbePlan) -> Bounds | None:
         case Strncmp():
             return 0, 1
         case Arg(index=index):
-            return _joined(_of_argument(variant.args[index]) for variant in probe.variants)
+            return _joined(_of_argument(variant.args[index], expr.type) for variant in probe.variants)
         case Cast(operand=operand):
             return _bounds(operand, probe)
         case Ternary(then=then, otherwise=otherwise):
@@ -229,12 +229,12 @@ def _combined(op: str, left: Bounds | None, right: Bounds | None) -> Bounds | No
             return None
 
 
-def _of_argument(spec: ArgSpec) -> Bounds | None:
-    """`argN` is extended to uint64: a negative one lies at the end of the range, and is not bounded here."""
+def _of_argument(spec: ArgSpec, kind: Type) -> Bounds | None:
+    narrow = IntType(8 * spec.size, spec.signed)
     if isinstance(spec.operand, Const):
-        value = wrap(IntType(64, False), wrap(IntType(8 * spec.size, spec.signed), spec.operand.value))
+        value = wrap(kind, wrap(narrow, spec.operand.value))
         return value, value
-    return None if spec.signed else (0, (1 << 8 * spec.size) - 1)
+    return _of_type(narrow)
 
 
 def _joined(each: Iterable[Bounds | None]) -> Bounds | None:

@@ -254,8 +254,7 @@ class _Writer:
         return f"t[{self.first + len(self.fetches) + self.resolved.index(source)}]"
 
     def _number(self, number: Number) -> str:
-        at = f"t[{self.first + number.fetch}]"
-        return f"{at} & {_ALL}" if number.unsign else at
+        return f"t[{self.first + number.fetch}]"
 
     def _resolved(self, source: Source, starved: bool) -> str:
         match source:
@@ -299,8 +298,8 @@ class _Writer:
     def _is_null(self, base: Number | Constant, offset: int) -> str:
         null = -offset & _ALL
         if isinstance(base, Constant):
-            return repr(base.value == null)
-        test = f"({self._number(base)}) == {null}"
+            return repr(isinstance(base.value, int) and base.value & _ALL == null)
+        test = f"{self._number(base)} & {_ALL} == {null}"
         return test if base.guard is None else f"v{base.guard} and {test}"
 
 

@@ -37,6 +37,7 @@ from tracer.interp.fetch import split_address
 from tracer.lang.typed import Arg, Builtin, Expr, Load, Retval, Str, UStack
 from tracer.lang.types import IntType, StackType, StringType
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.results.integers import wrap_int
 
 
 class NotExpressible(Exception):
@@ -78,13 +79,10 @@ THREAD_NAME = Fetch("$comm", "string")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An integer: the index of its fetch, that of its guard (None where it is always readable), and whether the value
-    is sign-extended and then read as unsigned 64 bits, as arguments are.
-    """
+    """An integer: the index of its fetch, and that of its guard (None where it is always readable)."""
 
     fetch: int
     guard: int | None
-    unsign: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ class Fetches:
             case Load(type=IntType(bits=bits, signed=signed)):
                 place, offset = self._pointed(leaf.address)
                 number = self.index(Fetch(_at(place, offset), f"{'s' if signed else 'u'}{bits}"))
-                return Number(number, self._guard(place, offset, bits // 8), unsign=False)
+                return Number(number, self._guard(place, offset, bits // 8))
             case Str(type=StringType(size=1), sized=True):
                 return Constant(b"")
             case Str(type=StringType(size=size), sized=sized, length=length):
@@ -214,23 +212,24 @@ class Fetches:
     def value(self, leaf: Arg | Retval) -> Number | Constant:
         """The source of an argument or of the return value."""
         if isinstance(leaf, Retval):
-            return Number(self.index(Fetch(self.retval, "u64")), None, unsign=False)
+            return Number(self.index(Fetch(self.retval, "u64")), None)
         spec = self.args[leaf.index]
-        # Of the widest ones the sign does not matter, and as unsigned they are what the language makes of them.
-        signed = spec.signed and spec.size < 8
+        assert isinstance(leaf.type, IntType)
+        # Of the widest ones all bits are there, and the sign is the one that all sites agree on.
+        signed = spec.signed if spec.size < 8 else leaf.type.signed
         sort = f"{'s' if signed else 'u'}{spec.size * 8}"
         match spec.operand:
             case Const(value):
-                return Constant(_extended(value, spec))
+                return Constant(_extended(value, spec, leaf.type.signed))
             case Unreadable():
                 return Constant(None)
             case Mem(base=str(base), disp=disp, index=None):
                 # The stack is there as long as the thread is; anything else is guarded.
                 number = self.index(Fetch(_at(f"%{base}", disp), sort))
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
-                return Number(number, guard, signed)
+                return Number(number, guard)
             case operand:
-                return Number(self.index(Fetch(_place(operand, leaf), sort)), None, signed)
+                return Number(self.index(Fetch(_place(operand, leaf), sort)), None)
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""
@@ -243,7 +242,7 @@ class Fetches:
             return self.value(base)
         assert isinstance(base, Load)
         place, offset = self._pointed(base.address)
-        return Number(self.index(Fetch(_at(place, offset), "u64")), self._guard(place, offset, 8), unsign=False)
+        return Number(self.index(Fetch(_at(place, offset), "u64")), self._guard(place, offset, 8))
 
     def _guard(self, place: str, offset: int, size: int) -> int:
         return self.index(Fetch(_at(place, offset + size - 1), "string"))
@@ -261,7 +260,7 @@ class Fetches:
         spec = self.args[base.index]
         match spec.operand:
             case Const(value):
-                return f"\\{_extended(value, spec)}", offset
+                return f"\\{_extended(value, spec, signed=False)}", offset
             case Unreadable():
                 raise NotExpressible(base.span, f"arg{base.index} cannot be read here")
             case _ if spec.size != 8:
@@ -312,10 +311,6 @@ def _place(operand: Operand, leaf: Arg) -> str:
             raise NotExpressible(leaf.span, f"arg{leaf.index} is at a computed address")
 
 
-def _extended(value: int, spec: ArgSpec) -> int:
-    """A constant cut to the argument's size and extended to unsigned 64 bits."""
-    bits = spec.size * 8
-    value &= (1 << bits) - 1
-    if spec.signed and value >> (bits - 1):
-        value -= 1 << bits
-    return value & ((1 << 64) - 1)
+def _extended(value: int, spec: ArgSpec, signed: bool) -> int:
+    """A constant cut to the argument's size and extended to 64 bits."""
+    return wrap_int(wrap_int(value, spec.size * 8, spec.signed), 64, signed)

@@ -8,7 +8,7 @@ from tracer.lang.builtins import INTEGER_TYPES
 from tracer.lang.check.names import NameChecker
 from tracer.lang.check.operators import binary
 from tracer.lang.convert import cast, constant, convert, literal, string
-from tracer.lang.inference import LITERAL, a, join
+from tracer.lang.inference import LITERAL, a, inverted, join
 from tracer.lang.operations import invert, negate
 from tracer.lang.types import (
     BOOL,
@@ -110,11 +110,12 @@ class ExpressionChecker(NameChecker):
                 self.error(f"-{value} does not fit in 64 bits", node.span, f"the smallest number is {-(1 << 63)}")
                 return None
             return literal(-value, node.span)
-        operand = convert(operand, INT64)
+        type = INT64 if node.op == "-" else inverted(operand.type)
+        operand = convert(operand, type)
         value = constant(operand)
         if value is not None:
-            return typed.IntLit(INT64, node.span, (negate if node.op == "-" else invert)(value, INT64))
-        return typed.Unary(INT64, node.span, node.op, operand)
+            return typed.IntLit(type, node.span, (negate if node.op == "-" else invert)(value, type))
+        return typed.Unary(type, node.span, node.op, operand)
 
     def _binary(self, node: ast.Binary) -> typed.Expr | None:
         left, right = self.expr(node.left), self.expr(node.right)

@@ -7,9 +7,9 @@ from tracer.lang import ast, suggest, typed, unsupported
 from tracer.lang.builtins import FUNCTIONS, VALUES
 from tracer.lang.check.maps import MapChecker
 from tracer.lang.convert import literal, string
-from tracer.lang.inference import LITERAL, SMALL
+from tracer.lang.inference import LITERAL, NOTED, SMALL
 from tracer.lang.lexer import Fault, number
-from tracer.lang.types import UINT64, StackType, StringType, Type, UsernameType
+from tracer.lang.types import INT64, UINT64, IntType, StackType, StringType, Type, UsernameType
 from tracer.regex import regex
 
 ARGUMENT = regex(r"arg([0-9]+)")
@@ -107,7 +107,14 @@ class NameChecker(MapChecker):
         if counts and index >= max(counts):
             self.error(*self._no_argument(node, max(counts)))
             return None
-        return typed.Arg(UINT64, node.span, index)
+        return typed.Arg(self._argument_type(index), node.span, index)
+
+    def _argument_type(self, index: int) -> IntType:
+        """One type for all sites: signed where the note of one of them says so."""
+        sites = self.unit.sites
+        if any(site.args[index].signed for site in sites if index < len(site.args)):
+            return INT64
+        return NOTED if sites and all(site.kind == "usdt" for site in sites) else UINT64
 
     def _no_argument(self, node: ast.Name, count: int) -> tuple[str, Span, str | None]:
         site = next(site for site in self.unit.sites if len(site.args) == count and site.kind in ("usdt", "uprobe"))

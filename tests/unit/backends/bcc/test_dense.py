@@ -27,13 +27,14 @@ def keys(body: str, *arguments: tuple[int, bool, Reg | Mem | Const]) -> list[Key
         ("arg0 & 15", 0, 15),
         ("15 & arg0", 0, 15),
         ("(int64)arg0 & 7", 0, 7),
-        ("arg0 % 10", 0, 9),
+        ("arg0 % 10", -9, 9),
+        ("arg1 % 10", 0, 9),
         ("(int64)arg0 % 3", -2, 2),
-        ("arg0 % 10 + 5", 5, 14),
+        ("arg1 % 10 + 5", 5, 14),
         ("(arg0 & 7) - (arg1 & 1)", -1, 7),
         ("(arg0 & 3) * 2", 0, 6),
         ("(arg0 & 255) / 16", 0, 15),
-        ("arg0 >> 60", 0, 15),
+        ("arg1 >> 60", 0, 15),
         ("(arg0 & 4) | (arg1 & 3)", 0, 7),
         ("(uint8)arg1", 0, 255),
         ("(int8)arg1", -128, 127),
@@ -129,7 +130,8 @@ def test_arguments_of_a_byte_and_constants_are_bounded_at_all_sites() -> None:
     body = "{ @[arg0] = count(); }"
     assert keys(body, (1, False, Reg("di"))) == [(value,) for value in range(256)]
     assert keys(body, (4, False, Const(3))) == [(3,)]
-    assert keys(body, (1, True, Reg("di"))) is None
+    assert keys(body, (1, True, Reg("di"))) == [(value,) for value in range(-128, 128)]
+    assert keys(body, (1, True, Const(-3))) == [(-3,)]
     sites = [site(arguments=((4, False, Const(value)),)) for value in (3, 5)]
     grid = grids(plan_of(probe(body), *sites))["@"]
     assert [grid.key(place) for place in range(grid.count)] == [(3,), (4,), (5,)]

@@ -58,18 +58,18 @@ def decoded(
 
 
 def text(fetch: int, pointer: int, need: int = 15, guard: int | None = None, offset: int = 0) -> Text:
-    return Text(fetch, Number(pointer, guard, unsign=False), offset, need)
+    return Text(fetch, Number(pointer, guard), offset, need)
 
 
 ONE_STRING = (Fetch("+0(%di)", "string"), Fetch("%di", "u64"), SENTINEL)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_numbers_keep_their_size_and_sign_and_arguments_become_unsigned(shape: Shape) -> None:
+def test_numbers_keep_their_size_and_sign(shape: Shape) -> None:
     fetches = [Fetch("%di", "s32"), Fetch("%si", "u8"), Fetch("%dx", "s64"), Fetch("%cx", "s16")]
-    sources = [Number(number, None, unsign) for number, unsign in enumerate((True, False, False, True))]
+    sources = [Number(number, None) for number in range(4)]
     record = sample(7, fetches, [-5, 200, -6, 7], shape)
-    assert decoded(fetches, sources, shape, record, record) == [(ALL - 4, 200, -6, 7)] * 2
+    assert decoded(fetches, sources, shape, record, record) == [(-5, 200, -6, 7)] * 2
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.cpu])
@@ -96,6 +96,9 @@ def test_null_is_the_sum_of_pointer_and_offset() -> None:
     minus_eight = (1 << 64) - 8
     records = [sample(7, ONE_STRING, [Unread(), pointer, b"app"], PLAIN) for pointer in (0, minus_eight)]
     assert decoded(ONE_STRING, [text(0, 1, offset=8)], PLAIN, *records) == [(None,), (b"",)]
+    signed = (ONE_STRING[0], Fetch("%di", "s64"), SENTINEL)
+    records = [sample(7, signed, [Unread(), pointer, b"app"], PLAIN) for pointer in (0, -8)]
+    assert decoded(signed, [text(0, 1, offset=8)], PLAIN, *records) == [(None,), (b"",)]
 
 
 def test_a_pointer_that_could_not_be_read_is_not_null() -> None:
@@ -116,7 +119,7 @@ def test_a_guarded_number_counts_only_where_its_guard_was_read() -> None:
         sample(7, fetches, [0, Unread(), b"app"], PLAIN),
         sample(7, fetches, [-7, Unread(4), b"app"], PLAIN),
     ]
-    assert decoded(fetches, [Number(0, 1, False)], PLAIN, *records) == [(-7,), (0,), (None,), (None,)]
+    assert decoded(fetches, [Number(0, 1)], PLAIN, *records) == [(-7,), (0,), (None,), (None,)]
 
 
 def test_a_string_that_took_the_room_of_the_others_is_known_to_be_cut() -> None:
@@ -172,7 +175,7 @@ def test_records_of_loss_are_counted_between_samples() -> None:
     fetches = [Fetch("%di", "u32")]
     hits: list[Hit] = []
     decoder = build(
-        event_format(7, fetches), fetches, [[(hits.append, [Number(0, None, False)])]], PLAIN, runtime(),
+        event_format(7, fetches), fetches, [[(hits.append, [Number(0, None)])]], PLAIN, runtime(),
         time_offset=0, child_pid=0,
     )  # fmt: skip
     reader = Reader([], {7: decoder}, PLAIN, None)
@@ -205,7 +208,7 @@ def test_the_number_of_the_branch_says_who_runs(shape: Shape, with_strings: bool
     second: list[Hit] = []
     branches: list[Branch] = [
         [(first.append, [FromSample("pid")])],
-        [(second.append, [text(0, 1) if with_strings else Number(0, None, False)])],
+        [(second.append, [text(0, 1) if with_strings else Number(0, None)])],
     ]
     fields = (*fetches, Fetch("", "u16"))
     decoder = build(event_format(7, fields), fetches, branches, shape, runtime(), time_offset=0, child_pid=0)
@@ -229,9 +232,9 @@ TEXTS = st.binary(max_size=20).map(lambda content: content.replace(b"\0", b""))
 def test_any_mixture_of_events_is_decoded_record_by_record(rows: list[tuple[int, int, bytes]], shape: Shape) -> None:
     numbers = (Fetch("%di", "u64"),)
     layouts: dict[int, tuple[tuple[Fetch, ...], list[Source]]] = {
-        7: (numbers, [Number(0, None, False)]),
-        8: ((Fetch("%si", "u32"), Fetch("%di", "u64")), [Number(1, None, False)]),
-        9: (ONE_STRING, [Number(1, None, False), text(0, 1)]),
+        7: (numbers, [Number(0, None)]),
+        8: ((Fetch("%si", "u32"), Fetch("%di", "u64")), [Number(1, None)]),
+        9: (ONE_STRING, [Number(1, None), text(0, 1)]),
     }
     hits: list[Hit] = []
     decoders = {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import platform
 
-from tracer.backends.bcc.codegen.frame import Frame
+from tracer.backends.bcc.codegen.frame import Frame, c_type, literal
+from tracer.backends.bcc.layout import wrap
 from tracer.errors import TracerError
+from tracer.lang.typed import Arg
+from tracer.lang.types import IntType
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 
 _X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16)))
@@ -14,9 +17,6 @@ _AARCH64_NAMES = {**{f"x{number}": f"regs[{number}]" for number in range(31)}, "
 _AARCH64 = {name: f"REGISTER({member})" for name, member in _AARCH64_NAMES.items()}
 _REGISTERS = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _RETURN = {"x86_64": "ax", "aarch64": "x0"}
-
-_SIGNED = {1: "s8", 2: "s16", 4: "s32", 8: "s64"}
-_UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def register(name: str) -> str:
@@ -32,47 +32,42 @@ def return_value() -> str:
     return register(_RETURN.get(platform.machine(), "ax"))
 
 
-def argument(frame: Frame, index: int) -> str:
-    """`argN` at this variant's sites as a u64 expression. What lies in memory is read at its first use, since only then
-    may a failure end the clause.
+def argument(frame: Frame, expr: Arg) -> str:
+    """`argN` at this variant's sites as an s64 or u64 expression. What lies in memory is read at its first use, since
+    only then may a failure end the clause.
     """
-    known = frame.known(("arg", index))
+    known = frame.known(("arg", expr.index))
     if known is not None:
         return known
-    return frame.remember(("arg", index), _read(frame, frame.variant.args[index], index))
+    return frame.remember(("arg", expr.index), _read(frame, frame.variant.args[expr.index], expr))
 
 
-def _read(frame: Frame, spec: ArgSpec, index: int) -> str:
+def _read(frame: Frame, spec: ArgSpec, expr: Arg) -> str:
+    word = c_type(expr.type)
     match spec.operand:
         case Const(value=value):
-            return f"{_extended(value, spec)}ULL"
+            return literal(wrap(IntType(8 * spec.size, spec.signed), value), expr.type)
         case Reg(name=name):
-            return _extend(register(name), spec)
+            return _extended(register(name), spec, word)
         case Mem():
-            return _memory(frame, _mem_address(spec.operand), spec, index)
+            return f"({word}){_memory(frame, _mem_address(spec.operand), spec, expr.index)}"
         case Global():
-            return _memory(frame, _global_address(spec.operand), spec, index)
+            return f"({word}){_memory(frame, _global_address(spec.operand), spec, expr.index)}"
         case GlobalPointer(slot=slot):
             pointer = ArgSpec(spec.text, 8, False, slot)
-            return _extend(_memory(frame, _global_address(slot), pointer, index), spec)
+            return _extended(_memory(frame, _global_address(slot), pointer, expr.index), spec, word)
         case Unreadable():
             frame.line(frame.leave_unreadable())
-            return "0ULL"
+            return literal(0, expr.type)
 
 
-def _extended(value: int, spec: ArgSpec) -> int:
-    """A constant cut to the argument's size and extended to 64 bits, as a number without sign."""
-    bits = 8 * spec.size
-    value &= (1 << bits) - 1
-    if spec.signed and value >> (bits - 1):
-        value -= 1 << bits
-    return value & 0xFFFF_FFFF_FFFF_FFFF
+def _extended(value: str, spec: ArgSpec, word: str) -> str:
+    kind = _kind(spec)
+    return f"({word}){value}" if kind == word else f"({word})({kind}){value}"
 
 
-def _extend(value: str, spec: ArgSpec) -> str:
-    if spec.size == 8:
-        return f"(u64){value}"
-    return f"(u64)(s64)({_SIGNED[spec.size]}){value}" if spec.signed else f"(u64)({_UNSIGNED[spec.size]}){value}"
+def _kind(spec: ArgSpec) -> str:
+    return c_type(IntType(8 * spec.size, spec.signed))
 
 
 def _mem_address(operand: Mem) -> str:
@@ -94,9 +89,8 @@ def _global_address(operand: Global) -> str:
 
 
 def _memory(frame: Frame, address: str, spec: ArgSpec, index: int) -> str:
-    kind = (_SIGNED if spec.signed else _UNSIGNED)[spec.size]
-    name = frame.temporary(kind, "0", f"arg{index}_")
+    name = frame.temporary(_kind(spec), "0", f"arg{index}_")
     frame.reads_memory = True
     frame.line(f"if (read_user(&{name}, {spec.size:d}, {address}))")
     frame.line("\t" + frame.leave_unreadable())
-    return f"(u64){name}" if spec.size == 8 else f"(u64)(s64){name}" if spec.signed else f"(u64){name}"
+    return name

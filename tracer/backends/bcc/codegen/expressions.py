@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen import maps, wide
 from tracer.backends.bcc.codegen.arguments import argument, return_value
-from tracer.backends.bcc.codegen.frame import Frame, c_type, scalar
-from tracer.backends.bcc.layout import size_of, wrap
+from tracer.backends.bcc.codegen.frame import Frame, c_type, literal, scalar
+from tracer.backends.bcc.layout import size_of
 from tracer.lang.typed import (
     Arg,
     Binary,
@@ -53,8 +53,8 @@ def value(frame: Frame, expr: Expr) -> str:
             return "1ULL" if truth else "0ULL"
         case Builtin(name=name):
             return builtin(frame, name)
-        case Arg(index=index):
-            return argument(frame, index)
+        case Arg():
+            return argument(frame, expr)
         case Retval():
             return f"(u64){return_value()}"
         case Var(slot=slot):
@@ -107,15 +107,6 @@ def _bare(text: str) -> str:
     while text.startswith("(") and _closes_at_end(text):
         text = text[1:-1]
     return text
-
-
-def literal(number: int, kind: Type) -> str:
-    """An integer constant of a type."""
-    number = wrap(kind, number)
-    signed = isinstance(kind, IntType) and kind.signed
-    if number == -(1 << 63):
-        return "(-9223372036854775807LL - 1)"
-    return (f"({number}LL)" if number < 0 else f"{number}LL") if signed else f"{number}ULL"
 
 
 def cast(text: str, source: Type, target: Type) -> str:

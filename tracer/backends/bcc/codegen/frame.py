@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tracer.backends.bcc.codegen.site_text import SiteTexts
-from tracer.backends.bcc.layout import SHORT_TEXT, size_of
+from tracer.backends.bcc.layout import SHORT_TEXT, size_of, wrap
 from tracer.backends.bcc.tables import Table
 from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Clause, Expr, Program
@@ -111,6 +111,15 @@ def c_type(kind: Type) -> str:
     if isinstance(kind, IntType):
         return f"{'s' if kind.signed else 'u'}{kind.bits}"
     return "u64"
+
+
+def literal(number: int, kind: Type) -> str:
+    """An integer constant of a type."""
+    number = wrap(kind, number)
+    signed = isinstance(kind, IntType) and kind.signed
+    if number == -(1 << 63):
+        return "(-9223372036854775807LL - 1)"
+    return (f"({number}LL)" if number < 0 else f"{number}LL") if signed else f"{number}ULL"
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen import expressions, places, wide
-from tracer.backends.bcc.codegen.frame import Buffer, Frame, MapValue, c_type, long_words, scalar
+from tracer.backends.bcc.codegen.frame import Buffer, Frame, MapValue, c_type, literal, long_words, scalar
 from tracer.backends.bcc.codegen.reading import same_at_each_use
 from tracer.backends.bcc.tables import Shape, Table
 from tracer.lang.typed import Aggregate, Builtin, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
@@ -136,7 +136,7 @@ def aggregate(frame: Frame, stmt: Aggregate) -> None:
             if decl.kind == "hist":
                 bucket = f"log2_bucket({number}, {decl.bits:d})"
             else:
-                bounds = ", ".join(expressions.literal(bound, IntType()) for bound in (decl.low, decl.high, decl.step))
+                bounds = ", ".join(literal(bound, IntType()) for bound in (decl.low, decl.high, decl.step))
                 bucket = f"linear_bucket({number}, {bounds}, {table.buckets - 1})"
             _add(frame, table, stmt.key, "1", frame.temporary("u32", bucket, "bucket"))
         case "min" | "max":
