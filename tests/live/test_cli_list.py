@@ -60,7 +60,7 @@ def test_json_has_one_object_a_line_with_every_argument(depot: Path) -> None:
     }
     for site in shown["sites"]:
         assert all(site[key].startswith("0x") for key in ("address", "offset", "semaphore"))
-        assert [set(argument) for argument in site["args"]] == [{"text", "size", "signed", "readable"}] * 5
+        assert [set(argument) for argument in site["args"]] == [{"text", "size", "signed", "float", "readable"}] * 5
         assert all(argument["readable"] is True for argument in site["args"])
 
 

@@ -80,3 +80,5 @@ def site_lines(listed: Listed) -> Iterator[str]:
         for index, arg in enumerate(site.args):
             if isinstance(arg.operand, Unreadable):
                 yield f"  arg{index} cannot be read: {arg.operand.reason}"
+            elif arg.is_float:
+                yield f"  arg{index} is a float{8 * arg.size}"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
-from tracer.lang.types import BoolType, IntType, Type, VoidType
+from tracer.lang.types import BoolType, FloatType, IntType, Type, VoidType
 from tracer.regex import regex
 
 _CONVERSION = regex(
@@ -22,6 +22,9 @@ _MOST_WIDTH = 4096
 
 INTEGERS = "diuxXoc"
 """Conversions of an int or bool; `p` takes an int too."""
+
+FLOATS = "fFeEgG"
+"""Conversions of a floating-point number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,12 @@ def fault(conversion: Conversion) -> tuple[str, str | None] | None:
         (part and len(part) > 4) or int(part or 0) > _MOST_WIDTH for part in (conversion.width, conversion.precision)
     ):
         return f"the width of '{text}' is too large", f"at most {_MOST_WIDTH}"
-    if kind == "r" or kind == "g":
+    if kind == "r":
         return f"'%{kind}' is not supported: tracer reads strings and integers, not buffers", "use %s with str(), or %x"
-    if kind in "eEfFaA" and kind:
-        return f"'{text}' is not supported: there are no floating-point values", "use %d"
     if not kind:
         return "the format ends in the middle of a conversion", "write %% for a percent sign"
-    if kind not in INTEGERS + "ps%" or conversion.length not in _LENGTHS:
-        return f"unknown conversion '{text}'", "known are %d %i %u %x %X %o %c %p %s and %%"
+    if kind not in INTEGERS + FLOATS + "ps%" or conversion.length not in _LENGTHS:
+        return f"unknown conversion '{text}'", "known are %d %i %u %x %X %o %c %p %f %e %g %s and %%"
     return None
 
 
@@ -78,4 +79,13 @@ def accepts(kind: str, type: Type) -> bool:
     """Whether a conversion can show a value of this type."""
     if kind == "s":
         return not isinstance(type, VoidType)
+    if kind in FLOATS:
+        return isinstance(type, FloatType)
     return isinstance(type, (IntType, BoolType))
+
+
+def fitting(type: Type) -> str:
+    """What to write instead of a conversion that cannot show this type."""
+    if isinstance(type, FloatType):
+        return "use %f"
+    return "use %d" if isinstance(type, (IntType, BoolType)) else "use %s"

@@ -84,7 +84,7 @@ class Builtin(Expr):
 @dataclass(frozen=True, slots=True)
 class Arg(Expr):
     """`argN`, extended from the size and sign that the site's argument has: int64 where a site has a signed one, else
-    uint64.
+    uint64. A float32 or float64 is its bits.
     """
 
     index: int

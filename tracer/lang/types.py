@@ -10,6 +10,7 @@
 | SymbolType | `Symbol(pid, address)` |
 | UsernameType | int, the uid; the name is looked up when it is rendered |
 | TimestampType | int, nanoseconds since boot; formatted when it is rendered |
+| FloatType | int, the bits without sign; a number when it is rendered |
 
 Bytes, not str: what a target holds need not be UTF-8, and keys must compare as the kernel compares them.
 """
@@ -97,6 +98,16 @@ class TimestampType:
 
 
 @dataclass(frozen=True, slots=True)
+class FloatType:
+    """A USDT argument that is a float or a double: it can be shown, and nothing is computed with it."""
+
+    bits: int
+
+    def __str__(self) -> str:
+        return f"float{self.bits}"
+
+
+@dataclass(frozen=True, slots=True)
 class VoidType:
     """No value: a call that is a statement."""
 
@@ -104,7 +115,18 @@ class VoidType:
         return "none"
 
 
-Type = IntType | BoolType | StringType | TupleType | StackType | SymbolType | UsernameType | TimestampType | VoidType
+Type = (
+    IntType
+    | BoolType
+    | StringType
+    | TupleType
+    | StackType
+    | SymbolType
+    | UsernameType
+    | TimestampType
+    | FloatType
+    | VoidType
+)
 
 INT64 = IntType(64, True)
 UINT64 = IntType(64, False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tracer.lang.types import BoolType, IntType, StringType, Type, Value
+from tracer.lang.types import BoolType, FloatType, IntType, StringType, Type, Value
 from tracer.regex import regex
 from tracer.render.values import Show, ValueText
 
@@ -25,7 +25,7 @@ PLAIN_BITS = 32
 _BITS = {"hh": 8, "h": 16, "": PLAIN_BITS, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
 _CONVERSION = regex(
     r"%(?P<flags>[-+ #0']*)(?P<width>[0-9]*)(?:\.(?P<precision>[0-9]*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diuxXocps%])"
+    r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diuxXocpsfFeEgG%])"
 )
 
 
@@ -66,7 +66,11 @@ def compile_format(format: str, types: Sequence[Type], values: ValueText) -> For
             template.append(b"%%")
             continue
         index = len(arguments)
-        show = _text(spec, types[index], values) if spec.kind == "s" else _integer(spec, types[index])
+        type = types[index]
+        if spec.kind == "s":
+            show = _text(spec, type, values)
+        else:
+            show = _real(spec, type) if isinstance(type, FloatType) else _integer(spec, type)
         template.append(show.template.encode())
         if show.function is None:
             arguments.append(show.expression.format(f"a[{index}]"))
@@ -109,6 +113,14 @@ def _text(spec: _Spec, type: Type, values: ValueText) -> _Shown:
     if isinstance(type, IntType) and spec.precision is None:
         return _Shown(f"%{spec.align}d")
     return _Shown(template, function=values.of(type))
+
+
+def _real(spec: _Spec, type: FloatType) -> _Shown:
+    from tracer.render import floats
+
+    flags = "".join(flag for flag in "-+ #0" if flag in spec.flags)
+    width, precision = str(spec.width or ""), "" if spec.precision is None else f".{spec.precision}"
+    return _Shown("%b", function=floats.conversion(flags, width, precision, spec.kind, type.bits))
 
 
 def _integer(spec: _Spec, type: Type) -> _Shown:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tracer.lang.types import (
     BoolType,
+    FloatType,
     IntType,
     StackType,
     StringType,
@@ -52,6 +53,10 @@ class ValueText:
                 return username
             case TimestampType(format=format):
                 return lambda nanoseconds: format_time(format, self._boot_ns + nanoseconds)
+            case FloatType(bits=bits):
+                from tracer.render import floats
+
+                return lambda value: floats.text(value, bits)
             case _:
                 raise TypeError(f"a value of type {type} cannot be shown")
 
@@ -94,6 +99,10 @@ class ValueJson:
             case TupleType(items=items):
                 parts = [self.of(item) for item in items]
                 return lambda value: b"[%b]" % b",".join([show(v) for show, v in zip(parts, value, strict=True)])
+            case FloatType(bits=bits):
+                from tracer.render import floats
+
+                return lambda value: floats.json(value, bits)
             case _:
                 text = self._text.of(type)
                 return lambda value: json_string(text(value))

@@ -68,6 +68,7 @@ class Listed(NamedTuple):
                             "text": arg.text,
                             "size": arg.size,
                             "signed": arg.signed,
+                            "float": arg.is_float,
                             "readable": not isinstance(arg.operand, Unreadable),
                         }
                         for arg in site.args

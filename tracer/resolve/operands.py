@@ -106,7 +106,7 @@ def _argument(text: str, arch: Arch) -> Argument:
         argument_operand = parse_aarch64(operand_text.strip())
     else:
         argument_operand = Unreadable(f"operands of {arch.name} are unknown")
-    return Argument(text, size, bool(sign), bool(is_float), argument_operand)
+    return Argument(text, size, bool(sign) and not is_float, bool(is_float), argument_operand)
 
 
 def _not_understood(text: str) -> Unreadable:

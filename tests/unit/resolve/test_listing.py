@@ -96,8 +96,8 @@ def test_json_has_the_shape_that_is_promised(app: Path) -> None:
                 "offset": "0x1000",
                 "semaphore": "0x3002",
                 "args": [
-                    {"text": "-4@%edi", "size": 4, "signed": True, "readable": True},
-                    {"text": "8@.LC0(%rip)", "size": 8, "signed": False, "readable": False},
+                    {"text": "-4@%edi", "size": 4, "signed": True, "float": False, "readable": True},
+                    {"text": "8@.LC0(%rip)", "size": 8, "signed": False, "float": False, "readable": False},
                 ],
             },
             {
@@ -105,8 +105,8 @@ def test_json_has_the_shape_that_is_promised(app: Path) -> None:
                 "offset": "0x1004",
                 "semaphore": "0x3002",
                 "args": [
-                    {"text": "-4@%esi", "size": 4, "signed": True, "readable": True},
-                    {"text": "8f@(%rax)", "size": 8, "signed": False, "readable": True},
+                    {"text": "-4@%esi", "size": 4, "signed": True, "float": False, "readable": True},
+                    {"text": "8f@(%rax)", "size": 8, "signed": False, "float": True, "readable": True},
                 ],
             },
         ],

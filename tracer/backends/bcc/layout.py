@@ -20,6 +20,7 @@ from collections.abc import Callable
 from tracer.dataclass import dataclass
 from tracer.lang.types import (
     BoolType,
+    FloatType,
     IntType,
     Stack,
     StackType,
@@ -116,8 +117,8 @@ def decoder(kind: Type) -> _Decoder:
 
 def wrap(kind: Type, value: int) -> int:
     """An integer cut to the width and sign of its type (64 bits, signed, for what is no integer type)."""
-    bits, signed = (kind.bits, kind.signed) if isinstance(kind, IntType) else (64, not isinstance(kind, UsernameType))
-    if isinstance(kind, TimestampType):
+    bits, signed = (kind.bits, kind.signed) if isinstance(kind, IntType) else (64, True)
+    if isinstance(kind, UsernameType | TimestampType | FloatType):
         signed = False
     value &= (1 << bits) - 1
     return value - (1 << bits) if signed and value >> (bits - 1) else value

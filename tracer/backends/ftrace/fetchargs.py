@@ -214,13 +214,13 @@ class Fetches:
         if isinstance(leaf, Retval):
             return Number(self.index(Fetch(self.retval, "u64")), None)
         spec = self.args[leaf.index]
-        assert isinstance(leaf.type, IntType)
+        of_type = isinstance(leaf.type, IntType) and leaf.type.signed
         # Of the widest ones all bits are there, and the sign is the one that all sites agree on.
-        signed = spec.signed if spec.size < 8 else leaf.type.signed
+        signed = spec.signed if spec.size < 8 else of_type
         sort = f"{'s' if signed else 'u'}{spec.size * 8}"
         match spec.operand:
             case Const(value):
-                return Constant(_extended(value, spec, leaf.type.signed))
+                return Constant(_extended(value, spec, of_type))
             case Unreadable():
                 return Constant(None)
             case Mem(base=str(base), disp=disp, index=None):

@@ -33,7 +33,7 @@ class EffectChecker(AssignmentChecker):
 
     def _printf(self, node: ast.Call) -> tuple[typed.Stmt, ...]:
         text = self.text_constant(node.args[0], "the format of printf()")
-        values = [self.expr(arg) for arg in node.args[1:]]
+        values = [self.shown(arg) for arg in node.args[1:]]
         if text is None:
             return ()
         faults = False
@@ -58,7 +58,7 @@ class EffectChecker(AssignmentChecker):
             if value is None:
                 return ()
             if not formats.accepts(conversion.kind, value.type):
-                self.error(f"'{conversion.text}' cannot show {a(value.type)}", value.span, "use %s")
+                self.error(f"'{conversion.text}' cannot show {a(value.type)}", value.span, formats.fitting(value.type))
                 return ()
             args.append(value)
         types = tuple(arg.type for arg in args)
@@ -83,7 +83,7 @@ class EffectChecker(AssignmentChecker):
         if len(node.args) > 1:
             self.error("only print() of a map takes more arguments", node.span, "print((a, b)) prints several values")
             return ()
-        value = self.expr(target)
+        value = self.shown(target)
         if value is None:
             return ()
         return (typed.PrintValue(node.span, self.shape_index(value.type), value),)

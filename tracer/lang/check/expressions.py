@@ -15,6 +15,7 @@ from tracer.lang.types import (
     INT64,
     UINT64,
     BoolType,
+    FloatType,
     IntType,
     StringType,
     TupleType,
@@ -36,7 +37,7 @@ class ExpressionChecker(NameChecker):
             case ast.Param():
                 return self.param(node)
             case ast.Name():
-                return self.name(node)
+                return self._computable(self.name(node))
             case ast.Var():
                 return self.variable(node)
             case ast.MapRef():
@@ -64,6 +65,21 @@ class ExpressionChecker(NameChecker):
             case ast.Index():
                 return self._index(node)
         raise AssertionError(f"unknown node {type(node).__name__}")
+
+    def shown(self, node: ast.Expr) -> typed.Expr | None:
+        """An expression that is only shown: it may be a floating-point number."""
+        return self.name(node) if isinstance(node, ast.Name) else self.expr(node)
+
+    def _computable(self, value: typed.Expr | None) -> typed.Expr | None:
+        if value is None or not isinstance(value.type, FloatType):
+            return value
+        name = self.text(value.span)
+        self.error(
+            f"{name} is {a(value.type)}, and there is no arithmetic with floating-point numbers yet",
+            value.span,
+            f'print({name}) and printf("%f", {name}) show it',
+        )
+        return None
 
     def integer(self, node: ast.Expr, what: str) -> typed.Expr | None:
         """An expression that has to be an integer or bool."""

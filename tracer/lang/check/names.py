@@ -9,7 +9,7 @@ from tracer.lang.check.maps import MapChecker
 from tracer.lang.convert import literal, string
 from tracer.lang.inference import LITERAL, NOTED, SMALL
 from tracer.lang.lexer import Fault, number
-from tracer.lang.types import INT64, UINT64, IntType, StackType, StringType, Type, UsernameType
+from tracer.lang.types import INT64, UINT64, FloatType, IntType, StackType, StringType, Type, UsernameType
 from tracer.regex import regex
 
 ARGUMENT = regex(r"arg([0-9]+)")
@@ -107,14 +107,25 @@ class NameChecker(MapChecker):
         if counts and index >= max(counts):
             self.error(*self._no_argument(node, max(counts)))
             return None
-        return typed.Arg(self._argument_type(index), node.span, index)
+        type = self._argument_type(node, index)
+        return None if type is None else typed.Arg(type, node.span, index)
 
-    def _argument_type(self, index: int) -> IntType:
+    def _argument_type(self, node: ast.Name, index: int) -> IntType | FloatType | None:
         """One type for all sites: signed where the note of one of them says so."""
-        sites = self.unit.sites
-        if any(site.args[index].signed for site in sites if index < len(site.args)):
+        sites = [site for site in self.unit.sites if index < len(site.args)]
+        specs = [site.args[index] for site in sites]
+        real = next((spec for spec in specs if spec.is_float), None)
+        if real is not None:
+            other = next((at for at, spec in enumerate(specs) if (spec.is_float, spec.size) != (True, real.size)), None)
+            if other is None:
+                return FloatType(8 * real.size)
+            message = f"{node.name} is a float{8 * real.size} at {sites[specs.index(real)].probe} ({real.text})"
+            where = f"{sites[other].probe} ({specs[other].text})"
+            self.error(f"{message}, but not at {where}", node.span, "write a clause for each of them")
+            return None
+        if any(spec.signed for spec in specs):
             return INT64
-        return NOTED if sites and all(site.kind == "usdt" for site in sites) else UINT64
+        return NOTED if sites and all(site.kind == "usdt" for site in self.unit.sites) else UINT64
 
     def _no_argument(self, node: ast.Name, count: int) -> tuple[str, Span, str | None]:
         site = next(site for site in self.unit.sites if len(site.args) == count and site.kind in ("usdt", "uprobe"))
