@@ -21,7 +21,7 @@ Place = Callable[[str], Path]
 TRUE = shutil.which("true") or "/bin/true"
 OURS = str(Path(sys.executable).resolve())
 CALLED_ONCE = ("__libc_start_main", "__cxa_atexit", "exit", "_exit", "execve", "read", "__close", "pthread_mutex_lock")
-"""By `true`: the first four, and the last (gdb, and bpftrace 0.27.1). Our child called the others, and the last."""
+"""By `true`: the first four, and the last (bpftrace 0.27.1). Our child called the others, and the last."""
 
 
 def started(backend: str, program: str, command: str, *options: str) -> dict[str, object]:
