@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -287,3 +288,31 @@ def test_many_prints_of_what_was_cleared_take_few_readings(hits: Path) -> None:
         total += sum(value for value in session.maps.snapshot("@c").items.values() if isinstance(value, int))
         assert session.loss() == Loss()
     assert (prints, total) == (400, 40_000)
+
+
+def test_clearing_for_ever_takes_no_memory(hits: Path) -> None:
+    program = (
+        f"usdt:{hits}:hits:name {{ @c[arg1] = count(); @s[arg1] = nsecs; @m[arg1] = max(arg1); }}"
+        " interval:s:9 { clear(@c); clear(@s); clear(@m); }"
+    )
+
+    def clear(times: int) -> int:
+        for _ in range(times):
+            session.maps.begin_handler()
+            for name in ("@c", "@s", "@m"):
+                session.maps.clear(name)
+            session.maps.end_handler()
+        return tracemalloc.get_traced_memory()[0]
+
+    with open_session(program) as session:
+        session.attach()
+        subprocess.run([hits, "names", "100", "1"], check=True)
+        time.sleep(0.06)
+        tracemalloc.start()
+        try:
+            before = clear(300)
+            grown = clear(1000) - before
+        finally:
+            tracemalloc.stop()
+    # An entry for each clear would take more than a hundred bytes.
+    assert grown < 100_000

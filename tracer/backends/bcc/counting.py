@@ -16,10 +16,9 @@ was added to them after that was shown goes over into the present (`_late`), so 
 from __future__ import annotations
 
 import struct
-import time
 
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.marks import SETTLED_S, Behind, Ended, Past, clears, mark_of, moved
+from tracer.backends.bcc.marks import Behind, Ended, Past, Settling, clears, mark_of, moved
 from tracer.backends.bcc.tabledata import Number, Raw, TableData
 from tracer.backends.bcc.tables import Shape
 from tracer.lang.typed import MapKind
@@ -45,7 +44,7 @@ class CountingMap:
         self._last_print: tuple[int, dict[Raw, Number]] | None = None
         self._late: dict[Raw, Number] = {}
         self._ended = None if past is None else Ended(past, self._elements)
-        self._cleared_at: dict[int, float] = {}
+        self._settling = Settling()
         self._decode = self.table.key.decoder() if self.table.key is not None else lambda raw: self._in_array(raw)[0]
         self._signed = is_signed(self.table.decl)
 
@@ -134,7 +133,7 @@ class CountingMap:
         if self.past is not None:
             self.past.zeroed.clear()
         if self.table.generation is not None:
-            self._cleared_at[self._generation()] = time.monotonic()
+            self._settling.ended(self._generation())
             self._control.next_generation(self.table.generation)
         if self.table.length is not None:
             self._control.empty(self.table.length)
@@ -227,10 +226,9 @@ class CountingMap:
 
     def _reclaim(self, found: dict[Raw, Number]) -> None:
         current = self._generation()
-        settled = time.monotonic() - SETTLED_S
         for raw in list(found):
             generation = struct.unpack_from("=I", raw[1])[0]
-            if generation == current or self._cleared_at.get(generation, settled) > settled:
+            if generation == current or not self._settling.has_settled(generation):
                 continue
             if found[raw] == self._taken.get(raw):
                 self.data.delete(raw)

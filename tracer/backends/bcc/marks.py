@@ -15,6 +15,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Generic, TypeVar
 
 from tracer.backends.bcc.control import Control
@@ -54,6 +55,26 @@ def mark_of(raw: Raw) -> int:
 def moved(raw: Raw, mark: int) -> Raw:
     """The same key at another mark."""
     return raw[0], raw[1][:8] + struct.pack("=Q", mark) + raw[1][16:]
+
+
+class Settling:
+    """The generations of a map that user space has cleared, as long as a program may still be adding to them."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] = {}
+
+    def ended(self, generation: int) -> None:
+        """A clear has ended it."""
+        now = time.monotonic()
+        # In the order in which they ended: those before the first that has not settled have.
+        settled = list(takewhile(lambda each: self._at[each] <= now - SETTLED_S, self._at))
+        for each in settled:
+            del self._at[each]
+        self._at[generation] = now
+
+    def has_settled(self, generation: int) -> bool:
+        """Whether nothing is added to an earlier generation any more."""
+        return self._at.get(generation, 0.0) <= time.monotonic() - SETTLED_S
 
 
 @dataclass(slots=True)

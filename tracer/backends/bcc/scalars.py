@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import errno
 import struct
-import time
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.layout import decoder, encode, wrap
-from tracer.backends.bcc.marks import SETTLED_S, Behind, Ended, Past, clears, mark_of
+from tracer.backends.bcc.marks import Behind, Ended, Past, Settling, clears, mark_of
 from tracer.backends.bcc.tabledata import Raw, TableData
 from tracer.lang.types import IntType, Value
 from tracer.results.events import Loss
@@ -37,7 +36,7 @@ class ScalarMap:
         self._decode_key = layout.decoder()
         self._decode_value = decoder(self.table.decl.value)
         self._old: dict[Raw, bytes] = {}
-        self._cleared_at: dict[int, float] = {}
+        self._settling = Settling()
 
     def read(self) -> dict[Raw, bytes]:
         """The elements of the current generation."""
@@ -131,7 +130,7 @@ class ScalarMap:
                 self.data.delete(raw)
         else:
             self._old.update(view)
-            self._cleared_at[self._current()] = time.monotonic()
+            self._settling.ended(self._current())
             self._control.next_generation(self.table.generation)
         if self.table.length is not None:
             self._control.empty(self.table.length)
@@ -172,7 +171,6 @@ class ScalarMap:
     def _sweep(self, found: dict[Raw, bytes]) -> None:
         """Carries what changed in old generations over, and deletes what has settled there (see `counting`)."""
         current = self._current()
-        settled = time.monotonic() - SETTLED_S
         for raw, value in found.items():
             generation = struct.unpack_from("=I", raw[1])[0]
             if generation == current or (self.past is not None and not self.past.shown(raw)):
@@ -180,7 +178,7 @@ class ScalarMap:
             if self._old.get(raw) != value:
                 self._old[raw] = value
                 self._carry(raw, value, current)
-            elif self._cleared_at.get(generation, settled) <= settled:
+            elif self._settling.has_settled(generation):
                 self.data.delete(raw)
                 del self._old[raw]
 
