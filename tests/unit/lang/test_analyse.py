@@ -193,3 +193,30 @@ def test_literals_and_small_values_join_with_either_sign() -> None:
 )
 def test_two_types_join_in_the_smallest_that_holds_both(left: object, right: object, common: object) -> None:
     assert join(left, right) == join(right, left) == common  # type: ignore[arg-type]
+
+
+
+CHAINS = {
+    "statements": ("@m{} = @m{};", '@m{} = "abc";', "BEGIN {{ {} }}"),
+    "clauses": ("BEGIN {{ @m{} = @m{}; }}", 'BEGIN {{ @m{} = "abc"; }}', "{}"),
+    "variables": ("$v{0} = @m{1}; @m{0} = $v{0};", '@m{} = "abc";', "BEGIN {{ {} }}"),
+    "a block": ("@m{} = @m{};", '@m{} = "abc";', "BEGIN {{ if (nsecs > 1) {{ {} }} }}"),
+    "keys": ("for ($k{0} : @m{1}) {{ @m{0}[$k{0}.0] = 1; }}", '@m{}["abc"] = 1;', "BEGIN {{ {} }}"),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_types_follow_a_chain_of_any_length(chain: str) -> None:
+    step, last, around = CHAINS[chain]
+    steps = [step.format(number, number + 1) for number in range(400)]
+    program = analysed(around.format(" ".join([*steps, last.format(400)])))
+    invariants.check(program)
+    assert {str(map.key[0] if chain == "keys" else map.value) for map in program.maps.values()} == {"string[4]"}
+    assert len(program.maps) == 401
+
+
+def test_a_chain_to_what_depends_on_itself_is_followed() -> None:
+    text = " ".join(f"@m{number} = @m{number + 1};" for number in range(300))
+    program = analysed(f"BEGIN {{ {text} @m300 = @m300 + 1; @n = @m0; }}")
+    assert {map.value for map in program.maps.values()} == {INT64}
+    assert len(program.clauses[0].body) == 302

@@ -6,10 +6,10 @@ passes agree. So a clause may read a map that a later clause assigns.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from tracer.dataclass import dataclass, field
-from tracer.errors import Span
+from tracer.errors import NOWHERE, Span
 from tracer.lang.inference import LITERAL, identity, join, wide
 from tracer.lang.typed import MapKind
 from tracer.lang.types import INT64, IntType, Type
@@ -118,3 +118,27 @@ class Facts:
         values: dict[Hashable, ValueFacts] = dict(self.variables)
         values.update((name, facts.value) for name, facts in self.maps.items() if facts.kind != "count")
         return frozenset(key for key, facts in values.items() if facts.assigned and facts.type() is None)
+
+
+def joined(name: str, parts: Sequence[Facts]) -> MapFacts | None:
+    """What parts of the program, each looked at by itself, say of a map together; None where they say nothing."""
+    found = [part.maps[name] for part in parts if name in part.maps]
+    if not found:
+        return None
+    whole = MapFacts(name)
+    for each in found:
+        if whole.key is None or whole.key_span is None:
+            whole.key, whole.key_span = each.key, each.key_span
+        elif each.key is not None and len(each.key) == len(whole.key):
+            common = [join(one, other) for one, other in zip(whole.key, each.key, strict=True)]
+            if None not in common:
+                whole.key = tuple(type for type in common if type is not None)
+        if whole.kind is None:
+            whole.kind, whole.kind_span, whole.parameters = each.kind, each.kind_span, each.parameters
+        whole.value.assigned |= each.value.assigned
+        span = each.value.span or NOWHERE
+        if each.value.strong is not None:
+            whole.value.add(each.value.strong, span)
+        if isinstance(each.value.weak, IntType):
+            whole.value.add_weak(each.value.weak, span)
+    return whole
