@@ -125,7 +125,7 @@ static __always_inline void raise(u64 *extreme, u64 value)
 		if (seen >= value || __sync_val_compare_and_swap(extreme, seen, value) == seen)
 			return;
 	}
-	lose(LOST_EVENTS); /* each round it was another value that went further: nobody has seen it happen */
+	lose(LOST_OUTRUN); /* each round it was another value that went further: nobody has seen it happen */
 }
 
 /* min and max as one: values are encoded so that further out is larger (SIGNED_MAX and its kin). */

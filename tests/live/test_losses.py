@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,13 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.live.answers import maps
+from tracer import pipeline
+from tracer.backends.bcc import BccBackend, syscall
+from tracer.backends.bcc.codegen.generate import SCRATCH
+from tracer.errors import Source
+from tracer.render.loss import loss_messages
+from tracer.resolve.model import EVERY_PROCESS
+from tracer.results.events import Loss
 
 pytestmark = pytest.mark.live
 
@@ -60,3 +69,22 @@ def test_silence_is_explained(backend: str, place: Callable[[str], Path], clean:
     done = tracer("--backend", backend, "-e", program + " interval:ms:50 { exit(); }")
     assert (done.status, done.out) == (0, b"")
     assert done.err == f"Attached 2 probes\ntracer: no probe was hit: no process that runs now has loaded {path}\n"
+
+
+def test_hits_that_find_all_memory_in_use_are_told_as_that(place: Callable[[str], Path], clean: None) -> None:
+    path = place("depot")
+    plan, _ = pipeline.plan(Source(f'usdt:{path}:depot:label {{ printf("%s", str(arg1)); @ = count(); }}'))
+    program = BccBackend().compile(plan)
+    with BccBackend().open(program, EVERY_PROCESS) as session:
+        scratch = session._loaded.maps[SCRATCH]
+        for slot in range(program.generated.scratch_slots):
+            # As if another hit had it.
+            held = struct.pack("=Q", 1).ljust(program.generated.scratch_size, b"\0")
+            syscall.map_update(scratch, struct.pack("=I", slot), held)
+        session.attach()
+        subprocess.run([path, "1"], check=True, stdout=subprocess.DEVNULL)
+        session.detach()
+        assert list(session.drain()) == []
+        assert session.loss() == Loss(busy=9)
+        (said,) = loss_messages(session.loss(), session.plan.program)
+        assert said.startswith("9 hits left out: all memory for strings and events was in use")

@@ -39,6 +39,17 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             "hit",
         ),
         (
+            loss.busy,
+            "{} left out: all memory for strings and events was in use by hits under way at the same time; give strings"
+            " a size, as in str(arg0, 64), and there is room for more of them",
+            "hit",
+        ),
+        (
+            loss.outrun,
+            "{} not in min() or max(): other threads moved it too fast; give each CPU its own, as in @[cpu] = max(…)",
+            "value",
+        ),
+        (
             loss.truncated,
             f"{{}} cut to {config.max_strlen - 1} bytes; raise max_strlen, now {config.max_strlen}",
             "string",

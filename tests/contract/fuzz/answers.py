@@ -20,9 +20,7 @@ from tracer.plan.model import Variant
 
 @dataclass(frozen=True)
 class Answer:
-    """How a program ended on one leg: its output, its exit status, what it lost (cut strings as whether, not how many:
-    where one string is written twice, one leg may read it once), and what else it said.
-    """
+    """How a program ended on one leg: its output, its exit status, what it lost, and what else it said."""
 
     out: bytes
     status: int
@@ -41,7 +39,7 @@ def replayed(text: str, compile: Compile) -> Answer:
     """The answer of the interpreter, or of the reference, to the hits by arithmetic."""
     answer = replay(located(text), "text", ROUNDS, compile)
     loss = answer.outcome.loss
-    found = {"unreadable": loss.unreadable, "truncated": bool(loss.truncated), "loops": loss.loops}
+    found = {"unreadable": loss.unreadable, "truncated": loss.truncated, "loops": loss.loops}
     rest = "".join(f"{name} {getattr(loss, name)}" for name in ("events", "keys", "stacks") if getattr(loss, name))
     return Answer(answer.out, answer.outcome.code, tuple(found.items()), rest)
 
@@ -54,7 +52,6 @@ def traced(text: str, backend: str) -> Answer:
         match = pattern.search(err)
         found[name] = int(match[1]) if match else 0
         err = pattern.sub("", err)
-    found["truncated"] = bool(found["truncated"])
     # Warnings come before the line that counts the probes, complaints after it; a refusal has no such line.
     before, attached, rest = re.split(r"(?m)^(Attached \d+ probes?\n)", err) if "Attached" in err else (err, "", "")
     if not attached:

@@ -31,7 +31,7 @@ int probe_0(struct pt_regs *ctx)
 		return 0;
 	scratch = scratch_take();
 	if (!scratch) {
-		lose(LOST_EVENTS);
+		lose(LOST_BUSY);
 		return 0;
 	}
 	u64 at0 = 40;

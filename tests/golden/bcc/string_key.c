@@ -32,7 +32,7 @@ int probe_0(struct pt_regs *ctx)
 		return 0;
 	scratch = scratch_take();
 	if (!scratch) {
-		lose(LOST_EVENTS);
+		lose(LOST_BUSY);
 		return 0;
 	}
 	u64 address0 = (u64)REGISTER(si);

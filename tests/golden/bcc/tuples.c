@@ -38,7 +38,7 @@ int probe_0(struct pt_regs *ctx)
 		return 0;
 	scratch = scratch_take();
 	if (!scratch) {
-		lose(LOST_EVENTS);
+		lose(LOST_BUSY);
 		return 0;
 	}
 	zero_words(scratch->b_130_1_0, 130);

@@ -34,8 +34,8 @@ from tracer.lang.typed import Config
 from tracer.plan.model import Plan
 from tracer.plan.points import first_numbers
 
-LOSS_CAUSES = 6
-"""How many counters the LOSSES map has; see the enum in prelude.h."""
+LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun")
+"""The counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h."""
 
 HITS = 1002
 """The number of the map that counts the hits of each attach point, as prelude.h has it."""
@@ -112,7 +112,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
     points = first_counter(plan)
     maps[HITS] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
-    maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, LOSS_CAUSES, name="tracer_losses")
+    maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, len(LOSS_CAUSES), name="tracer_losses")
     loaded.ring_wanted = room.shared_ring() if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
     if generated.scratch_slots:

@@ -190,11 +190,11 @@ class BccSession:
 
     def loss(self) -> Loss:
         """Losses so far: the programs' counters, and what user space could not put into a full map."""
-        causes = [self._summed(LOSSES, cause) for cause in range(LOSS_CAUSES)]
+        causes = {cause: self._summed(LOSSES, number) for number, cause in enumerate(LOSS_CAUSES)}
         returns = 0
         if self._nested is not None and self._detached:
             returns = self._lost_returns(self._nested)
-        return Loss(*causes) + Loss(dropped=self._dropped, returns=returns) + self._maps.loss
+        return Loss(**causes) + Loss(dropped=self._dropped, returns=returns) + self._maps.loss
 
     def _lost_returns(self, nested: Nested) -> int:
         first = first_counter(self.plan)

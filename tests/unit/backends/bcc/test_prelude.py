@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tracer.backends.bcc.loader import LOSS_CAUSES
 from tracer.paths import bpf_programs
 from tracer.results.buckets import linear_bucket, linear_count, log2_bucket
 from tracer.results.integers import quotient, remainder, wrap_int
@@ -35,6 +37,33 @@ bool c_start4(const u64 *a, const u64 *b) { return same_start(a, b, 0, 4); }
 bool c_start19(const u64 *a, const u64 *b) { return same_start(a, b, 2, 3); }
 u64 c_length(const u64 *a) { return text_length(a, 8); }
 bool c_contains(const u64 *a, const u64 *b, u32 n) { return contains(a, 8, b, 2, n); }
+"""
+
+OUTRUN = """
+#include <linux/types.h>
+#include <uapi/linux/ptrace.h>
+#define SLEEPABLE 0
+#define CONTROL MAP(0)
+#define LOSSES MAP(1)
+#define RING MAP(2)
+struct control { u64 exiting, hit; };
+static u64 tries, lasting;
+/* Another thread is always one ahead, as long as that lasts. */
+#define __sync_val_compare_and_swap(place, seen, value) \\
+	(++tries > lasting ? (*(place) = (value), (seen)) : ++*(place))
+#include "prelude.h"
+static u64 losses[16];
+static void *counter(unsigned long map, const void *key) { return map == LOSSES ? &losses[*(u32 *)key] : NULL; }
+u64 c_lost(u64 rounds, u32 cause)
+{
+	u64 extreme = 0;
+
+	map_lookup = counter;
+	tries = losses[cause] = 0;
+	lasting = rounds;
+	raise(&extreme, 1000);
+	return losses[cause] << 32 | extreme;
+}
 """
 
 SIGNED, UNSIGNED = st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1)
@@ -124,3 +153,17 @@ def test_strings_are_compared_as_c_compares_them(c: ctypes.CDLL, a: bytes, b: by
 def test_a_string_holds_another_where_python_finds_it(c: ctypes.CDLL, a: bytes, b: bytes) -> None:
     one, other = ctypes.create_string_buffer(a, 64), ctypes.create_string_buffer(b, 16)
     assert c.c_contains(one, other, len(b)) == (b in a)
+
+
+def test_a_value_that_others_outrun_is_counted_for_what_it_is(tmp_path: Path) -> None:
+    fixed = bpf_programs()
+    includes = [f"-I{fixed}", f"-I{fixed}/kernel/include"]
+    built = tmp_path / "outrun.so"
+    command = ["gcc", "-O1", "-w", "-shared", "-fPIC", *includes, "-x", "c", "-", "-o", str(built)]
+    subprocess.run(command, input=OUTRUN, text=True, check=True)
+    lost = ctypes.CDLL(str(built)).c_lost
+    lost.restype, lost.argtypes = ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint32]
+    outrun = LOSS_CAUSES.index("outrun")
+    assert lost(63, outrun) == 1000
+    assert lost(64, outrun) == (1 << 32) + 64
+    assert lost(64, LOSS_CAUSES.index("events")) == 64

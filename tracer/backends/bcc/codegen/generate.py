@@ -199,7 +199,7 @@ def _body(shared: Shared, probe: ProbePlan, variants: list[Variant], early: bool
     it must be early and is not.
     """
     frame = Frame(shared, probe.clause, variants[0], early, many=len(variants) > 1)
-    take = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_EVENTS);", "\t\treturn 0;", "\t}"]
+    take = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_BUSY);", "\t\treturn 0;", "\t}"]
     if early:
         frame.lines += take
     if probe.clause.predicate is not None:
