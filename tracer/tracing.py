@@ -51,7 +51,8 @@ class Controls:
 
     `wake` are descriptors that become readable when something was set, a watched process ended, or the output's reader
     has gone; `signals` is the one of them that signals make readable (-1: none), and `acknowledge` reads that empty, so
-    that the next wait waits again. `meanwhile` is called while nobody takes what is to be written.
+    that the next wait waits again. `meanwhile` is called while nobody takes what is to be written, `regularly` in every
+    round of the loop, once a second at least.
     """
 
     stop: bool = False
@@ -62,6 +63,7 @@ class Controls:
     signals: int = -1
     acknowledge: Callable[[], None] = lambda: None
     meanwhile: Callable[[], None] = lambda: None
+    regularly: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class _Trace:
             if self.code is not None:
                 return
             self.controls.acknowledge()
+            self.controls.regularly()
             self.run_timers()
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return

@@ -2,7 +2,7 @@
 
 A process that lives for a millisecond is gone before anyone could read its /proc/PID/maps. perf's records of mmap, exec
 and fork (`struct perf_event_mmap_event` and its kin in `<linux/perf_event.h>`) miss none, cost nothing per hit, and
-are read when the first name is asked for. Both backends use them; they need no BPF.
+are read when a name is asked for, and before their rings are full. Both backends use them; they need no BPF.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _EXECUTABLE = 4  # PROT_EXEC
 _MMAP2 = struct.Struct("=IIQQQIIQQII")
 _PIDS = struct.Struct("=II")
 _FORK = struct.Struct("=IIII")
+_LOST = struct.Struct("=8xQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,16 @@ class Forked:
     parent: int
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """So many records found no room: what is known of any process may be of the past."""
+
+    count: int
+
+
+Record = Mapped | Executed | Forked | Missed
+
+
 class MappingRecords:
     """The records since it was opened, about one process and its descendants or about everybody."""
 
@@ -65,7 +76,13 @@ class MappingRecords:
             self.close()
             raise
 
-    def take(self) -> Iterator[Mapped | Executed | Forked]:
+    @property
+    def pressing(self) -> bool:
+        """Whether a ring should be read soon; costs next to nothing."""
+        spans = (ring.span for ring in self._rings)
+        return any(head - tail > _RING // 8 for tail, head in spans)
+
+    def take(self) -> Iterator[Record]:
         """What is new, in the order of time."""
         found = sorted((each for ring in self._rings for each in _records(ring.take())), key=lambda each: each[0])
         for _, record in found:
@@ -78,7 +95,7 @@ class MappingRecords:
         self._rings = []
 
 
-def _records(data: bytes) -> Iterator[tuple[int, Mapped | Executed | Forked]]:
+def _records(data: bytes) -> Iterator[tuple[int, Record]]:
     """Each record with its time, which `sample_id_all` puts into its last 8 bytes."""
     at = 0
     while at + 8 <= len(data):
@@ -92,7 +109,7 @@ def _records(data: bytes) -> Iterator[tuple[int, Mapped | Executed | Forked]]:
             yield struct.unpack_from("=Q", body, len(body) - 8)[0], record
 
 
-def _record(kind: int, misc: int, body: bytes) -> Mapped | Executed | Forked | None:
+def _record(kind: int, misc: int, body: bytes) -> Record | None:
     if kind == perf.RECORD_MMAP2:
         pid, _, start, length, offset, major, minor, inode, _, protection, _ = _MMAP2.unpack_from(body)
         path = body[_MMAP2.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
@@ -100,6 +117,8 @@ def _record(kind: int, misc: int, body: bytes) -> Mapped | Executed | Forked | N
             return Mapped(pid, start, length, offset, (major, minor), inode, path)
     elif kind == perf.RECORD_COMM and misc & perf.MISC_COMM_EXEC:
         return Executed(_PIDS.unpack_from(body)[0])
+    elif kind == perf.RECORD_LOST:
+        return Missed(int(_LOST.unpack_from(body)[0]))
     elif kind == perf.RECORD_FORK:
         pid, parent, _, _ = _FORK.unpack_from(body)
         if pid != parent:

@@ -21,6 +21,8 @@ class Names:
     def __init__(self, plan: Plan, target: Target) -> None:
         self._symbolizer: Symbolizer | None = None
         self._records: MappingRecords | None = None
+        self.missed = 0
+        """Records of what processes mapped that found no room: what ended before it was looked at has no names."""
         if any(isinstance(node, (UStack, USym)) for probe in plan.probes for node in walk_clause(probe.clause)):
             self._begin(plan, target)
 
@@ -60,10 +62,15 @@ class Names:
             if pid != os.getpid():
                 symbolizer.remember(pid)
 
+    def keep_up(self) -> None:
+        """Called now and then: reads what the kernel tells of processes before there is no room for more."""
+        if self._records is not None and self._records.pressing:
+            self._current()
+
     def _current(self) -> Symbolizer:
         symbolizer = self._open()
         if self._records is not None:
-            from tracer.backends.mapped import Executed, Forked, Mapped
+            from tracer.backends.mapped import Executed, Forked, Mapped, Missed
             from tracer.resolve.processes import Mapping
 
             for record in self._records.take():
@@ -77,6 +84,9 @@ class Names:
                     symbolizer.executed(record.pid)
                 elif isinstance(record, Forked):
                     symbolizer.forked(record.pid, record.parent)
+                elif isinstance(record, Missed):
+                    self.missed += record.count
+                    symbolizer.missed()
         return symbolizer
 
     def _open(self) -> Symbolizer:

@@ -80,6 +80,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
+        controls.regularly = names.keep_up
         renderer = _renderer(compiled, request, names, out)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
@@ -123,6 +124,9 @@ def trace(compiled: Compiled, request: Request) -> int:
         session.close()
         if session.left is not None:
             say(f"tracer: {session.left}")
+        if names.missed:
+            records = f"{names.missed} record{'s' if names.missed > 1 else ''}"
+            say(f"tracer: {records} of what processes map lost: addresses of those that have ended may have no names")
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:

@@ -102,6 +102,12 @@ class Elf:
         if descriptor >= 0:
             os.close(descriptor)
 
+    @property
+    def version(self) -> object:
+        """Equal for the same content of the same file."""
+        status = self._stat
+        return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
     def error(self, what: str, hint: str | None = None) -> ElfError:
         """An error that names this file."""
         return ElfError(f"{self._label}: {printable(what)}", hint if hint is None else printable(hint))

@@ -26,6 +26,11 @@ from tracer.resolve.symbols import Symbols
 
 _MAX_MAPS = 8
 """How many earlier maps of one process are kept."""
+_MOST_PROCESSES = 4096
+_MOST_FILES = 256
+_MOST_NAMES = 1 << 16
+"""Of one process."""
+_MOST_JIT_MAPS = 64
 _REFRESH_S = 0.05
 _MAX_JIT_MAP = 1 << 28
 
@@ -43,12 +48,15 @@ class Name:
 
 @dataclass(slots=True)
 class _Process:
+    """`missed` is how often records had been lost when its map was read last."""
+
     started: int
     maps: list[tuple[Mapping, ...]] = field(default_factory=list)
     read_at: float = 0.0
     owner: int = 0
     jit_path: str = ""
     names: dict[int, Name] = field(default_factory=dict)
+    missed: int = 0
 
 
 class _Module:
@@ -58,6 +66,7 @@ class _Module:
         from tracer.resolve.debug_file import find_debug_file
 
         self.elf = elf
+        self.version = elf.version
         self._symbols = Symbols(elf, find_debug_file)
 
     def name(self, file_offset: int) -> tuple[Function, int] | None:
@@ -70,12 +79,20 @@ class _Module:
         return None if function is None or address is None else (function, address - function.address)
 
 
+_File = tuple[str, int]
+"""Device and inode, as /proc/PID/maps has them."""
+
+
 class Symbolizer:
-    """Names addresses of any number of processes. Keeps their files open until `close`."""
+    """Names addresses of any number of processes. Keeps their files open until `close`; of very many processes or files
+    those used last, the last ones at the end of each dict. A file that was closed is opened again where it is the same.
+    """
 
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
-        self._modules: dict[tuple[str, int], _Module | None] = {}
+        self._modules: dict[_File, _Module | None] = {}
+        self._closed: dict[_File, object] = {}
+        self._missed = 0
         self._vdso: _Module | None = None
         self._vdso_read = False
         self._jit: dict[str, tuple[tuple[int, int], list[int], list[tuple[int, int, str]]]] = {}
@@ -93,7 +110,7 @@ class Symbolizer:
         if started is None:
             return
         if known is None or known.started not in (started, 0):
-            known = self._processes[pid] = _Process(started)
+            known = self._add(pid, _Process(started, missed=self._missed))
             known.jit_path, known.owner = _jit_map(pid)
         self._read_maps(pid, known)
 
@@ -101,27 +118,35 @@ class Symbolizer:
         """The process maps this too, as a record of the kernel says: it need not exist any more."""
         process = self._processes.get(pid)
         if process is None:
-            process = self._processes[pid] = _Process(_started(pid) or 0)
+            process = self._add(pid, _Process(_started(pid) or 0, missed=self._missed))
             process.jit_path, process.owner = _jit_map(pid)
         current = process.maps[0] if process.maps else ()
         kept = (each for each in current if each.end <= mapping.start or each.start >= mapping.end)
         process.maps[:1] = [tuple(sorted((*kept, mapping), key=lambda each: each.start))]
-        if mapping.file is not None and mapping.file not in self._modules:
-            self._modules[mapping.file] = _open_mapped(pid, mapping, _root(pid))
+        if mapping.file is not None:
+            self._module(pid, mapping)
 
     def executed(self, pid: int) -> None:
         """The process runs another program from here on; what it had mapped still names older addresses."""
         process = self._processes.get(pid)
         if process is not None and process.maps:
-            process.maps = [(), *process.maps[: _MAX_MAPS - 1]]
+            # Of what was missed before nothing holds any more.
+            older = process.maps[: _MAX_MAPS - 1] if process.missed == self._missed else []
+            process.maps, process.missed = [(), *older], self._missed
             process.names.clear()
 
     def forked(self, pid: int, parent: int) -> None:
         """The process began as a copy of another."""
         known = self._processes.get(parent)
         if known is not None and known.maps:
-            self._processes[pid] = _Process(_started(pid) or 0, [known.maps[0]], owner=known.owner)
-            self._processes[pid].jit_path = _jit_map(pid)[0]
+            child = _Process(_started(pid) or 0, [known.maps[0]], owner=known.owner, missed=known.missed)
+            self._add(pid, child).jit_path = _jit_map(pid)[0]
+
+    def missed(self) -> None:
+        """What processes have mapped, run and begun lately is not known: it is looked up anew for each that still runs,
+        and forgotten of those that do not.
+        """
+        self._missed += 1
 
     def symbol(self, pid: int, address: int, offset: bool = True) -> str:
         """`name+offset`, without `offset` the name alone; `0x…` where nothing is known."""
@@ -138,6 +163,10 @@ class Symbolizer:
             process = self._processes.get(pid)
             if process is None:
                 return Name("", 0, "[unknown]")
+        if process.missed != self._missed:
+            process = self._looked_at_anew(pid)
+            if process is None:
+                return Name("", 0, "[unknown]")
         known = process.names.get(address)
         if known is not None:
             return known
@@ -148,10 +177,50 @@ class Symbolizer:
             mapping = _find(process, address)
         if mapping is None:
             return Name("", 0, "[unknown]")
-        name = self._name(process, mapping, address)
+        name = self._name(pid, process, mapping, address)
         if name.function:
+            if len(process.names) >= _MOST_NAMES:
+                process.names.clear()
             process.names[address] = name
         return name
+
+    def _add(self, pid: int, process: _Process) -> _Process:
+        """Keeps a process, in the place of that which has been kept for longest if there are too many."""
+        self._processes.pop(pid, None)
+        if len(self._processes) >= _MOST_PROCESSES:
+            del self._processes[next(iter(self._processes))]
+        self._processes[pid] = process
+        return process
+
+    def _looked_at_anew(self, pid: int) -> _Process | None:
+        """A process after records were lost; None for one that has ended."""
+        del self._processes[pid]
+        self.remember(pid)
+        return self._processes.get(pid)
+
+    def _module(self, pid: int, mapping: Mapping) -> _Module | None:
+        """The file of a mapping: open, or opened again; None where it cannot be had."""
+        assert mapping.file is not None
+        if mapping.file in self._modules:
+            module = self._modules.pop(mapping.file)
+        else:
+            module = _open_mapped(pid, mapping, _root(pid))
+            before = self._closed.pop(mapping.file, None)
+            if module is not None and before is not None and module.version != before:
+                module.elf.close()
+                module = None
+            if len(self._modules) >= _MOST_FILES:
+                self._put_away(next(iter(self._modules)))
+        self._modules[mapping.file] = module
+        return module
+
+    def _put_away(self, file: _File) -> None:
+        module = self._modules.pop(file)
+        if module is not None:
+            module.elf.close()
+            self._closed[file] = module.version
+            if len(self._closed) > _MOST_NAMES:
+                del self._closed[next(iter(self._closed))]
 
     def _read_maps(self, pid: int, process: _Process) -> None:
         process.read_at = time.monotonic()
@@ -162,16 +231,13 @@ class Symbolizer:
         if not every or (process.maps and process.maps[0] == every):
             return
         process.maps = [every, *process.maps[: _MAX_MAPS - 1]]
-        prefix: str | None = None
         for each in every:
             if each.file is not None and each.file not in self._modules:
-                if prefix is None:
-                    prefix = root(pid)
-                self._modules[each.file] = _open_mapped(pid, each, prefix)
+                self._module(pid, each)
 
-    def _name(self, process: _Process, mapping: Mapping, address: int) -> Name:
+    def _name(self, pid: int, process: _Process, mapping: Mapping, address: int) -> Name:
         if mapping.file is not None:
-            module = self._modules.get(mapping.file)
+            module = self._module(pid, mapping)
             at = address - mapping.start + mapping.offset
         elif mapping.path == "[vdso]":
             module, at = self._kernel_module(), address - mapping.start
@@ -206,6 +272,8 @@ class Symbolizer:
         version = (status.st_size, status.st_mtime_ns)
         if process.jit_path not in self._jit or self._jit[process.jit_path][0] != version:
             entries = _read_jit(process.jit_path)
+            if len(self._jit) >= _MOST_JIT_MAPS:
+                del self._jit[next(iter(self._jit))]
             self._jit[process.jit_path] = (version, [each[0] for each in entries], entries)
         _, starts, entries = self._jit[process.jit_path]
         index = bisect_right(starts, address) - 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.resolve.conftest import Build
+from tracer.resolve import symbolize
 from tracer.resolve.symbolize import Symbolizer
 
 PRINTS_C = r"""
@@ -174,3 +175,38 @@ def test_older_maps_serve_older_addresses(running: Running, symbolizer: Symboliz
     known.maps.insert(0, ())
     assert symbolizer.symbol(running.pid, running.addresses[0]) == "main+0"
     os.kill(running.pid, signal.SIGCONT)
+
+
+def test_after_lost_records_only_what_still_runs_has_names(running: Running, symbolizer: Symbolizer) -> None:
+    main = running.addresses[0]
+    assert symbolizer.symbol(running.pid, main) == "main+0"
+    symbolizer.missed()
+    assert symbolizer.symbol(running.pid, main) == "main+0"
+    symbolizer.missed()
+    running.end()
+    # It may have become another program before it ended.
+    assert symbolizer.symbol(running.pid, main) == f"{main:#x}"
+
+
+def test_files_and_processes_are_kept_within_bounds(
+    build: Build, tmp_path: Path, symbolizer: Symbolizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(symbolize, "_MOST_FILES", 4)
+    monkeypatch.setattr(symbolize, "_MOST_PROCESSES", 3)
+    paths = [tmp_path / f"prints{number}" for number in range(8)]
+    for path in paths:
+        shutil.copy(build(PRINTS_C, "-O1"), path)
+    made = [Running(path) for path in paths]
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(2):
+            for each in made:
+                main, hidden, malloc = each.addresses
+                assert symbolizer.symbol(each.pid, main) == "main+0"
+                assert symbolizer.symbol(each.pid, hidden) == "hidden+0"
+                assert "malloc" in symbolizer.symbol(each.pid, malloc)
+        assert len(os.listdir("/proc/self/fd")) - before <= 4
+        assert (len(symbolizer._processes), len(symbolizer._modules)) == (3, 4)
+    finally:
+        for each in made:
+            each.end()

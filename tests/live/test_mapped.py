@@ -1,0 +1,76 @@
+"""What the kernel tells of processes that map files: read in time, and where something was lost, told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import environment
+from tests.targets.build import build
+from tracer import pipeline
+from tracer.backends import mapped
+from tracer.backends.mapped import Mapped, MappingRecords, Missed
+from tracer.cli.names import Names
+from tracer.errors import Source
+from tracer.resolve.model import Target
+
+pytestmark = pytest.mark.live
+
+
+def _start(count: int) -> None:
+    subprocess.run(["sh", "-c", f"i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done"], check=True)
+
+
+def test_lost_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "_RING", 4096)
+    records = MappingRecords(os.getpid())
+    try:
+        _start(1)
+        assert not any(isinstance(each, Missed) for each in records.take())
+        _start(50)
+        assert records.pressing
+        list(records.take())
+        _start(1)  # a ring says it with the next record that it has room for
+        found = list(records.take())
+    finally:
+        records.close()
+    assert sum(each.count for each in found if isinstance(each, Missed)) > 50
+    assert any(isinstance(each, Mapped) for each in found)
+
+
+@pytest.mark.parametrize("keeps_up", [True, False])
+def test_they_are_read_before_there_is_no_room(monkeypatch: pytest.MonkeyPatch, keeps_up: bool) -> None:
+    monkeypatch.setattr(mapped, "_RING", 1 << 16)
+    target = Target(os.getpid())
+    plan, _ = pipeline.plan(Source(f"uprobe:{build('depot')}:plain {{ @[ustack] = count(); }}"), (), target)
+    names = Names(plan, target)
+    try:
+        for _ in range(25):
+            _start(10)
+            if keeps_up:
+                names.keep_up()
+        _start(0)
+        names.symbol(os.getpid(), 0)
+        assert bool(names.missed) is not keeps_up
+    finally:
+        names.close()
+
+
+def test_what_was_lost_is_said(tmp_path: Path) -> None:
+    """A trace that is stopped while processes come and go."""
+    program = f"uprobe:{build('depot')}:plain {{ @[ustack] = count(); }} interval:s:1 {{ }}"
+    script = tmp_path / "small.py"
+    script.write_text(
+        "import sys\nfrom tracer.backends import mapped\nmapped._RING = 4096\n"
+        "from tracer.cli.names import Names\nNames.keep_up = lambda self: None\n"
+        "from tracer.__main__ import main\nmain()\n"
+    )
+    command = f"sh -c 'i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i+1)); done; {build('depot')} 1'"
+    traced = [sys.executable, script, "--follow", "-e", program, "-c", command]
+    done = subprocess.run(traced, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert "of what processes map lost: addresses of those that have ended may have no names\n" in done.stderr
