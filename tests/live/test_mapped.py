@@ -70,7 +70,7 @@ def test_what_was_lost_is_said(tmp_path: Path) -> None:
         "from tracer.__main__ import main\nmain()\n"
     )
     command = f"sh -c 'i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i+1)); done; {build('depot')} 1'"
-    traced = [sys.executable, script, "--follow", "-e", program, "-c", command]
+    traced = [sys.executable, str(script), "--follow", "-e", program, "-c", command]
     done = subprocess.run(traced, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
     assert "of what processes map lost: addresses of those that have ended may have no names\n" in done.stderr
