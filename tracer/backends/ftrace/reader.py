@@ -60,8 +60,8 @@ class Reader:
 
     @property
     def waiting(self) -> int:
-        """How many rounds wait to be decoded."""
-        return len(self._rounds)
+        """How many times there are samples to ask for: rounds that wait to be decoded, and what was put back."""
+        return len(self._rounds) + bool(self._returned)
 
     @property
     def unfinished(self) -> bool:
@@ -98,9 +98,18 @@ class Reader:
         return rounds
 
     def next_samples(self, final: bool = False, until: int | None = None) -> list[Sample]:
-        """The samples that the oldest round releases, oldest first, but none later than `until`; with `final` all that
-        there are.
+        """The samples that were put back, else those that the oldest round releases, oldest first, but none later than
+        `until`; with `final` all that there are, after some calls.
         """
+        if self._returned:
+            # They are earlier than all that a round releases. No round is decoded meanwhile: who is behind would get
+            # ever more of them put back.
+            samples = self._returned
+            keep = len(samples) if until is None else bisect_right(samples, until, key=itemgetter(TIME))
+            self._returned = samples[keep:]
+            del samples[keep:]
+            self.delivered += len(samples)
+            return samples
         samples = self._carry
         if self._rounds:
             oldest = self._rounds.popleft()
@@ -124,12 +133,6 @@ class Reader:
             del samples[keep:]
         if self._family is not None:
             samples = _of_family(samples, self._family)
-        if self._returned:
-            # They are earlier than all that is released now, and of the family as it was then.
-            samples = self._returned + samples
-            keep = len(samples) if until is None else bisect_right(samples, until, key=itemgetter(TIME))
-            self._returned = samples[keep:]
-            del samples[keep:]
         self.delivered += len(samples)
         return samples
 

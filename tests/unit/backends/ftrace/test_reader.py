@@ -63,6 +63,17 @@ def test_what_is_put_back_comes_first_the_next_time() -> None:
     assert reader.delivered == 3
 
 
+def test_no_round_is_decoded_before_what_was_put_back_is_used() -> None:
+    reader = reader_of(FakeRing([10, 20], [30], [40]))
+    for _ in range(3):
+        reader.collect()
+    assert times(reader) == []
+    reader.put_back(reader.next_samples())
+    assert reader.waiting == 2
+    assert (times(reader), reader.waiting) == ([10, 20, 30], 1)
+    assert times(reader) == [40]
+
+
 def test_what_is_later_than_an_interval_waits_for_the_next() -> None:
     reader = reader_of(FakeRing([10, 30], [50]), FakeRing([20, 31], [45]))
     reader.collect()
