@@ -48,7 +48,7 @@ def test_of_a_whole_library_both_backends_count_the_same_calls() -> None:
     answers = [started(backend, "uprobe:libc:* { @[comm, func] = count(); }", TRUE) for backend in ("bcc", "ftrace")]
     assert answers[0] == answers[1]
     assert {key.partition(",")[0] for key in answers[0]["@"]} == {"true"}  # type: ignore[attr-defined]
-    assert "true,__libc_start_main_impl" in answers[0]["@"]  # type: ignore[operator]
+    assert any(key.startswith("true,__libc_start_main") for key in answers[0]["@"])  # type: ignore[attr-defined]
 
 
 def test_our_own_interpreter_does_not_count(backend: str) -> None:
