@@ -74,10 +74,10 @@ def _refused(examples: dict[bytes, bytes]) -> frozenset[bytes]:
 
     def take(kind: bytes) -> None:
         try:
-            file = traptime.code_file(examples[kind])
+            file, start = traptime.code_file(examples[kind])
             opened.append(file)
             traptime.map_code(file)
-            opened.append(traptime.probe(file, 0))
+            opened.append(traptime.probe(file, start))
         except OSError as error:
             if error.errno in NOT_PROBED:
                 bad.add(kind)  # else it cannot be tried here

@@ -56,9 +56,10 @@ def spoils_red_zone() -> bool:
 
     opened: list[int] = []
     try:
-        opened.append(traptime.code_file(_LEAF))
-        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(traptime.map_code(opened[0]))
-        opened.append(traptime.probe(opened[0], _NOP))
+        file, start = traptime.code_file(_LEAF)
+        opened.append(file)
+        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(traptime.map_code(file) + start)
+        opened.append(traptime.probe(file, start + _NOP))
         # The first call is trapped and makes the nop a call; then it is one.
         return any(leaf(number) != number for number in range(1, 4))
     except OSError:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import time
 
 import pytest
 
 from tracer.backends.hitcost import instruction_like
-from tracer.backends.traptime import loop_code
+from tracer.backends.traptime import code_file, loop_code
 
 LIKE = {
     "90": "90", "90 0f 1f 44 00 00": "90", "0f 1f 44 00 00": "0f1f440000", "66 90": "6690", "0f 1f 40 00": "6690",
@@ -44,3 +45,20 @@ def _time(call: ctypes._FuncPointer, times: int) -> int:
     start = time.thread_time_ns()
     call(times)
     return time.thread_time_ns() - start
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="files in memory are Linux's")
+def test_no_two_trials_are_at_one_offset_of_their_files() -> None:
+    # At one offset for all, one in twenty let an instruction pass that the kernel does not probe.
+    code = loop_code(b"\x90", b"")
+    starts = set()
+    for _ in range(50):
+        file, start = code_file(code)
+        try:
+            assert os.fstat(file).st_size == mmap.PAGESIZE
+            assert os.pread(file, len(code), start) == code
+        finally:
+            os.close(file)
+        starts.add(start)
+    assert 0 not in starts
+    assert len(starts) > 40, starts
