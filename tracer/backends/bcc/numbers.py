@@ -52,11 +52,20 @@ def has_btf() -> bool:
     return not without("btf") and os.path.exists(_KERNEL)
 
 
-@lru_cache(maxsize=2)
 def words(target: int = 0) -> tuple[int, ...]:
     """What takes the places of OF_KERNEL(0), OF_KERNEL(1), … in prelude.h, for a trace of a process or of all; nothing
     where the kernel does not say.
     """
+    try:
+        ours = os.stat("/proc/self/ns/pid")
+    except OSError:
+        return ()
+    device = os.major(ours.st_dev) << 20 | os.minor(ours.st_dev)  # as the kernel packs it (MKDEV)
+    return (*places, ours.st_ino, target, device) if (places := _places()) else ()
+
+
+@lru_cache(maxsize=1)
+def _places() -> tuple[int, ...]:
     if not has_btf():
         return ()
     from tracer.backends.bcc import btf
@@ -64,12 +73,10 @@ def words(target: int = 0) -> tuple[int, ...]:
     try:
         with open(_KERNEL, "rb") as file:
             at = btf.offsets(_MEMBERS, file.read())
-        ours = os.stat("/proc/self/ns/pid")
         if (at["upid", "nr"], at["upid", "ns"]) != (0, 8):
             return ()
         inum = at["pid_namespace", "ns"] + at["ns_common", "inum"]
-        places = at["task_struct", "group_leader"], at["task_struct", "thread_pid"], at["pid", "level"]
-        device = os.major(ours.st_dev) << 20 | os.minor(ours.st_dev)  # as the kernel packs it (MKDEV)
-        return *places, at["pid", "numbers"], inum, ours.st_ino, target, device
+        task = at["task_struct", "group_leader"], at["task_struct", "thread_pid"]
+        return *task, at["pid", "level"], at["pid", "numbers"], inum
     except (OSError, ValueError, KeyError):
         return ()
