@@ -40,7 +40,7 @@ _KEPT = 16 << 20
 _SETTLED_S = 1.0
 _PATIENCE_S = 5.0
 _AT_MOST_US = 500_000
-_SHORTEST_REST_S, _LONGEST_REST_S = 0.0002, 0.005
+_SHORTEST_REST_S = 0.0002
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _PRIORITIES = {
@@ -48,6 +48,7 @@ _PRIORITIES = {
     b"n": "at nice -20: the kernel gives it no real-time priority",
     b"-": "at tracer's own priority, as the kernel gives it no other (CAP_SYS_NICE): a flood may lose events",
 }
+
 
 class Copier:
     """The tracer's side: starts the process, and takes rounds out of the memory in the order in which they came."""
@@ -297,12 +298,12 @@ def _live(parent: int, rings: Sequence[perf.Ring], memory: _Memory, go: int, bac
                 asked = True
             elif what != select.POLLIN:
                 poll.unregister(fd)  # its CPU is gone: this would be told for ever
-        begun = time.monotonic()
+        begun = time.process_time()
         copying.take(asked)
         if asked:
             os.write(back, b".")
         else:
-            time.sleep(min(max(time.monotonic() - begun, _SHORTEST_REST_S), _LONGEST_REST_S))
+            time.sleep(max(time.process_time() - begun, _SHORTEST_REST_S))
 
 
 _FOR_TRACER = (
