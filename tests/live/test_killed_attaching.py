@@ -7,6 +7,7 @@ ms of its first one left 400 to 1,501 of 1,501 in each of six processes (Linux 6
 from __future__ import annotations
 
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -42,15 +43,22 @@ def altered(texts: Sequence[Text]) -> list[int]:
     return [text.altered() for text in texts]
 
 
-def leaks() -> int:
-    """How often the kernel has told that a watcher could not remove a breakpoint; 0 where it may not be read."""
+def told() -> set[str]:
+    """What the kernel has told about breakpoints that could not be removed; nothing where it may not be read."""
     done = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace")
-    return sum("uprobe-undo" in line and "leaking uprobe" in line for line in done.stdout.splitlines())
+    return {line for line in done.stdout.splitlines() if "leaking uprobe" in line}
+
+
+def leaks() -> int:
+    """How often a watcher could not remove one."""
+    return sum("uprobe-undo" in line for line in told())
 
 
 @contextmanager
-def started(backend: str, path: Path, *, group: bool = False, old: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    program = f"uprobe:{path}:f* {{ @ = count(); }}"
+def started(
+    backend: str, path: Path, *, group: bool = False, old: bool = False, points: str = "uprobe:{}:f*"
+) -> Iterator[subprocess.Popen[bytes]]:
+    program = f"{points.format(path)} {{ @ = count(); }}"
     process = subprocess.Popen(
         [*TRACER, "--backend", backend, "-e", program],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -174,3 +182,29 @@ def test_a_watcher_that_is_killed_leaves_the_tracer_to_end_as_ever(
         said = b"tracer: the process that takes the probes out was killed: tracer took them out by itself\n"
         assert said in process.stderr.read()
         assert altered(memory) == [0] * PROCESSES
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
+@pytest.mark.parametrize(("program", "points"), [("beginnings", "uprobe:{}:b_*"), ("redzone", "usdt:{}:redzone:alone")])
+def test_a_kill_while_an_instruction_is_tried_leaves_no_probe_on_memory_of_the_tracers(
+    backend: str, program: str, points: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path, before = place(program), told()
+    killed, tried = set(), 0
+    for _ in range(KILLS // 8):
+        with started(backend, path, points=points) as process:
+            end = time.monotonic() + 3 * PATIENCE
+            while not (found := tries(process)) and process.poll() is None and time.monotonic() < end:
+                pass
+            time.sleep(random.uniform(0, 0.15))
+        killed.add(process.pid)
+        tried += found
+    assert tried, "no kill fell where an instruction was being tried"
+    assert not [line for line in told() - before for pid in killed if f":{pid} failed" in line]
+
+
+def tries(process: subprocess.Popen[bytes]) -> bool:
+    folder = f"/proc/{process.pid}/fd"
+    with suppress(FileNotFoundError, PermissionError):
+        return any("memfd:tracer_try" in os.readlink(f"{folder}/{name}") for name in os.listdir(folder))
+    return False

@@ -2,8 +2,8 @@
 
 It looks at an instruction when a process has it in memory. Where none has, a probe attaches without an error, and in a
 program that loads the file later (also that of `-c`) it is passed over without a word. So of each doubtful kind of
-instruction one is tried: in a page of our own, mapped to be executed and never executed. A trial takes the kernel some
-100 ms, and those of several kinds go on at once.
+instruction one is tried: in the watcher, which nobody kills meanwhile, in memory that is mapped to be executed and is
+never executed. A trial takes the kernel some 100 ms, and those of several kinds go on at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from tracer.errors import Diagnostic, ProgramError
 from tracer.plan.walk import attach_points
 
 if TYPE_CHECKING:
+    from tracer.backends.watcher import Watcher
     from tracer.errors import Span
     from tracer.plan.model import Plan, ProbePlan
     from tracer.resolve.disassembly import Instruction
     from tracer.resolve.model import Site
 
+_APART = 16
+"""Bytes that are looked at of each instruction."""
 
-def unprobable(plan: Plan, stop: Callable[[], bool]) -> dict[Spot, Site]:
+
+def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[Spot, Site]:
     """The places of patterns that the kernel will not probe. Raises `ProgramError` for one that is named alone, or
     where a clause would have none left, and `Stopped` once `stop` says so.
     """
@@ -44,7 +48,8 @@ def unprobable(plan: Plan, stop: Callable[[], bool]) -> dict[Spot, Site]:
         return {}
     if stop():
         raise Stopped
-    bad = _refused({kind_of(code): code for site, code in zip(sites, codes, strict=True) if place_of(site) in kinds})
+    examples = {kind_of(code): code for site, code in zip(sites, codes, strict=True) if place_of(site) in kinds}
+    bad = _refused(examples, watcher)
     refused = {place_of(site): site for site in sites if kinds.get(place_of(site)) in bad}
     for probe in plan.probes:
         own = [site for variant in probe.variants for site in variant.sites]
@@ -62,36 +67,25 @@ def _point(probe: ProbePlan, site: Site, plan: Plan) -> Span:
     return spans[site.point] if site.point < len(spans) else attach_points(probe.clause, plan.program.source)
 
 
-def _refused(examples: dict[bytes, bytes]) -> frozenset[bytes]:
+def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]:
     """The kinds, by an example of the code of each, that the kernel refuses."""
     # Loaded where there is something doubtful, which is seldom.
-    from concurrent.futures import ThreadPoolExecutor
-
     from tracer.backends import traptime
-
-    bad: set[bytes] = set()
-    opened: list[int] = []
-
-    def take(kind: bytes) -> None:
-        try:
-            file, start = traptime.code_file(examples[kind])
-            opened.append(file)
-            traptime.map_code(file)
-            opened.append(traptime.probe(file, start))
-        except OSError as error:
-            if error.errno in NOT_PROBED:
-                bad.add(kind)  # else it cannot be tried here
+    from tracer.backends.bcc.links import perf_uprobe
 
     try:
-        if len(examples) == 1:
-            take(next(iter(examples)))
-        else:
-            with ThreadPoolExecutor(min(len(examples), 64)) as pool:
-                list(pool.map(take, examples))
+        code = b"".join(code.ljust(_APART, b"\0") for code in examples.values())
+        file, start = traptime.code_file(code)
+    except OSError:
+        return frozenset()  # it cannot be tried here
+    try:
+        places = range(start, start + len(code), _APART)
+        found = watcher.try_code(file, [perf_uprobe(file, at, 0, pid=watcher.pid, returns=False) for at in places])
+    except OSError:
+        return frozenset()
     finally:
-        for descriptor in opened:
-            os.close(descriptor)
-    return frozenset(bad)
+        os.close(file)
+    return frozenset(kind for kind, answer in zip(examples, found, strict=True) if -answer in NOT_PROBED)
 
 
 def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:

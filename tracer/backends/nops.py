@@ -55,16 +55,19 @@ def spoils_red_zone() -> bool:
     from tracer.backends import traptime
 
     opened: list[int] = []
+    place = 0
     try:
         file, start = traptime.code_file(_LEAF)
         opened.append(file)
-        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(traptime.map_code(file) + start)
+        place = traptime.map_code(file)
+        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(place + start)
         opened.append(traptime.probe(file, start + _NOP))
         # The first call is trapped and makes the nop a call; then it is one.
         return any(leaf(number) != number for number in range(1, 4))
     except OSError:
         return True
     finally:
+        traptime.unmap_code(place)
         for descriptor in opened:
             os.close(descriptor)
 

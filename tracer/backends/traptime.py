@@ -49,11 +49,13 @@ def loop_code(instruction: bytes, undo: bytes) -> bytes:
 def measure(instruction: str, returns: bool, sample_type: int) -> float:
     """Nanoseconds of CPU time for a hit. Raises `OSError` or `ValueError` where the kernel refuses it."""
     descriptors: list[int] = []
+    place = 0
     try:
         code = loop_code(bytes.fromhex(instruction), bytes.fromhex(_UNDO.get(instruction, "")))
         file, start = code_file(code)
         descriptors.append(file)
-        call = ctypes.CFUNCTYPE(None, ctypes.c_int)(map_code(file) + start)
+        place = map_code(file)
+        call = ctypes.CFUNCTYPE(None, ctypes.c_int)(place + start)
         untraced = _time(call, 4 * _HITS) / (4 * _HITS)
         event = probe(file, start + _BODY, returns, sample_type)
         descriptors.append(event)
@@ -69,6 +71,7 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float:
             rounds.append(_time(call, hits) / hits)
         return max(sorted(rounds)[len(rounds) // 2] - untraced, 0.0) if rounds else 0.0
     finally:
+        unmap_code(place)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -80,17 +83,17 @@ def _time(call: ctypes._FuncPointer, hits: int) -> int:
 
 
 def code_file(code: bytes) -> tuple[int, int]:
-    """A file in memory with a page, and where in it the code begins: somewhere else each time. Raises `OSError`.
+    """A file in memory and where in it the code begins, somewhere else each time. Raises `OSError`.
 
-    At one offset for all, trials disturb each other, those of other tracers too: of lock prefixes at offset 0 one in
-    twenty was let pass, and its breakpoint put in; of 900 at offsets of their own none was (Linux 6.18). It looks as
-    if a probe were still known by its inode's address and offset, with its own instruction, after its file has gone.
+    A probe that the kernel has leaked stays known by its inode's address and the offset, with its own instruction, and
+    another file's inode may be there later: of lock prefixes at offset 0 one in twenty was let pass, and its breakpoint
+    put in; of 900 at offsets of their own none was (Linux 6.18).
     """
     try:
         file = os.memfd_create("tracer_try", _MFD_CLOEXEC | _MFD_EXEC)
     except OSError:  # before Linux 6.3 the flag is unknown, and not needed
         file = os.memfd_create("tracer_try", _MFD_CLOEXEC)
-    start = 1 + int.from_bytes(os.urandom(4), "little") % (mmap.PAGESIZE - len(code) - 1)
+    start = 1 + int.from_bytes(os.urandom(4), "little") % max(mmap.PAGESIZE - len(code) - 1, mmap.PAGESIZE // 2)
     os.pwrite(file, code.ljust(mmap.PAGESIZE - start, b"\0"), start)
     return file, start
 
@@ -105,6 +108,14 @@ def map_code(file: int) -> int:
     if at == ctypes.c_size_t(-1).value:
         raise _last_error("mmap")
     return at
+
+
+def unmap_code(at: int) -> None:
+    """The end of a mapping, 0 for none. Before the probe is closed: then there is no breakpoint to take out, which a
+    process that is being killed could not do, and the kernel would keep the probe.
+    """
+    if at:
+        ctypes.CDLL(None).munmap(ctypes.c_void_p(at), ctypes.c_size_t(mmap.PAGESIZE))
 
 
 def probe(file: int, offset: int, returns: bool = False, sample_type: int = 0) -> int:

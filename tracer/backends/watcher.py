@@ -27,7 +27,6 @@ from __future__ import annotations
 import errno
 import marshal
 import os
-import select
 import signal
 import struct
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_WAITALL, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
@@ -87,12 +86,6 @@ class Watcher:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         its.close()
 
-    def gone(self) -> bool:
-        """Whether somebody killed it: what is attached stays so until the tracer closes it."""
-        poll = select.poll()
-        poll.register(self._connection.fileno(), 0)
-        return bool(poll.poll(0))
-
     def undo_write(self, path: str, text: str) -> None:
         """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
         self._undone = False
@@ -118,22 +111,42 @@ class Watcher:
     def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
         number. In order, none is made after the first that fails with another errno than those to pass over. Raises
-        `Gone`; and `OSError` where what it opened cannot be handed on.
+        `Gone`; and `OSError` where what it opened cannot be handed on. Then nothing stays open.
         """
         found: list[int] = []
-        for first in range(0, len(calls), _MOST):
-            part = calls[first : first + _MOST]
-            ours = list(dict.fromkeys(fd for call in part for _, fd in (*call.descriptors, *call.paths)))
-            rows = [_row(call, ours) for call in part]
-            answer, descriptors = self._ask("open", rows, tuple(passing), together, descriptors=ours)
-            opened = iter(descriptors)
-            for number in answer:
-                fd = next(opened) if number >= 0 else number
-                if number >= 0:
-                    self._numbers[fd] = number
-                found.append(fd)
-            if len(answer) < len(part):
-                break
+        try:
+            for first in range(0, len(calls), _MOST):
+                part = calls[first : first + _MOST]
+                answer = self._open(part, passing, together)
+                found += answer
+                if len(answer) < len(part):
+                    break
+        except (OSError, Gone):
+            self.close(fd for fd in found if fd >= 0)
+            raise
+        return found
+
+    def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool) -> list[int]:
+        rows, ours = _rows(calls)
+        answer, passed = self._ask("open", rows, tuple(passing), together, descriptors=ours)
+        opened = [number for number in answer if number >= 0]
+        if len(opened) != len(passed):
+            for fd in passed:
+                os.close(fd)
+            self._ask("close", opened, together)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        self._numbers.update(zip(passed, opened, strict=True))
+        fds = iter(passed)
+        return [next(fds) if number >= 0 else number for number in answer]
+
+    def try_code(self, file: int, calls: Sequence[Call]) -> list[int]:
+        """Makes calls all together while it has the file in its memory as code that it never executes, and closes what
+        they open. For each 0, or the errno as a negative number. Raises `Gone`; and `OSError` where the file cannot be
+        mapped so.
+        """
+        rows, ours = _rows(calls)
+        answer, _ = self._ask("try", rows, ours.index(file), descriptors=ours)
+        found: list[int] = answer
         return found
 
     def open_one(self, call: Call) -> int:
@@ -197,10 +210,6 @@ class Watcher:
         answer, passed = received
         if isinstance(answer, int) and answer < 0:
             raise OSError(-answer, os.strerror(-answer))
-        if isinstance(answer, list) and sum(number >= 0 for number in answer) != len(passed):
-            for fd in passed:
-                os.close(fd)
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return answer, passed
 
 
@@ -212,6 +221,12 @@ def _become(run: Callable[[socket, int], None], connection: socket, tracer: int)
         status = 0
     finally:
         os._exit(status)
+
+
+def _rows(calls: Sequence[Call]) -> tuple[list[tuple[object, ...]], list[int]]:
+    """The calls to be sent, and the descriptors that they name by their place."""
+    ours = list(dict.fromkeys(fd for call in calls for _, fd in (*call.descriptors, *call.paths)))
+    return [_row(call, ours) for call in calls], ours
 
 
 def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:

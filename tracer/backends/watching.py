@@ -108,6 +108,16 @@ def _answer(connection: socket, held: set[int], kind: str, words: list[Any], pas
             for number in numbers:
                 os.close(number)
         send(connection, 0)
+    elif kind == "try":
+        rows, file = words
+        answer: list[int] | int
+        try:
+            answer = _try(rows, file, passed)
+        except OSError as error:
+            answer = -(error.errno or errno.EIO)
+        for fd in passed:
+            os.close(fd)
+        send(connection, answer)
     elif kind == "hold":
         send(connection, 0)  # kept open to the end
     else:
@@ -142,6 +152,19 @@ def _open(row: Any, passed: Sequence[int]) -> int:
         return Call(number, structure, before, after, pointers, ours, named).make()
     except OSError as error:
         return -(error.errno or errno.EIO)
+
+
+def _try(rows: Sequence[Any], file: int, passed: Sequence[int]) -> list[int]:
+    from mmap import MAP_PRIVATE, PROT_EXEC, PROT_READ, mmap
+
+    def attempt(row: Any) -> int:
+        fd = _open(row, passed)
+        if fd >= 0:
+            os.close(fd)
+        return min(fd, 0)
+
+    with mmap(passed[file], 0, MAP_PRIVATE, PROT_READ | PROT_EXEC):
+        return _together(attempt, rows)
 
 
 def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:

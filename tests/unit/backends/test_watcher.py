@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import platform
+import resource
 import signal
 import subprocess
 import sys
@@ -171,6 +172,42 @@ def test_calls_end_at_the_first_that_fails_but_for_those_to_pass_over(tmp_path: 
     watcher.end()
 
 
+def test_where_not_all_can_be_handed_on_nothing_stays_open(tmp_path: Path) -> None:
+    """The calls of a second message, where the tracer may have no more descriptors."""
+    (tmp_path / "file").touch()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for together in (False, True):
+        watcher = Watcher()
+        before = os.listdir("/proc/self/fd")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (400, limits[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                watcher.open([opening(tmp_path / "file") for _ in range(600)], together=together)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert os.listdir("/proc/self/fd") == before
+        assert str(tmp_path / "file") not in descriptors(watcher.pid).values()
+        watcher.end()
+
+
+def test_what_is_tried_is_closed_again(tmp_path: Path) -> None:
+    """openat(2) takes the structure for a name that is not there; dup(2) takes none."""
+    (tmp_path / "code").write_bytes(bytes(4096))
+    watcher = Watcher()
+    code, folder = os.open(tmp_path / "code", os.O_RDONLY), os.open(tmp_path, os.O_RDONLY)
+    dup = {"x86_64": 32, "aarch64": 23}[platform.machine()]
+    there = Call(dup, b"\0" * 8, before=(1,), paths=((0, code),))
+    missing = Call(OPENAT, b"\0" * 8, before=(AT_FDCWD,), after=(os.O_RDONLY,), paths=((0, code),))
+    assert watcher.try_code(code, [there, missing, there]) == [0, -errno.ENOENT, 0]
+    with pytest.raises(OSError, match="Invalid argument"):
+        watcher.try_code(folder, [Call(dup, b"\0" * 8, before=(1,), paths=((0, folder),))])
+    assert {name.partition(":")[0] for name in descriptors(watcher.pid).values()} == {"/dev/null", "socket"}
+    assert "code" not in Path(f"/proc/{watcher.pid}/maps").read_text()
+    watcher.end()
+    os.close(code)
+    os.close(folder)
+
+
 def test_descriptors_of_the_caller_are_its_own_in_the_call(tmp_path: Path) -> None:
     """Into a structure go their numbers, and names by which they are found: both are another process's there."""
     (tmp_path / "file").write_text("text")
@@ -224,10 +261,8 @@ def test_a_watcher_that_was_killed_is_noticed_and_what_it_opened_stays(tmp_path:
     (tmp_path / "file").write_text("text")
     watcher = Watcher()
     fd = watcher.open_one(opening(tmp_path / "file"))
-    assert not watcher.gone()
     os.kill(watcher.pid, signal.SIGKILL)
     os.waitid(os.P_PID, watcher.pid, os.WEXITED | os.WNOWAIT)
-    assert watcher.gone()
     assert os.pread(fd, 4, 0) == b"text"
     with pytest.raises(Gone):
         watcher.open_one(opening(tmp_path / "file"))

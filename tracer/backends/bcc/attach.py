@@ -84,7 +84,7 @@ class Attachments:
             for file in _files(sites):
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
-            self.left_out = unprobable(plan, stop)
+            self.left_out = unprobable(plan, self._watcher, stop)
             jobs = _jobs(plan, programs, texts, self.left_out)
             if CALLS in programs:
                 jobs += _counting(plan, programs, self.left_out)

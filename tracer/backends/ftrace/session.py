@@ -231,7 +231,7 @@ class FtraceSession:
         self._definitions = definitions = Definitions()
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
-        left_out = unprobable(self._program.plan, stop)
+        left_out = unprobable(self._program.plan, definitions.watcher, stop)
         self._program = self._program.without(left_out)
         if has_return_probes(self._program.plan):
             from tracer.backends.nested import Nested
