@@ -61,7 +61,7 @@ def expand(
                     found = sites_of(point, files, target, room.less(len(sites)), left_out)
                 except TracerError as error:
                     fault = Diagnostic(error.message, point.span, error.hint)
-                    (absent if missing != "error" and _is_missing(error) else faults).append(fault)
+                    (absent if _is_missing(error) else faults).append(fault)
                     continue
                 if warnings is not None:
                     warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
@@ -75,15 +75,23 @@ def expand(
                 offsets |= own
             result[index] = tuple(sites)
             room = room.less(len(sites))
-    if absent and not any(result.values()):
+    if not any(result.values()):
         faults += absent  # nothing would be traced
+    elif missing == "error":
+        faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
     if faults:
-        raise ProgramError(program.source, faults)
+        raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
     if warnings is not None and missing == "warn":
         warnings += [
             replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
         ]
     return result
+
+
+def _and_without(hint: str | None) -> str:
+    """The remedy for an attach point that means nothing where others mean something."""
+    remedy = "config = { missing_probes = warn } goes without it"
+    return remedy if hint is None else f"{hint} ({remedy})"
 
 
 def _is_missing(error: TracerError) -> bool:

@@ -491,6 +491,10 @@ def test_attach_points_that_mean_nothing_can_be_left_out(here: Path) -> None:
         ]
         assert len(warnings) == said
         assert all(each.message.startswith("left out: ./throws: no function 'no") for each in warnings)
+    with pytest.raises(ProgramError) as caught:
+        expand(parse(Source("uprobe:./throws:main, uprobe:./throws:nobody { }")), Target())
+    (fault,) = caught.value.diagnostics
+    assert fault.hint is not None and fault.hint.endswith("config = { missing_probes = warn } goes without it)")
     for missing in ("error", "warn", "ignore"):
         with pytest.raises(ProgramError) as caught:
             expand(parse(Source("uprobe:./throws:nobody { }")), Target(), missing=missing)
