@@ -106,6 +106,8 @@ def _value(random: Random, probe: str, index: int) -> _Value:
     name = "retval" if probe.startswith("uret") else f"arg{index}"
     if random.random() < 0.5:
         return f"(int64){name}", lambda hit: signed(hit[index]), True
+    if ARGUMENTS[probe][index] < 0:
+        return name, lambda hit: signed(hit[index]), True
     return name, lambda hit: hit[index], False
 
 
@@ -214,10 +216,10 @@ def _condition(random: Random, probe: str, types: tuple[int, ...], depth: int = 
     bits = abs(types[index])
     constant = random.choice([0, 1, 3, random.randrange(1 << min(bits - 1, 31))])
     symbol = random.choice(list(_COMPARE))
-    if types[index] < 0 and bits < 64:
+    if types[index] < 0:
         constant = random.choice([constant, -constant])
         compare = _COMPARE[symbol]
-        return f"(int64){name} {symbol} {constant}", lambda hit: compare(signed(hit[index]), constant)
+        return f"{name} {symbol} {constant}", lambda hit: compare(signed(hit[index]), constant)
     compare = _COMPARE[symbol]
     return f"{name} {symbol} {constant}", lambda hit: compare(hit[index], constant)
 
