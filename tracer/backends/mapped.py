@@ -14,6 +14,7 @@ from tracer.backends import perf
 from tracer.dataclass import dataclass
 
 _RING = 1 << 20
+_LARGE = 512  # bytes, which nearly all records stay below
 _WANTED = perf.MMAP | perf.MMAP2 | perf.COMM | perf.COMM_EXEC | perf.TASK | perf.SAMPLE_ID_ALL
 _EXECUTABLE = 4  # PROT_EXEC
 
@@ -54,7 +55,9 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many records found no room: what is known of any process may be of the past."""
+    """So many records found no room: what is known of any process may be of the past. 0: a ring was full, and says how
+    many only with the next record that it has room for.
+    """
 
     count: int
 
@@ -84,9 +87,12 @@ class MappingRecords:
 
     def take(self) -> Iterator[Record]:
         """What is new, in the order of time."""
+        full = any(ring.size - (head - tail) < _LARGE for ring in self._rings for tail, head in (ring.span,))
         found = sorted((each for ring in self._rings for each in _records(ring.take())), key=lambda each: each[0])
         for _, record in found:
             yield record
+        if full:
+            yield Missed(0)
 
     def close(self) -> None:
         """Ends the recording."""

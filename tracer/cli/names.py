@@ -21,8 +21,10 @@ class Names:
     def __init__(self, plan: Plan, target: Target) -> None:
         self._symbolizer: Symbolizer | None = None
         self._records: MappingRecords | None = None
-        self.missed = 0
-        """Records of what processes mapped that found no room: what ended before it was looked at has no names."""
+        self.missed: int | None = None
+        """Records of what processes mapped that found no room, as far as they are counted, None where there was always
+        room: what ended before it was looked at has no names.
+        """
         if any(isinstance(node, (UStack, USym)) for probe in plan.probes for node in walk_clause(probe.clause)):
             self._begin(plan, target)
 
@@ -85,7 +87,7 @@ class Names:
                 elif isinstance(record, Forked):
                     symbolizer.forked(record.pid, record.parent)
                 elif isinstance(record, Missed):
-                    self.missed += record.count
+                    self.missed = (self.missed or 0) + record.count
                     symbolizer.missed()
         return symbolizer
 

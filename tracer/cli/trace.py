@@ -124,8 +124,8 @@ def trace(compiled: Compiled, request: Request) -> int:
         session.close()
         if session.left is not None:
             say(f"tracer: {session.left}")
-        if names.missed:
-            records = f"{names.missed} record{'s' if names.missed > 1 else ''}"
+        if names.missed is not None:
+            records = _counted(names.missed, "record") if names.missed else "records"
             say(f"tracer: {records} of what processes map lost: addresses of those that have ended may have no names")
         if child is not None:
             child.end()
