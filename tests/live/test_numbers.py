@@ -110,7 +110,7 @@ def test_nothing_is_computed_with_floating_point_numbers(use: str) -> None:
     place = " " * program.index(name, program.index("{"))
     assert (done.status, done.err.splitlines()) == (2, [
         program,
-        f"{place}^^^^ error: {name} is a {kind}, and there is no arithmetic with floating-point numbers yet;"
+        f"{place}^^^^ error: {name} is a {kind}, and a floating-point number can only be shown so far;"
         f' print({name}) and printf("%f", {name}) show it',
     ])  # fmt: skip
 

@@ -75,7 +75,7 @@ class ExpressionChecker(NameChecker):
             return value
         name = self.text(value.span)
         self.error(
-            f"{name} is {a(value.type)}, and there is no arithmetic with floating-point numbers yet",
+            f"{name} is {a(value.type)}, and a floating-point number can only be shown so far",
             value.span,
             f'print({name}) and printf("%f", {name}) show it',
         )
