@@ -169,7 +169,7 @@ class Expressions:
         return [each for each in self.maps if self.place.user or not each.quiet]
 
     def bounded(self, depth: int) -> str:
-        """An integer of few values, for the eyes of `backends.bcc.dense` or not."""
+        """An integer of few values, for the eyes of `backends.bcc.maps.dense` or not."""
         small = self.dice.choice((1, 2, 3, 5, 7, 15, 100))
         if depth <= 0:
             return self.dice.pick(f"{small}", f"(-{small})", f"({self.leaf()} & {small})", f"({self.leaf()} % {small})")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
 
+from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.records import Record, control_event, decoder, mark_in, rows_of
 from tracer.backends.bcc.ring import Batch, Ring
-from tracer.backends.bcc.store import KernelMaps
 from tracer.lang.types import Value
 from tracer.results.events import Event, ExitEvent, PrintfBatch, ValueBatch, ValueEvent
 

@@ -16,6 +16,7 @@ from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
+from tracer.backends.bcc.maps.tables import Table
 from tracer.backends.bcc.refused import (
     LONGEST_OLD_KEY,
     MOST_MAPS,
@@ -26,7 +27,6 @@ from tracer.backends.bcc.refused import (
     reads_back,
 )
 from tracer.backends.bcc.syscall import MapType, ProgramRefused
-from tracer.backends.bcc.tables import Table
 from tracer.backends.descriptors_left import MORE_DESCRIPTORS
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError

@@ -27,12 +27,12 @@ from tracer.backends.bcc.loader import (
     first_counter,
     load_programs,
 )
+from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.overhead import PointHits
 from tracer.backends.bcc.program import BccProgram
 from tracer.backends.bcc.records import control_event
 from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.backends.bcc.ring import Ring
-from tracer.backends.bcc.store import KernelMaps
 from tracer.backends.unprobed import where
 from tracer.interp.clock import clock_ns
 from tracer.plan.walk import added_to, has_return_probes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 from tracer.backends.bcc.codegen.frame import Frame, c_type, literal
-from tracer.backends.bcc.layout import wrap
+from tracer.backends.bcc.maps.layout import wrap
 from tracer.errors import TracerError
 from tracer.lang.typed import Arg
 from tracer.lang.types import IntType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen import maps, wide
 from tracer.backends.bcc.codegen.arguments import argument, return_value
 from tracer.backends.bcc.codegen.frame import Frame, c_type, literal, scalar
-from tracer.backends.bcc.layout import size_of
+from tracer.backends.bcc.maps.layout import size_of
 from tracer.lang.typed import (
     Arg,
     Binary,

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tracer.backends.bcc.codegen.site_text import SiteTexts
-from tracer.backends.bcc.layout import SHORT_TEXT, size_of, wrap
-from tracer.backends.bcc.tables import Table
+from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of, wrap
+from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Clause, Expr, Program
 from tracer.lang.types import BoolType, IntType, StackType, StringType, TupleType, Type

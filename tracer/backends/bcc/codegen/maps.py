@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tracer.backends.bcc.codegen import expressions, places, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, MapValue, c_type, literal, long_words, scalar
 from tracer.backends.bcc.codegen.reading import same_at_each_use
-from tracer.backends.bcc.tables import Shape, Table
+from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.typed import Aggregate, Builtin, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
 from tracer.lang.types import IntType, StringType
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen import expressions
 from tracer.backends.bcc.codegen.frame import Frame
-from tracer.backends.bcc.dense import Numbers, Texts, cut, text_of_site
-from tracer.backends.bcc.tables import Table
+from tracer.backends.bcc.maps.dense import Numbers, Texts, cut, text_of_site
+from tracer.backends.bcc.maps.tables import Table
 from tracer.lang.typed import Builtin, Cast, Expr, StrLit, Ternary
 from tracer.lang.types import StringType
 

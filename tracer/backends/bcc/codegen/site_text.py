@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from tracer.backends.bcc.dense import Texts, text_of_site
-from tracer.backends.bcc.tables import Table
+from tracer.backends.bcc.maps.dense import Texts, text_of_site
+from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
 from tracer.lang.types import StringType
 from tracer.plan.model import Variant

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen import expressions, maps, reading
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
-from tracer.backends.bcc.layout import SHORT_TEXT, size_of
+from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.lang.typed import (
     Builtin,
     Cast,

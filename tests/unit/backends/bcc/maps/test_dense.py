@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.dense import grids
-from tracer.backends.bcc.tables import tables
+from tracer.backends.bcc.maps.dense import grids
+from tracer.backends.bcc.maps.tables import tables
 from tracer.resolve.model import Const, Mem, Reg
 from tracer.results.values import Key
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tracer.backends.bcc.layout import wrap
+from tracer.backends.bcc.maps.layout import wrap
 from tracer.dataclass import dataclass
 from tracer.lang.typed import (
     Aggregate,

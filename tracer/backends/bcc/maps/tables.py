@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tracer.backends.bcc.dense import Grid, grids
-from tracer.backends.bcc.layout import KeyLayout, size_of
+from tracer.backends.bcc.maps.dense import Grid, grids
+from tracer.backends.bcc.maps.layout import KeyLayout, size_of
 from tracer.dataclass import dataclass
 from tracer.lang.typed import (
     Aggregate,

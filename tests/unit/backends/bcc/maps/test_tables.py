@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe
-from tracer.backends.bcc.tables import tables
+from tracer.backends.bcc.maps.tables import tables
 
 BOTH = "@: shared hash of value, generation in the key, mark in the key"
 

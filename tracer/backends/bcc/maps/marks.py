@@ -19,7 +19,7 @@ from itertools import takewhile
 from typing import Generic, TypeVar
 
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.tabledata import Raw
+from tracer.backends.bcc.maps.tabledata import Raw
 from tracer.dataclass import dataclass, field
 from tracer.results.values import Key
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 
 from tracer.backends.bcc import syscall
-from tracer.backends.bcc.tables import Shape, Table
+from tracer.backends.bcc.maps.tables import Shape, Table
 
 Number = int | tuple[int, int]
 """A counter or extreme as a 64-bit number, or hits and total."""

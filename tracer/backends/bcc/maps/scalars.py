@@ -11,9 +11,9 @@ import struct
 
 from tracer.backends.bcc import syscall
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.layout import decoder, encode, wrap
-from tracer.backends.bcc.marks import Behind, Ended, Past, Settling, clears, mark_of
-from tracer.backends.bcc.tabledata import Raw, TableData
+from tracer.backends.bcc.maps.layout import decoder, encode, wrap
+from tracer.backends.bcc.maps.marks import Behind, Ended, Past, Settling, clears, mark_of
+from tracer.backends.bcc.maps.tabledata import Raw, TableData
 from tracer.lang.types import IntType, Value
 from tracer.results.events import Loss
 from tracer.results.store import empty_value

@@ -18,9 +18,9 @@ from __future__ import annotations
 import struct
 
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.marks import Behind, Ended, Past, Settling, clears, mark_of, moved
-from tracer.backends.bcc.tabledata import Number, Raw, TableData
-from tracer.backends.bcc.tables import Shape
+from tracer.backends.bcc.maps.marks import Behind, Ended, Past, Settling, clears, mark_of, moved
+from tracer.backends.bcc.maps.tabledata import Number, Raw, TableData
+from tracer.backends.bcc.maps.tables import Shape
 from tracer.lang.typed import MapKind
 from tracer.results.integers import wrap_int
 from tracer.results.store import UNSET, is_signed

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.counting import CountingMap
-from tracer.backends.bcc.layout import wrap
-from tracer.backends.bcc.marks import Past, clears, newer
-from tracer.backends.bcc.scalars import ScalarMap
-from tracer.backends.bcc.tabledata import Number, Raw, TableData
-from tracer.backends.bcc.tables import Shape, Table
+from tracer.backends.bcc.maps.counting import CountingMap
+from tracer.backends.bcc.maps.layout import wrap
+from tracer.backends.bcc.maps.marks import Past, clears, newer
+from tracer.backends.bcc.maps.scalars import ScalarMap
+from tracer.backends.bcc.maps.tabledata import Number, Raw, TableData
+from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.typed import AggregateName, Program
 from tracer.lang.types import Value
 from tracer.results.events import Loss
