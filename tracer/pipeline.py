@@ -51,7 +51,7 @@ def plan(
     """
     from tracer.lang.analyse import analyse
     from tracer.lang.config import configure
-    from tracer.lang.parser import parse
+    from tracer.lang.syntax.parser import parse
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
     from tracer.resolve.expand import expand
@@ -151,8 +151,8 @@ def dump(
     environment: Mapping[str, str] | None = None, activation: Activation | None = None,
 ) -> str:
     """What `-d STAGE` shows."""
-    from tracer.lang.parser import parse
-    from tracer.lang.printer import print_ast, print_typed
+    from tracer.lang.syntax.parser import parse
+    from tracer.lang.syntax.printer import print_ast, print_typed
 
     if stage == "ast":
         return print_ast(parse(source, params))

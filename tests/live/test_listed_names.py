@@ -13,7 +13,7 @@ import pytest
 from tests.live.conftest import need
 from tests.targets.build import build, build_go, build_rust
 from tracer.errors import ProgramError, Source
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
 from tracer.resolve.expand import expand
 from tracer.resolve.listing import list_lines, list_probes

@@ -25,8 +25,9 @@ from tracer.backends.bcc.binding import NoBinding, find_binding  # noqa: E402
 from tracer.backends.bcc.program import BccProgram  # noqa: E402
 from tracer.backends.capabilities import Feature, Has, State, Unsupported  # noqa: E402
 from tracer.backends.ftrace import features as ftrace  # noqa: E402
-from tracer.lang import attach, builtins, config, expressions, statements, typed, unsupported  # noqa: E402
+from tracer.lang import builtins, config, typed, unsupported  # noqa: E402
 from tracer.lang.check.statements import UNROLLED_MOST  # noqa: E402
+from tracer.lang.syntax import attach, expressions, statements  # noqa: E402
 from tracer.resolve import arch  # noqa: E402
 
 PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}

@@ -14,15 +14,17 @@ from tests.harness.loaded import loaded
 
 COMMAND_LINE = {"cli", "cli.app", "cli.arguments", "cli.options", "dataclass", "errors", "regex"}
 LANGUAGE = {
-    "lang", "lang.analyse", "lang.ast", "lang.attach", "lang.builtins", "lang.check", "lang.check.assignments",
+    "lang", "lang.syntax", "lang.analyse", "lang.syntax.ast", "lang.syntax.attach", "lang.builtins",
+    "lang.check", "lang.check.assignments",
     "lang.check.calls", "lang.check.context", "lang.check.effects", "lang.check.expressions", "lang.check.facts",
     "lang.check.maps", "lang.check.names", "lang.check.operators", "lang.check.statements", "lang.config",
-    "lang.convert", "lang.expressions", "lang.formats", "lang.inference", "lang.lexer", "lang.operations",
-    "lang.parser", "lang.statements", "lang.suggest", "lang.typed", "lang.types", "lang.unsupported",
+    "lang.convert", "lang.syntax.expressions", "lang.formats", "lang.types.combine", "lang.syntax.lexer",
+    "lang.types.operations",
+    "lang.syntax.parser", "lang.syntax.statements", "lang.suggest", "lang.typed", "lang.types", "lang.unsupported",
 }  # fmt: skip
 PLANNING = {
     *LANGUAGE, "backends", "backends.capabilities", "cli.run", "interp", "interp.fetch", "pipeline", "plan",
-    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "plan.walk", "resolve", "resolve.expand",
+    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "lang.walk", "resolve", "resolve.expand",
     "resolve.model", "resolve.room", "results", "results.buckets",
 }  # fmt: skip
 RUNNING = {
@@ -34,7 +36,10 @@ RUNNING = {
     "results.values", "tracing", "waiting",
 }  # fmt: skip
 LISTING = {
-    "cache", "cli.list", "lang", "lang.ast", "lang.attach", "lang.lexer", "lang.suggest", "lang.unsupported", "resolve",
+    "cache", "cli.list", "lang",
+    "lang.syntax.ast", "lang.syntax.attach", "lang.syntax.lexer", "lang.suggest", "lang.syntax",
+    "lang.unsupported",
+    "resolve",
     "resolve.arch", "resolve.binary", "resolve.debug_file", "resolve.elf", "resolve.elf_layout", "resolve.files",
     "resolve.functions", "resolve.libraries", "resolve.listing", "resolve.model", "resolve.processes",
     "resolve.symbol_table", "resolve.symbols", "resolve.usdt",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.unprobed import DOUBTFUL, NOT_PROBED, Spot, Stopped, codes_of, kind_of, may_go_without, place_of
 from tracer.errors import Diagnostic, ProgramError
-from tracer.plan.walk import attach_points
+from tracer.lang.walk import attach_points
 
 if TYPE_CHECKING:
     from tracer.backends.watcher import Watcher

@@ -56,7 +56,7 @@ def check_alone(plan: Plan, number: int) -> None:
 
 def too_many_alone(plan: Plan, probe: ProbePlan, places: str, lacking: str, remedy: str) -> ProgramError:
     """That so many `places` would take an event each, under the attach points of a probe; what the kernel has not."""
-    from tracer.plan.walk import attach_points  # what says what the host can do needs no plan
+    from tracer.lang.walk import attach_points  # what says what the host can do needs no plan
 
     message = (
         f"{places} would take a perf event each, which the kernel needs up to 0.1 s to close: it has {lacking}"

@@ -17,8 +17,8 @@ import platform
 from functools import lru_cache
 
 from tracer.errors import Diagnostic, ProgramError
+from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan
-from tracer.plan.walk import attach_points
 
 _UPROBE_CALL = 336
 """The system call of the trampoline (x86-64); a kernel without it rewrites nothing."""

@@ -29,7 +29,7 @@ def closing_lines(
 def _says_exit(plan: Plan) -> bool:
     """Whether a probe, not an interval, can end the trace."""
     from tracer.lang.typed import Exit
-    from tracer.plan.walk import walk_clause
+    from tracer.lang.walk import walk_clause
 
     return any(isinstance(node, Exit) for probe in plan.probes for node in walk_clause(probe.clause))
 

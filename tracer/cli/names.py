@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tracer.lang.typed import UStack, USym
-from tracer.plan.walk import walk_clause
+from tracer.lang.walk import walk_clause
 
 if TYPE_CHECKING:
     from tracer.backends.mapped import MappingRecords

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from tracer.dataclass import dataclass, field
 from tracer.dataclass import names as names_of
 from tracer.errors import Diagnostic, ProgramError
-from tracer.lang import ast, typed
+from tracer.lang import typed
 from tracer.lang.check.context import Unit
 from tracer.lang.check.facts import Facts, MapFacts, joined
 from tracer.lang.check.statements import StatementChecker
 from tracer.lang.config import configure
+from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, UINT64, IntType, Type
 from tracer.resolve.model import Site
 

@@ -8,8 +8,8 @@ from typing import Any
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
 from tracer.lang import suggest, unsupported
-from tracer.lang.ast import Setting
 from tracer.lang.builtins import STACK_FRAMES_MOST
+from tracer.lang.syntax.ast import Setting
 from tracer.lang.typed import Config
 
 LIMITS = {

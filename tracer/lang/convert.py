@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.errors import Span
-from tracer.lang import operations, typed
-from tracer.lang.inference import LITERAL
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType, Type
+from tracer.lang import typed
+from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType, Type, operations
+from tracer.lang.types.combine import LITERAL
 
 INT64_MOST = (1 << 63) - 1
 

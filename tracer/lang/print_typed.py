@@ -1,4 +1,4 @@
-"""The dump of the typed program; `lang.printer` says how it looks."""
+"""The dump of the typed program; `lang.syntax.printer` says how it looks."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _text(format: str) -> str:
 
 
 def _quoted(value: bytes) -> str:
-    from tracer.lang.printer import quoted
+    from tracer.lang.syntax.printer import quoted
 
     return quoted(value)
 

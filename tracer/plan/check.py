@@ -5,8 +5,8 @@ from __future__ import annotations
 from tracer.backends.capabilities import Capabilities
 from tracer.errors import Diagnostic
 from tracer.lang.typed import Arg
+from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan, ProbePlan
-from tracer.plan.walk import walk_clause
 from tracer.resolve.model import Unreadable
 
 

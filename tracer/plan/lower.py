@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import count
 
 from tracer.lang.typed import Arg, Builtin, Clause, Program, Retval
+from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.requires import needs
-from tracer.plan.walk import walk_clause
 from tracer.resolve.model import ArgSpec, Site, Unreadable
 
 

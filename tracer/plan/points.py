@@ -22,8 +22,8 @@ from tracer.lang.typed import (
     MapSet,
     Zero,
 )
+from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.plan.walk import walk_clause
 from tracer.resolve.model import Site
 
 

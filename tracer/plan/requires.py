@@ -28,8 +28,8 @@ from tracer.lang.typed import (
     While,
     Zero,
 )
+from tracer.lang.walk import Node, walk_clause
 from tracer.plan.model import Need, ProbePlan
-from tracer.plan.walk import Node, walk_clause
 from tracer.resolve.model import Global, Mem, Site
 
 _OWNER = frozenset({"uid", "gid", "username"})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import names, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.lang.ast import AttachPoint, Expr, Name, Program, Stmt
+from tracer.lang.syntax.ast import AttachPoint, Expr, Name, Program, Stmt
 from tracer.resolve.model import Site, Target
 from tracer.resolve.room import Room
 

@@ -8,7 +8,7 @@ from itertools import repeat
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError
-from tracer.lang.ast import AttachPoint
+from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf_layout import ElfError, printable
 from tracer.resolve.functions import find_functions, function_text, not_found

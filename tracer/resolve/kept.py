@@ -45,7 +45,7 @@ from tracer.resolve.site_code import code_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracer.lang.ast import AttachPoint
+    from tracer.lang.syntax.ast import AttachPoint
     from tracer.resolve.binary import Binary
     from tracer.resolve.files import Found
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tracer.errors import TracerError
-from tracer.lang.ast import AttachPoint
+from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.code import Range
 from tracer.resolve.elf_layout import printable

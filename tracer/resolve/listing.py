@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.lang.attach import scan
-from tracer.lang.lexer import Fault
+from tracer.lang.syntax.attach import scan
+from tracer.lang.syntax.lexer import Fault
 from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf_layout import PF_X, printable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.errors import TracerError
-from tracer.lang.ast import AttachPoint
+from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf_layout import printable
 from tracer.resolve.files import NothingThere, did_you_mean, is_pattern, matcher

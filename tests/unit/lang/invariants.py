@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from tracer.lang import typed
-from tracer.lang.operations import ARITHMETIC, COMPARISON, wrap
 from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType
+from tracer.lang.types.operations import ARITHMETIC, COMPARISON, wrap
 
 NUMBERS = (IntType, BoolType)
 

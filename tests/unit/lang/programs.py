@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Literal
 
 from tracer.errors import Diagnostic, ProgramError, Source
-from tracer.lang import ast, typed
+from tracer.lang import typed
 from tracer.lang.analyse import analyse
-from tracer.lang.parser import parse
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.parser import parse
 from tracer.resolve.model import ArgSpec, FileIdentity, Reg, Site
 
 IDENTITY = FileIdentity(device=1, inode=2, size=3, mtime_ns=4)

@@ -10,13 +10,13 @@ from tests.golden.lang.blocks import PARAMS, blocks, files
 from tests.unit.lang import invariants
 from tests.unit.lang.programs import analysed, faults, rendered, site_of, sites_of
 from tracer.errors import ProgramError, Source
-from tracer.lang import builtins, operations, typed
+from tracer.lang import builtins, typed
 from tracer.lang.analyse import analyse
 from tracer.lang.check.calls import CallChecker
 from tracer.lang.check.effects import EffectChecker
-from tracer.lang.inference import LITERAL, SMALL, identity, join
-from tracer.lang.parser import parse
-from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType
+from tracer.lang.syntax.parser import parse
+from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations
+from tracer.lang.types.combine import LITERAL, SMALL, identity, join
 
 OPERANDS = "arg0 arg1 (int64)arg2 (int8)arg3 (uint16)arg1 1 -1 pid $v $w (arg0==1)"
 ASSIGNED = st.sampled_from(OPERANDS.split())

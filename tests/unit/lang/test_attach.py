@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tracer.errors import Diagnostic, Span
-from tracer.lang import attach
-from tracer.lang.ast import AttachPoint
-from tracer.lang.lexer import Fault
+from tracer.lang.syntax import attach
+from tracer.lang.syntax.ast import AttachPoint
+from tracer.lang.syntax.lexer import Fault
 
 SPAN = Span(0, 0)
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.lang import operations
-from tracer.lang.types import BOOL, INT64, UINT64, IntType
+from tracer.lang.types import BOOL, INT64, UINT64, IntType, operations
 
 TYPES = [IntType(bits, signed) for bits in (8, 16, 32, 64) for signed in (True, False)]
 TYPED = st.sampled_from(TYPES).flatmap(

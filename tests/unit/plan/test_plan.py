@@ -10,7 +10,7 @@ from tests.unit.lang.programs import analysed, sites_of
 from tracer.backends.capabilities import Capabilities, Feature, Unsupported
 from tracer.errors import Source
 from tracer.lang.analyse import analyse
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.plan.check import check, check_arguments
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan

@@ -13,7 +13,7 @@ from tracer.interp.compile import compile_clause
 from tracer.interp.runtime import Runtime
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, StringType
 from tracer.render.json import JsonRenderer
 from tracer.render.loss import loss_messages

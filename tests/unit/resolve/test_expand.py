@@ -14,7 +14,7 @@ from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tests.unit.resolve.test_processes import SLEEPS_C
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf

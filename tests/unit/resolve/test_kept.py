@@ -14,7 +14,7 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C, SEMAPHORE_C, THROWS_CC
 from tests.unit.resolve.test_expand import LIBC, fault, sites
 from tracer.errors import Source, TracerError
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.resolve import binary, debug_file, demangle, kept, site_code
 from tracer.resolve.expand import expand
 from tracer.resolve.identity import verify_sites

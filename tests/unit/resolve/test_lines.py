@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf import Elf
 from tracer.resolve.expand import expand

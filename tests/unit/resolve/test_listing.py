@@ -10,8 +10,8 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError
-from tracer.lang import attach
-from tracer.lang.parser import parse
+from tracer.lang.syntax import attach
+from tracer.lang.syntax.parser import parse
 from tracer.resolve.elf_layout import printable
 from tracer.resolve.expand import expand
 from tracer.resolve.listing import list_lines, list_probes, quoted

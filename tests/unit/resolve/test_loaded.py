@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.resolve.expand import expand
 from tracer.resolve.files import find_files
 from tracer.resolve.loaded import loaded_files

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, TEXT_OFFSET, ElfWriter
 from tracer.errors import Source
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf_layout import ElfError
 from tracer.resolve.expand import expand

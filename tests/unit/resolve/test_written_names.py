@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.programs import NAMES_CC
-from tracer.lang.attach import read
+from tracer.lang.syntax.attach import read
 from tracer.resolve.binary import Binary
 from tracer.resolve.demangle import demangler
 from tracer.resolve.functions import find_functions, is_written

@@ -17,9 +17,9 @@ from tracer.backends.opening import Call
 from tracer.backends.unprobed import NOT_PROBED, REMEDY, Spot, Stopped, codes_at, may_go_without, parts, place_of
 from tracer.backends.watcher import Watcher
 from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
-from tracer.plan.walk import attach_points
 from tracer.resolve.identity import open_verified
 from tracer.resolve.model import FileIdentity, Site
 

@@ -35,7 +35,7 @@ from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.backends.bcc.ring import Ring
 from tracer.backends.unprobed import where
 from tracer.interp.clock import clock_ns
-from tracer.plan.walk import added_to, has_return_probes
+from tracer.lang.walk import added_to, has_return_probes
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore

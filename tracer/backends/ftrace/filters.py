@@ -47,7 +47,7 @@ from tracer.lang.typed import (
     Unary,
 )
 from tracer.lang.types import BoolType, IntType, StringType
-from tracer.plan.walk import walk
+from tracer.lang.walk import walk
 
 SourceOf = Callable[[Expr], Source | None]
 """The source of a leaf, None for anything else."""

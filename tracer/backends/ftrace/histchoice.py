@@ -17,8 +17,8 @@ from tracer.backends.ftrace.uses import Uses
 from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
 from tracer.lang.types import IntType, StringType, Value
+from tracer.lang.walk import added_to
 from tracer.plan.model import Plan
-from tracer.plan.walk import added_to
 from tracer.results.buckets import linear_count
 from tracer.results.integers import wrap_int
 

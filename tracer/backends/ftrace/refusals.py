@@ -9,7 +9,7 @@ from tracer.backends.ftrace.fetchargs import Source as ValueSource
 from tracer.backends.ftrace.program import Event
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
 from tracer.interp.fetch import fetches
-from tracer.plan.walk import attach_points
+from tracer.lang.walk import attach_points
 
 
 def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0) -> ProgramError:

@@ -25,7 +25,7 @@ from tracer.backends.ftrace.where import where_lines
 from tracer.backends.unprobed import Spot, Stopped, place_of, where
 from tracer.interp.compile import compile_clause, made_later
 from tracer.interp.runtime import Compiled, Runtime
-from tracer.plan.walk import has_return_probes
+from tracer.lang.walk import has_return_probes
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tracer.backends.ftrace.filters import Filter
 from tracer.dataclass import dataclass
 from tracer.lang.typed import Aggregate, Clause, Clear, Delete, Exit, IntLit, MapAdd
+from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.plan.walk import walk_clause
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tracer.errors import Span
-from tracer.lang import ast, typed
+from tracer.lang import typed
 from tracer.lang.builtins import FUNCTIONS, HIST_BITS_MOST, LHIST_BUCKETS_MOST
 from tracer.lang.check.calls import CallChecker
 from tracer.lang.check.maps import mismatch_hint
 from tracer.lang.check.operators import binary
 from tracer.lang.convert import constant, convert
-from tracer.lang.inference import LITERAL, a, say, stored, wide
-from tracer.lang.operations import wrap
+from tracer.lang.syntax import ast
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -24,6 +23,8 @@ from tracer.lang.types import (
     Type,
     VoidType,
 )
+from tracer.lang.types.combine import LITERAL, a, say, stored, wide
+from tracer.lang.types.operations import wrap
 from tracer.results.buckets import linear_count
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.errors import Span
-from tracer.lang import ast, suggest, typed, unsupported
+from tracer.lang import suggest, typed, unsupported
 from tracer.lang.builtins import FUNCTIONS, STACK_FRAMES_MOST, VALUES, FunctionRow
 from tracer.lang.check.expressions import ExpressionChecker
 from tracer.lang.convert import constant, convert, string
-from tracer.lang.inference import a
+from tracer.lang.syntax import ast
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -20,6 +20,7 @@ from tracer.lang.types import (
     SymbolType,
     TimestampType,
 )
+from tracer.lang.types.combine import a
 
 STACK_MODES = ("bpftrace", "perf", "raw", "build_id")
 

@@ -7,8 +7,9 @@ from typing import Literal
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
-from tracer.lang import ast, typed
+from tracer.lang import typed
 from tracer.lang.check.facts import Facts
+from tracer.lang.syntax import ast
 from tracer.lang.types import Type
 from tracer.resolve.model import Site
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.lang import ast, formats, typed
+from tracer.lang import formats, typed
 from tracer.lang.check.assignments import AssignmentChecker
-from tracer.lang.inference import a
+from tracer.lang.syntax import ast
 from tracer.lang.types import (
     IntType,
 )
+from tracer.lang.types.combine import a
 
 TIME_FORMAT = "%H:%M:%S\n"
 """What time() prints without an argument."""

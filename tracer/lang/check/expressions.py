@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tracer.dataclass import replace
-from tracer.lang import ast, suggest, typed, unsupported
+from tracer.lang import suggest, typed, unsupported
 from tracer.lang.builtins import INTEGER_TYPES
 from tracer.lang.check.names import NameChecker
 from tracer.lang.check.operators import binary
 from tracer.lang.convert import cast, constant, convert, literal, string
-from tracer.lang.inference import LITERAL, a, inverted, join
-from tracer.lang.operations import invert, negate
+from tracer.lang.syntax import ast
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -20,6 +19,8 @@ from tracer.lang.types import (
     StringType,
     TupleType,
 )
+from tracer.lang.types.combine import LITERAL, a, inverted, join
+from tracer.lang.types.operations import invert, negate
 
 
 class ExpressionChecker(NameChecker):

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Sequence
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import NOWHERE, Span
-from tracer.lang.inference import LITERAL, identity, join, wide
 from tracer.lang.typed import MapKind
 from tracer.lang.types import INT64, IntType, Type
+from tracer.lang.types.combine import LITERAL, identity, join, wide
 
 
 @dataclass(slots=True)

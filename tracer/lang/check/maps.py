@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tracer.errors import Span
-from tracer.lang import ast, suggest, typed
+from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
 from tracer.lang.convert import convert, tuple_items
-from tracer.lang.inference import a, join, say, stored
+from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, TimestampType, TupleType, Type
+from tracer.lang.types.combine import a, join, say, stored
 
 KEY_HINT = "all uses of a map have the same number and types of keys"
 

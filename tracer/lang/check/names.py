@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tracer.errors import Span
-from tracer.lang import ast, suggest, typed, unsupported
+from tracer.lang import suggest, typed, unsupported
 from tracer.lang.builtins import FUNCTIONS, VALUES
 from tracer.lang.check.maps import MapChecker
 from tracer.lang.convert import literal, string
-from tracer.lang.inference import LITERAL, NOTED, SMALL
-from tracer.lang.lexer import Fault, number
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.lexer import Fault, number
 from tracer.lang.types import INT64, UINT64, FloatType, IntType, StackType, StringType, Type, UsernameType
+from tracer.lang.types.combine import LITERAL, NOTED, SMALL
 from tracer.regex import regex
 
 ARGUMENT = regex(r"arg([0-9]+)")

@@ -9,9 +9,9 @@ from tracer.errors import Diagnostic, Span
 from tracer.lang import typed
 from tracer.lang.convert import binary as fold
 from tracer.lang.convert import constant, convert, literals
-from tracer.lang.inference import LITERAL, a, arithmetic, compared, join, say
-from tracer.lang.operations import COMPARISON
 from tracer.lang.types import BOOL, BoolType, IntType, StringType, TupleType
+from tracer.lang.types.combine import LITERAL, a, arithmetic, compared, join, say
+from tracer.lang.types.operations import COMPARISON
 
 EQUALITY = ("==", "!=")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tracer.errors import Span
-from tracer.lang import ast, typed
+from tracer.lang import typed
 from tracer.lang.builtins import FUNCTIONS, UNROLL_MOST
 from tracer.lang.check.effects import EffectChecker
 from tracer.lang.convert import convert
+from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, TupleType, Type
 
 UNROLLED_MOST = 5000

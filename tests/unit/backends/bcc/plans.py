@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracer.errors import Source
 from tracer.lang.analyse import analyse
-from tracer.lang.parser import parse
+from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.resolve.model import ArgSpec, Const, FileIdentity, Global, GlobalPointer, Mem, Operand, Reg, Site

@@ -27,8 +27,8 @@ from tracer.lang.typed import (
     Ternary,
 )
 from tracer.lang.types import BoolType, IntType, StringType, Type, Value
+from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.plan.walk import walk_clause
 from tracer.resolve.model import ArgSpec, Const
 from tracer.results.values import Key
 

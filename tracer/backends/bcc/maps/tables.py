@@ -43,8 +43,8 @@ from tracer.lang.typed import (
     Zero,
 )
 from tracer.lang.types import IntType
+from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.plan.walk import walk_clause
 from tracer.results.buckets import linear_count
 
 _HIST_KEYS = 16

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tracer.lang import ast
 from tracer.lang.print_typed import typed_lines
+from tracer.lang.syntax import ast
 from tracer.lang.typed import Program
 
 INDENT = "  "

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from tracer.errors import Diagnostic, Span
 from tracer.lang import suggest, unsupported
-from tracer.lang.ast import AttachKind, AttachPoint
-from tracer.lang.lexer import DURATIONS_NS, Fault
+from tracer.lang.syntax.ast import AttachKind, AttachPoint
+from tracer.lang.syntax.lexer import DURATIONS_NS, Fault
 from tracer.regex import regex
 
 KINDS: dict[str, AttachKind] = {

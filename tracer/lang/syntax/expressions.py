@@ -11,9 +11,10 @@ from typing import NoReturn
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Source, Span
-from tracer.lang import ast, unsupported
+from tracer.lang import unsupported
 from tracer.lang.builtins import FUNCTIONS, INTEGER_TYPES, VALUES
-from tracer.lang.lexer import Fault, Lexer, Token
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.lexer import Fault, Lexer, Token
 
 PRECEDENCE = {
     "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,

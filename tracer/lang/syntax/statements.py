@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.errors import Diagnostic, Source, Span
-from tracer.lang import ast
-from tracer.lang.expressions import MAX_DIAGNOSTICS, ExpressionParser
-from tracer.lang.lexer import Fault, Token
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS, ExpressionParser
+from tracer.lang.syntax.lexer import Fault, Token
 
 ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 MAX_BLOCKS = 32

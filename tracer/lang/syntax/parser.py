@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source, Span
-from tracer.lang import ast, attach, unsupported
-from tracer.lang.lexer import Fault, Token
-from tracer.lang.statements import StatementParser, TooManyFaults
+from tracer.lang import unsupported
+from tracer.lang.syntax import ast, attach
+from tracer.lang.syntax.lexer import Fault, Token
+from tracer.lang.syntax.statements import StatementParser, TooManyFaults
 from tracer.regex import regex
 
 _WORD = regex(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -1,0 +1,1 @@
+"""Text into the syntax tree."""
