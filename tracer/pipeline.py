@@ -54,7 +54,7 @@ def plan(
     from tracer.lang.syntax.parser import parse
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
-    from tracer.resolve.expand import expand
+    from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
     left_out: list[Diagnostic] = []

@@ -18,7 +18,7 @@ from tracer.backends.bcc import BccBackend, attach, kernel
 from tracer.backends.bcc import session as session_module
 from tracer.errors import Source, TracerError
 from tracer.lang.types import Stack
-from tracer.resolve.identity import open_verified
+from tracer.resolve.files.identity import open_verified
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity, Target
 from tracer.results.events import ExitEvent, Loss, MapEvent, PrintfEvent
 

@@ -13,7 +13,7 @@ from tests.harness.cli import tracer
 from tests.live.answers import maps
 from tests.live.conftest import need
 from tests.targets.build import build_rust
-from tracer.resolve.demangle_rust import demangle_rust
+from tracer.resolve.symbols.demangle_rust import demangle_rust
 
 pytestmark = pytest.mark.live
 

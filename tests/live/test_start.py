@@ -9,11 +9,11 @@ import pytest
 
 from tests.harness.loaded import Loaded, loaded
 from tests.unit.test_start import BYTES, COMMAND_LINE, KERNEL, RUNNING
-from tracer.resolve import kept
+from tracer.resolve.sites import kept
 
 KNOWN_SITES = {
-    "backends.beforehand", "cache", "child", "cli.errors", "gate", "paths", "resolve.arch", "resolve.elf_layout",
-    "resolve.files", "resolve.identity", "resolve.kept", "resolve.libraries", "resolve.processes", "resolve.site_code",
+    "backends.beforehand", "cache", "child", "cli.errors", "gate", "paths", "resolve.arch", "resolve.elf.layout",
+    "resolve.files.find", "resolve.files.identity", "resolve.sites.kept", "resolve.files.libraries", "resolve.processes.maps", "resolve.sites.site_code",
     "results.merge",
 }  # fmt: skip
 OTHER = {*BYTES, *KERNEL, "pwd", "resource", "shlex", "unicodedata", "glob", "bisect"}

@@ -24,8 +24,8 @@ LANGUAGE = {
 }  # fmt: skip
 PLANNING = {
     *LANGUAGE, "backends", "backends.capabilities", "cli.run", "interp", "interp.fetch", "pipeline", "plan",
-    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "lang.walk", "resolve", "resolve.expand",
-    "resolve.model", "resolve.room", "results", "results.buckets",
+    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "lang.walk", "resolve", "resolve.sites.expand",
+    "resolve.model", "resolve.sites.limit", "results", "results.buckets",
 }  # fmt: skip
 RUNNING = {
     *PLANNING, "backends.local", "cli.closing", "cli.names", "cli.output", "cli.overhead", "cli.signals", "cli.trace",
@@ -40,9 +40,9 @@ LISTING = {
     "lang.syntax.ast", "lang.syntax.attach", "lang.syntax.lexer", "lang.suggest", "lang.syntax",
     "lang.unsupported",
     "resolve",
-    "resolve.arch", "resolve.binary", "resolve.debug_file", "resolve.elf", "resolve.elf_layout", "resolve.files",
-    "resolve.functions", "resolve.libraries", "resolve.listing", "resolve.model", "resolve.processes",
-    "resolve.symbol_table", "resolve.symbols", "resolve.usdt",
+    "resolve.arch", "resolve.binary", "resolve.elf.debug_file", "resolve.elf.file", "resolve.elf.layout", "resolve.files.find",
+    "resolve.functions.find", "resolve.files.libraries", "resolve.listing", "resolve.model", "resolve.processes.maps",
+    "resolve.elf.symbol_table", "resolve.elf.symbols", "resolve.usdt.notes",
 }  # fmt: skip
 ASKING = {
     "backends", "backends.bcc", "backends.bcc.binding", "backends.bcc.features", "backends.bcc.follow",
@@ -53,7 +53,7 @@ ASKING = {
     "backends.without",
     "cli.host", "cli.info",
     "lang", "lang.typed", "lang.types", "lockdown", "plan", "plan.model", "resolve", "resolve.model",
-    "resolve.processes",
+    "resolve.processes.maps",
 }  # fmt: skip
 COMMANDS = {"cli.cleanup", "cli.demo", "cli.info", "cli.list", "cli.run"}
 

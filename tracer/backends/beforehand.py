@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracer.backends.watcher import Watcher
     from tracer.errors import Span
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.resolve.disassembly import Instruction
+    from tracer.resolve.safety.disassembly import Instruction
     from tracer.resolve.model import Site
 
 _APART = 16
@@ -89,8 +89,8 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
 
 
 def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
-    from tracer.resolve.disassembly import decode
-    from tracer.resolve.elf_layout import EM_X86_64
+    from tracer.resolve.safety.disassembly import decode
+    from tracer.resolve.elf.layout import EM_X86_64
 
     instructions = decode(code, site.address, EM_X86_64)
     shown = code[: instructions[0].size if instructions else 8].hex(" ")
@@ -103,7 +103,7 @@ def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
 
 def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
     """The address of the next instruction that the kernel surely takes, if all that come to the first come to it."""
-    from tracer.resolve.misread import is_misread
+    from tracer.resolve.safety.misdecoded import is_misread
 
     for before, each in pairwise(instructions):
         if before.jumps or not before.goes_on:

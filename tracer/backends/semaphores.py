@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.resolve.processes import Mapping as Mapped
-from tracer.resolve.processes import Process, facts_of, identity, mappings, users
+from tracer.resolve.processes.maps import Mapping as Mapped
+from tracer.resolve.processes.maps import Process, facts_of, identity, mappings, users
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""

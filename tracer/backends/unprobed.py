@@ -67,7 +67,7 @@ def where(site: Site) -> tuple[str, int]:
 
 def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
     """The first 16 bytes at each place of a file."""
-    from tracer.resolve.site_code import code_at
+    from tracer.resolve.sites.site_code import code_at
 
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -59,7 +59,7 @@ def _not_its_own(program: str, paths: Collection[str]) -> str:
     what the program starts that uses them. "" else.
     """
     from tracer.errors import TracerError
-    from tracer.resolve.loaded import loaded_files
+    from tracer.resolve.files.loaded import loaded_files
 
     try:
         own = loaded_files(program)
@@ -71,7 +71,7 @@ def _not_its_own(program: str, paths: Collection[str]) -> str:
 
 def is_mapped(path: str, pid: int | None) -> bool:
     """Whether the process, or any for None, has this very file mapped to run; True where the file is gone."""
-    from tracer.resolve.processes import users
+    from tracer.resolve.processes.maps import users
 
     try:
         inode = os.stat(path).st_ino

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tracer.backends.mapped import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
-    from tracer.resolve.symbolize import Symbolizer
+    from tracer.resolve.symbols.symbolize import Symbolizer
 
 
 class Names:
@@ -58,7 +58,7 @@ class Names:
         if target.pid is not None:
             symbolizer.remember(target.pid)
             return
-        from tracer.resolve.processes import users
+        from tracer.resolve.processes.maps import users
 
         for pid in users({site.identity.inode for site in plan.sites}):
             if pid != os.getpid():
@@ -73,7 +73,7 @@ class Names:
         symbolizer = self._open()
         if self._records is not None:
             from tracer.backends.mapped import Executed, Forked, Mapped, Missed
-            from tracer.resolve.processes import Mapping
+            from tracer.resolve.processes.maps import Mapping
 
             for record in self._records.take():
                 if isinstance(record, Mapped):
@@ -93,7 +93,7 @@ class Names:
 
     def _open(self) -> Symbolizer:
         if self._symbolizer is None:
-            from tracer.resolve.symbolize import Symbolizer
+            from tracer.resolve.symbols.symbolize import Symbolizer
 
             self._symbolizer = Symbolizer()
         return self._symbolizer

@@ -67,7 +67,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 
         def say(line: str) -> None:
             if not line.isprintable():
-                from tracer.resolve.elf_layout import printable
+                from tracer.resolve.elf.layout import printable
 
                 line = printable(line)  # the names of files and functions are not the user's own
             words.say(f"{line}\n")

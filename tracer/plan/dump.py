@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.elf_layout import printable
+from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import Site
 
 

@@ -10,7 +10,7 @@ import platform
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.resolve.elf_layout import EM_AARCH64, EM_X86_64
+from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64
 from tracer.resolve.model import ArgSpec, Mem, Operand, Reg
 
 MAX_FUNCTION_ARGS = 10

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch
-from tracer.resolve.elf import Elf
-from tracer.resolve.elf_layout import MACHINE_NAMES, printable
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import MACHINE_NAMES, printable
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from tracer.resolve.code import Code
-    from tracer.resolve.globals import Places
-    from tracer.resolve.line_programs import LinePrograms
-    from tracer.resolve.operands import Argument
-    from tracer.resolve.stack_check import StackChecks
-    from tracer.resolve.symbols import Symbols
-    from tracer.resolve.unwind import Unwinding
-    from tracer.resolve.usdt import UsdtNote
+    from tracer.resolve.safety.code import Code
+    from tracer.resolve.usdt.globals import Places
+    from tracer.resolve.dwarf.line_programs import LinePrograms
+    from tracer.resolve.usdt.operands import Argument
+    from tracer.resolve.safety.stack_check import StackChecks
+    from tracer.resolve.elf.symbols import Symbols
+    from tracer.resolve.safety.unwind import Unwinding
+    from tracer.resolve.usdt.notes import UsdtNote
 
 
 class Binary:
@@ -66,47 +66,47 @@ class Binary:
     @cached_property
     def symbols(self) -> Symbols:
         """Its symbols."""
-        from tracer.resolve.symbols import Symbols
+        from tracer.resolve.elf.symbols import Symbols
 
         return Symbols(self.elf, self.debug_file)
 
     @cached_property
     def code(self) -> Code:
         """Its functions and instructions."""
-        from tracer.resolve.code import Code
+        from tracer.resolve.safety.code import Code
 
         return Code(self.elf, self.symbols)
 
     @cached_property
     def unwinding(self) -> Unwinding:
         """What may unwind through its functions."""
-        from tracer.resolve.unwind import Unwinding
+        from tracer.resolve.safety.unwind import Unwinding
 
         return Unwinding(self.code)
 
     @cached_property
     def stack_checks(self) -> StackChecks:
         """Where its functions begin behind the check of their stack, if it is Go's."""
-        from tracer.resolve.stack_check import StackChecks
+        from tracer.resolve.safety.stack_check import StackChecks
 
         return StackChecks(self.code)
 
     @cached_property
     def usdt(self) -> tuple[UsdtNote, ...]:
         """Its USDT sites."""
-        from tracer.resolve.usdt import read_notes
+        from tracer.resolve.usdt.notes import read_notes
 
         return read_notes(self.elf)
 
     @cached_property
     def _places(self) -> Places:
-        from tracer.resolve.globals import Places
+        from tracer.resolve.usdt.globals import Places
 
         return Places(self.elf, self.symbols)
 
     def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
         """The arguments of a USDT site, symbols not looked up."""
-        from tracer.resolve.operands import parse
+        from tracer.resolve.usdt.operands import parse
 
         return parse(note.arguments, self.arch)
 
@@ -154,7 +154,7 @@ class Binary:
 
     @cached_property
     def _demangle(self) -> Callable[[str], str | None]:
-        from tracer.resolve.demangle import demangler
+        from tracer.resolve.symbols.demangle import demangler
 
         try:
             return demangler()
@@ -164,7 +164,7 @@ class Binary:
 
     def debug_file(self, elf: Elf) -> Elf | None:
         """Its separate debug file, if there is one."""
-        from tracer.resolve.debug_file import debug_paths, find_debug_file
+        from tracer.resolve.elf.debug_file import debug_paths, find_debug_file
 
         self.debug_files.update(debug_paths(elf))
         return find_debug_file(elf)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from tracer.backends.semaphores import Semaphore, places
-from tracer.resolve.processes import Mapping
+from tracer.resolve.processes.maps import Mapping
 
 PAGE = 0x1000
 INODE = 77

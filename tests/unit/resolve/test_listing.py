@@ -12,8 +12,8 @@ from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.parser import parse
-from tracer.resolve.elf_layout import printable
-from tracer.resolve.expand import expand
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.sites.expand import expand
 from tracer.resolve.listing import list_lines, list_probes, quoted
 from tracer.resolve.model import Target
 

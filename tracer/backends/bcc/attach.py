@@ -20,7 +20,7 @@ from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
-from tracer.resolve.identity import open_verified
+from tracer.resolve.files.identity import open_verified
 from tracer.resolve.model import FileIdentity, Site
 
 if TYPE_CHECKING:

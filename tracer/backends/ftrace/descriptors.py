@@ -37,7 +37,7 @@ from tracer.backends.unprobed import NOT_PROBED, REMEDY
 from tracer.backends.without import without
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.resolve.processes import threads_of
+from tracer.resolve.processes.maps import threads_of
 
 if TYPE_CHECKING:
     from tracer.backends.watcher import Watcher

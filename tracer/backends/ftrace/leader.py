@@ -14,7 +14,7 @@ import stat
 
 from tracer.backends import perf
 from tracer.backends.ftrace.descriptors import CannotOpen, Ended
-from tracer.resolve.processes import facts_of
+from tracer.resolve.processes.maps import facts_of
 
 
 class Leader:

@@ -20,7 +20,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.elf_layout import printable
+from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import Site
 
 MOST_FETCHES = 128

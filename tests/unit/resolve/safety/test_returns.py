@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.resolve.conftest import Build
+from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
+from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, THROWS_CC
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.functions.find import find_functions
+from tracer.resolve.safety.returns import ReturnPlan, plan_return
+from tracer.resolve.safety.safety import UNSAFE
+
+LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
+NEEDS = "a C++ exception may cross it (the file needs libstdc++.so.6)"
+REMEDY = "trace its entry with uprobe, or the return of a function that calls it"
+
+
+def plan(binary: Binary, name: str) -> ReturnPlan:
+    (function,) = find_functions(binary, name)
+    return plan_return(binary.code, binary.unwinding, function)
+
+
+def reason(binary: Binary, name: str) -> str:
+    with pytest.raises(ElfError) as caught:
+        plan(binary, name)
+    assert caught.value.hint in (REMEDY, REMEDY + UNSAFE)
+    prefix = f"{binary.shown}: "
+    assert caught.value.message.startswith(prefix)
+    return caught.value.message[len(prefix) :]
+
+
+def returns_by_objdump(path: str, symbol: str) -> tuple[int, ...]:
+    text = subprocess.run(
+        ["objdump", "-d", f"--disassemble={symbol}", path], capture_output=True, text=True, check=True
+    )
+    return tuple(
+        int(line.split(":")[0], 16) for line in text.stdout.splitlines() if re.search(r"\tret\b|\trepz ret", line)
+    )
+
+
+@pytest.mark.parametrize("name", ["malloc", "free", "calloc", "printf", "fopen", "read", "getenv", "fwrite", "puts"])
+def test_the_c_library_takes_return_probes(name: str) -> None:
+    binary = Binary(LIBC)
+    (function,) = find_functions(binary, name)
+    assert plan(binary, name) == ReturnPlan("uretprobe", (function.address,))
+
+
+def test_a_plain_c_program_takes_return_probes(build: Build) -> None:
+    for flags in (("-O0",), ("-O2",), ("-O2", "-no-pie"), ("-O1", "-s", "-rdynamic")):
+        binary = Binary(str(build(FUNCTIONS_C, *flags)))
+        assert binary.unwinding.of_file is None
+        assert plan(binary, "public_name").kind == "uretprobe"
+
+
+def test_python_and_postgres_are_plain_c() -> None:
+    for path in ("/usr/bin/python3.11", "/usr/lib/postgresql/15/bin/postgres"):
+        assert Binary(path).unwinding.of_file is None
+
+
+def test_what_calls_back_from_the_c_library_is_no_place_for_a_return_probe() -> None:
+    danger = "it calls functions of the program, which may throw a C++ exception across it"
+    binary = Binary(LIBC)
+    assert plan(binary, "bsearch").kind == "ret"
+    assert reason(binary, "qsort") == (
+        f"a return probe on qsort could kill the program: {danger};"
+        " and its returns cannot all be found: it ends in a jump to qsort_r (tail call)"
+    )
+
+
+@pytest.mark.parametrize("name", ["_setjmp", "vfork", "swapcontext"])
+def test_functions_that_return_twice_are_refused(name: str) -> None:
+    binary = Binary(LIBC)
+    (function, *_) = find_functions(binary, name)
+    with pytest.raises(ElfError) as caught:
+        plan_return(binary.code, binary.unwinding, function._replace(name=name))
+    assert caught.value.message == (
+        f"{LIBC}: {name} keeps its return address for later or runs on another's stack,"
+        " so a return probe would kill the program"
+    )
+
+
+@pytest.mark.parametrize("name", ["_start", "_dl_runtime_resolve_xsavec", "__restore_rt"])
+def test_code_that_is_never_called_is_refused(build: Build, name: str) -> None:
+    binary = Binary(str(build(FUNCTIONS_C, "-O1")))
+    (entry,) = find_functions(binary, "_start")
+    (called,) = find_functions(binary, "public_name")
+    # Whatever the entry point is called it is one.
+    for function in (called._replace(name=name), entry._replace(name="begin")):
+        with pytest.raises(ElfError) as caught:
+            plan_return(binary.code, binary.unwinding, function)
+        assert caught.value.message == (
+            f"{binary.shown}: {function.name} is never called: where it begins no return address is on the stack,"
+            " and what is there a return probe would overwrite"
+        )
+        assert caught.value.hint == "trace its entry with uprobe"
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+@pytest.mark.parametrize(
+    ("name", "symbol"), [("crossed(int)", "_Z7crossedi"), ("main", "main"), ("choose(int)", "_Z6choosei")]
+)
+def test_cpp_functions_are_probed_on_each_ret(build: Build, level: str, name: str, symbol: str) -> None:
+    binary = Binary(str(build(THROWS_CC, level, language="c++")))
+    expected = returns_by_objdump(binary.path, symbol)
+    assert expected and plan(binary, name) == ReturnPlan("ret", expected)
+
+
+def test_a_function_that_calls_nothing_cannot_be_thrown_through(build: Build) -> None:
+    binary = Binary(str(build(THROWS_CC, "-O2", language="c++")))
+    (function,) = find_functions(binary, "leaf(int)")
+    assert plan(binary, "leaf(int)") == ReturnPlan("uretprobe", (function.address,))
+
+
+def test_a_switch_is_followed_through_its_table(build: Build) -> None:
+    """Each of the two ways gcc writes one: relative entries in PIE, addresses otherwise."""
+    for flags in (("-O2",), ("-O2", "-no-pie", "-fno-pic"), ("-O0",)):
+        binary = Binary(str(build(THROWS_CC, *flags, language="c++")))
+        (function,) = find_functions(binary, "choose(int)")
+        around = binary.code.range_of(function)
+        jumps = [each for each in binary.code.instructions(around) if each.mnemonic == "jmp" and each.target is None]
+        assert len(jumps) == 1, flags
+        assert plan(binary, "choose(int)").kind == "ret"
+
+
+def test_exits_that_are_not_ret_are_named(build: Build) -> None:
+    binary = Binary(str(build(THROWS_CC, "-O2", language="c++")))
+    begin = "a return probe on {} could kill the program: " + NEEDS + "; and its returns cannot all be found: "
+    assert reason(binary, "tail(int)") == begin.format("_Z4taili") + "it ends in a jump to _Z7throweri (tail call)"
+    message = reason(binary, "indirect(*")
+    assert re.fullmatch(
+        re.escape(begin.format("_Z8indirectPFiiEi")) + r"the indirect jump at 0x[0-9a-f]+ may leave it", message
+    )
+
+
+def test_a_c_library_function_that_calls_through_a_pointer_is_suspect(build: Build) -> None:
+    binary = Binary(str(build(LIBRARY_C, "-O2", "-shared", "-fPIC")))
+    assert plan(binary, "plain").kind == "uretprobe"
+    assert plan(binary, "apply").kind == "ret"
+    assert plan(Binary(str(build(LIBRARY_C + "int main(){return 0;}", "-O2"))), "apply").kind == "uretprobe"
+
+
+def test_who_takes_the_risk_gets_a_return_probe_where_an_exception_alone_does_harm(build: Build) -> None:
+    binary = Binary(str(build(THROWS_CC, "-O2", language="c++")))
+    for name, danger in (("tail(int)", NEEDS), ("indirect(*", NEEDS), ("crossed(int)", None), ("leaf(int)", None)):
+        (function,) = find_functions(binary, name)
+        found = plan_return(binary.code, binary.unwinding, function, unsafe=True)
+        assert found.danger == danger
+        assert found == plan(binary, name) if danger is None else found.kind == "uretprobe"
+    libc = Binary(LIBC)
+    for name in ("_setjmp", "vfork", "__restore_rt"):
+        (function, *_) = find_functions(libc, name)
+        with pytest.raises(ElfError) as caught:
+            plan_return(libc.code, libc.unwinding, function, unsafe=True)
+        assert UNSAFE not in (caught.value.hint or "")
+
+
+def test_of_go_no_risk_can_be_taken(tmp_path: Path) -> None:
+    path = ElfWriter(
+        text=(CALL + b"\xff\xe0").ljust(64, b"\xcc"),
+        extra=[(".gopclntab", 1, 0, b"")],
+        symbols=[("main.f", TEXT_ADDRESS, 7, 0x12)],
+    ).write(tmp_path / "elf")
+    binary = Binary(str(path))
+    (function,) = find_functions(binary, "main.f")
+    with pytest.raises(ElfError) as caught:
+        plan_return(binary.code, binary.unwinding, function, unsafe=True)
+    assert caught.value.hint == REMEDY
+
+
+def test_static_linking_does_not_hide_cpp(build: Build) -> None:
+    binary = Binary(str(build(THROWS_CC, "-O2", "-static-libstdc++", "-static-libgcc", language="c++")))
+    assert binary.unwinding.of_file == "a C++ exception may cross it (the file uses _Unwind_RaiseException)" or (
+        binary.unwinding.of_file or ""
+    ).startswith("a C++ exception may cross it (the file uses __")
+    stripped = Binary(str(build(THROWS_CC, "-O2", "-static", "-s", language="c++")))
+    assert stripped.unwinding.of_file == "an exception may cross it (the file has exception tables)"
+
+
+def test_a_static_c_program_is_still_plain_c(build: Build) -> None:
+    source = FUNCTIONS_C.replace('__attribute__((ifunc("choose")))', "").replace("chosen(argc)", "choose()(argc)")
+    assert Binary(str(build(source, "-O1", "-static"))).unwinding.of_file is None
+
+
+def test_c_with_exception_clean_ups_is_suspect(build: Build) -> None:
+    source = (
+        "#include <stdlib.h>\nstatic void done(int *p) { abs(*p); }\n"
+        "int work(int (*f)(int)) { __attribute__((cleanup(done))) int x = 1; return f(x) + x; }\n"
+        "int main(int c, char **v) { return work(abs); }\n"
+    )
+    binary = Binary(str(build(source, "-O0", "-fexceptions")))
+    assert binary.unwinding.of_file is not None
+    assert plan(binary, "work").kind == "ret"
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        (".gopclntab", "Go moves stacks and finds return addresses by their value"),
+        (".comment", "a Rust panic may cross it"),
+    ],
+)
+def test_go_and_rust_are_known_by_what_their_compilers_leave(tmp_path: Path, section: str, expected: str) -> None:
+    content = b"rustc version 1.80.0 (abc)\0"
+    path = ElfWriter(extra=[(section, 1, 0, content)], symbols=[("main.f", TEXT_ADDRESS, 2, 0x12)]).write(
+        tmp_path / "elf"
+    )
+    binary = Binary(str(path))
+    assert binary.unwinding.of_file == expected
+    kind = "ret" if section == ".gopclntab" else "uretprobe"  # `nop; ret` calls nothing, but a Go stack moves anyway
+    assert plan(binary, "main.f").kind == kind
+
+
+def test_rust_symbols_are_enough(tmp_path: Path) -> None:
+    path = ElfWriter(symbols=[("rust_eh_personality", TEXT_ADDRESS, 2, 0x12)]).write(tmp_path / "elf")
+    assert Binary(str(path)).unwinding.of_file == "a Rust panic may cross it"
+
+
+# --- small pieces of code whose exits are no proof -------------------------------------------------------------------
+
+
+def hand_written(tmp_path: Path, code: bytes, size: int | None = None) -> Binary:
+    writer = ElfWriter(
+        text=code.ljust(64, b"\xcc"),
+        symbols=[
+            ("f", TEXT_ADDRESS, len(code) if size is None else size, 0x12),
+            ("__cxa_throw", TEXT_ADDRESS + 60, 1, 0x12),
+        ],
+    )
+    return Binary(str(writer.write(tmp_path / "elf")), "file")
+
+
+CALL = b"\xe8\x00\x00\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (CALL + b"\xeb\x20", "it ends in a jump to 0x1027 (tail call)"),
+        (CALL + b"\x74\x20\xc3", "it ends in a jump to 0x1027 (tail call)"),
+        (CALL + b"\xff\xe0", "the indirect jump at 0x1005 may leave it"),
+        (CALL + b"\xff\x25\x00\x00\x00\x00", "the indirect jump at 0x1005 may leave it"),
+        (CALL + b"\x06\xc3", "its code at 0x1005 cannot be decoded"),
+        (CALL + b"\xeb\xfb\xc3", "the jump at 0x1005 goes into the middle of an instruction"),
+        (CALL + b"\x31\xc0", "it runs on into what follows it at 0x1007"),
+        (CALL + b"\xeb\xfe", "it has no return instruction"),
+        (CALL, "it has no return instruction"),
+    ],
+)
+def test_no_proof_no_probe(tmp_path: Path, code: bytes, why: str) -> None:
+    assert reason(hand_written(tmp_path, code), "f") == (
+        "a return probe on f could kill the program: a C++ exception may cross it (the file uses __cxa_throw);"
+        f" and its returns cannot all be found: {why}"
+    )
+
+
+def test_every_kind_of_ret_is_seen(tmp_path: Path) -> None:
+    code = CALL + b"\x74\x02" + b"\xf3\xc3" + b"\x74\x03" + b"\xc2\x08\x00" + b"\xf2\xc3"
+    binary = hand_written(tmp_path, code)
+    assert plan(binary, "f") == ReturnPlan("ret", (TEXT_ADDRESS + 7, TEXT_ADDRESS + 11, TEXT_ADDRESS + 14))
+
+
+def test_a_cold_part_is_looked_at_too(tmp_path: Path) -> None:
+    code = CALL + b"\x0f\x84\x05\x00\x00\x00" + b"\xc3" + b"\x90" * 4 + CALL + b"\xc3"
+    writer = ElfWriter(
+        text=code.ljust(64, b"\xcc"),
+        symbols=[
+            ("f", TEXT_ADDRESS, 12, 0x12),
+            ("f.cold", TEXT_ADDRESS + 16, 6, 0x02),
+            ("__cxa_throw", TEXT_ADDRESS + 60, 1, 0x12),
+        ],
+    )
+    binary = Binary(str(writer.write(tmp_path / "elf")))
+    assert plan(binary, "f") == ReturnPlan("ret", (TEXT_ADDRESS + 11, TEXT_ADDRESS + 21))

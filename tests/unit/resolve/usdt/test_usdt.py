@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.unit.resolve.conftest import Build
+from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, note, usdt_note
+from tests.unit.resolve.programs import BY_HAND_C, PROBES_C, SEMAPHORE_C
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.resolve.usdt.notes import UsdtNote, read_notes, semaphore_offset
+
+REAL_FILES = [
+    "/usr/bin/python3.11",
+    "/usr/lib/postgresql/15/bin/postgres",
+    "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
+]
+
+
+def written(tmp_path: Path, writer: ElfWriter) -> Binary:
+    return Binary(str(writer.write(tmp_path / "elf")))
+
+
+def argument(tmp_path: Path, writer: ElfWriter, text: str) -> Operand:
+    writer.notes = usdt_note("p", "q", text)
+    binary = written(tmp_path, writer)
+    (spec,) = binary.arguments(binary.usdt[0])
+    return spec.operand
+
+
+def test_every_site_of_every_name_is_read_with_its_own_arguments() -> None:
+    notes = (
+        usdt_note("p", "a", "-4@%edi", 0x1000)
+        + usdt_note("p", "b", "", 0x1004)
+        + note(b"GNU", 3, b"1234")
+        + usdt_note("p", "a", "-4@8(%rsp)", 0x1008)
+        + usdt_note("p", "a", "-4@%edi", 0x1000)
+    )
+    assert read_notes(Elf("file", ElfWriter(notes=notes).build())) == (
+        UsdtNote("p", "a", 0x1000, 0, "-4@%edi"),
+        UsdtNote("p", "b", 0x1004, 0, ""),
+        UsdtNote("p", "a", 0x1008, 0, "-4@8(%rsp)"),
+    )
+
+
+def test_addresses_follow_a_library_that_prelink_moved() -> None:
+    notes = usdt_note("p", "a", address=0x1000, base=0x5000, semaphore=0x3000) + usdt_note(
+        "p", "b", address=0x1004, base=0x5000
+    )
+    moved = ElfWriter(notes=notes, base=0x7000).build()
+    assert [(each.address, each.semaphore) for each in read_notes(Elf("file", moved))] == [
+        (0x3000, 0x5000),
+        (0x3004, 0),
+    ]
+
+
+def test_a_note_whose_code_the_linker_threw_away_is_passed_over() -> None:
+    assert read_notes(Elf("file", ElfWriter(notes=usdt_note("p", "a", address=0)).build())) == ()
+
+
+@pytest.mark.parametrize(
+    ("notes", "place"),
+    [
+        (note(b"stapsdt", 3, b"short"), 0),
+        (note(b"stapsdt", 3, bytes(24) + b"p\0q"), 0),
+        (usdt_note("p", "a") + note(b"stapsdt", 3, b""), 52),
+        (usdt_note("p", "a")[:-8], 0),
+        (usdt_note("p", "a") + b"\xff" * 12, 52),
+    ],
+    ids=["short", "unterminated", "empty", "truncated", "garbage"],
+)
+def test_damaged_notes_are_an_error_and_no_short_list(notes: bytes, place: int) -> None:
+    with pytest.raises(ElfError) as caught:
+        read_notes(Elf("file", ElfWriter(notes=notes).build()))
+    assert caught.value.message == f"file: damaged USDT note at byte {place} of section .note.stapsdt"
+
+
+def test_the_semaphore_is_given_as_file_offset() -> None:
+    elf = Elf("file", ElfWriter(notes=usdt_note("p", "a", semaphore=DATA_ADDRESS + 6)).build())
+    assert semaphore_offset(elf, read_notes(elf)[0]) == DATA_OFFSET + 6
+
+
+@pytest.mark.parametrize("address", [TEXT_ADDRESS, DATA_ADDRESS + 0x200, 0x99999999])
+def test_a_semaphore_that_the_kernel_could_not_count_is_refused(address: int) -> None:
+    elf = Elf("file", ElfWriter(notes=usdt_note("p", "a", semaphore=address)).build())
+    with pytest.raises(ElfError) as caught:
+        semaphore_offset(elf, read_notes(elf)[0])
+    assert caught.value.message == f"file: the semaphore of p:a at {address:#x} is not in the file's writable data"
+
+
+# --- operands that name symbols ------------------------------------------------------------------------------------
+
+
+def test_a_global_is_found_by_address_by_fetch_offset_and_by_distance(tmp_path: Path) -> None:
+    writer = ElfWriter(symbols=[("v", DATA_ADDRESS + 8, 4, 0x11)])
+    # The code's address equals its offset here, so `@+OFF` takes the variable's address itself, though its own file
+    # offset is 0x1000 less.
+    assert argument(tmp_path, writer, "-4@4+v(%rip)") == Global(DATA_ADDRESS + 12, DATA_ADDRESS + 12, 0x200C)
+
+
+def test_a_local_twice_in_the_symbol_table_is_ambiguous(tmp_path: Path) -> None:
+    writer = ElfWriter(symbols=[("ti", DATA_ADDRESS, 1, 1), ("ti", DATA_ADDRESS + 1, 1, 1)])
+    expected = Unreadable("ti is the name of 2 different variables in this file")
+    assert argument(tmp_path, writer, "-1@ti(%rip)") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("8@none(%rip)", "none is not in the symbol table of this file"),
+        ("8f@.LC0(%rip)", ".LC0 is a label of the compiler, which is in no symbol table"),
+        ("4@t(%rip)", "t is a thread-local variable, whose place differs from thread to thread"),
+        ("8@v(,%rcx,8)", "v is addressed as in a program that is always loaded at the same place"),
+        ("8@$v", "the address of v is known only once the file is loaded"),
+        ("8@v@GOTPCREL(%rip)", "no entry of the global offset table belongs to v"),
+    ],
+)
+def test_symbols_that_cannot_be_placed_say_why(tmp_path: Path, text: str, reason: str) -> None:
+    writer = ElfWriter(symbols=[("v", DATA_ADDRESS, 4, 0x11), ("t", 16, 4, 0x16)])
+    assert argument(tmp_path, writer, text) == Unreadable(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("8@v(,%rcx,8)", Global(DATA_ADDRESS, DATA_ADDRESS, 0x2000, "cx", 8)),
+        ("8@v+8(%rax)", Mem("ax", DATA_ADDRESS + 8)),
+        ("8@v(%rax,%rcx,4)", Mem("ax", DATA_ADDRESS, "cx", 4)),
+        ("8@$v+4", Const(DATA_ADDRESS + 4)),
+        ("8@v", Global(DATA_ADDRESS, DATA_ADDRESS, 0x2000)),
+    ],
+)
+def test_a_program_of_fixed_addresses_may_use_them(tmp_path: Path, text: str, expected: Operand) -> None:
+    writer = ElfWriter(symbols=[("v", DATA_ADDRESS, 4, 0x11)], type=2)
+    assert argument(tmp_path, writer, text) == expected
+
+
+# --- real programs --------------------------------------------------------------------------------------------------
+
+
+def operands(binary: Binary, name: str) -> list[Operand]:
+    return [spec.operand for note in binary.usdt if note.name == name for spec in binary.arguments(note)]
+
+
+@pytest.mark.parametrize(
+    "flags", [("-O2", "-no-pie"), ("-O2", "-pie"), ("-O0",), ("-Os",), ("-O2", "-shared", "-fPIC")]
+)
+def test_agrees_with_readelf_on_what_gcc_makes(build: Build, flags: Sequence[str]) -> None:
+    for source in (PROBES_C, SEMAPHORE_C):
+        path = str(build(source, *flags))
+        assert ours(path) == readelfs(path) != []
+
+
+def test_inlined_copies_keep_their_arguments_in_different_places(build: Build) -> None:
+    binary = Binary(str(build(PROBES_C, "-O2")))
+    found = [binary.arguments(note)[0].operand for note in binary.usdt if note.name == "order"]
+    assert len(found) == 2 and found[0] != found[1]
+    assert not any(isinstance(each, Unreadable) for each in found)
+
+
+def test_constants_and_globals_of_a_compiled_program(build: Build) -> None:
+    binary = Binary(str(build(PROBES_C, "-O2")))
+    assert operands(binary, "consts") == [Const(1), Const(-16), Const(120)]
+    address = {name: binary.symbols.variables(name)[0].address for name in ("counter", "pair", "private_level")}
+    places = operands(binary, "globals")
+    for place, expected in zip(
+        places, (address["counter"], address["pair"] + 4, address["private_level"]), strict=True
+    ):
+        # gcc may load one into a register first.
+        assert isinstance(place, Reg) or (isinstance(place, Global) and place.address == expected)
+    assert any(isinstance(place, Global) for place in places)
+    (element,) = operands(binary, "element")
+    assert isinstance(element, Reg | Mem)
+
+
+def test_a_got_slot_of_a_shared_library(build: Build) -> None:
+    source = BY_HAND_C.replace("OPERAND", "8@g_int@GOTPCREL(%%rip)")
+    binary = Binary(str(build(source, "-O2", "-shared", "-fPIC")))
+    (found,) = operands(binary, "q")
+    assert isinstance(found, GlobalPointer)
+    relocations = subprocess.run(["readelf", "-rW", binary.path], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[0] for line in relocations.splitlines() if "g_int" in line] == [f"{found.slot.address:016x}"]
+
+
+def test_stripping_takes_the_globals_away_and_nothing_else(build: Build) -> None:
+    binary = Binary(str(build(PROBES_C, "-O2", "-s")))
+    lost = [each for each in operands(binary, "globals") if isinstance(each, Unreadable)]
+    assert lost and all(
+        each.reason.endswith(" is not in the symbol table of this file, which is stripped") for each in lost
+    )
+    assert operands(binary, "consts") == [Const(1), Const(-16), Const(120)]
+
+
+def test_semaphores_of_a_compiled_program_are_where_the_symbol_is(build: Build) -> None:
+    binary = Binary(str(build(SEMAPHORE_C, "-O2")))
+    for note_ in binary.usdt:
+        (symbol,) = binary.symbols.variables(f"app_{note_.name}_semaphore")
+        segment = binary.elf.segment_at(symbol.address)
+        assert segment is not None and note_.semaphore == symbol.address
+        assert semaphore_offset(binary.elf, note_) == symbol.address - segment.address + segment.offset
+
+
+Row = tuple[str, str, int, int, str]
+
+
+def ours(path: str) -> list[Row]:
+    return sorted(
+        {(each.provider, each.name, each.address, each.semaphore, each.arguments) for each in read_notes(Elf(path))}
+    )
+
+
+def readelfs(path: str) -> list[Row]:
+    text = subprocess.run(["readelf", "-nW", path], capture_output=True, text=True, check=True).stdout
+    rows = re.findall(
+        r"Provider: (.*)\n\s+Name: (.*)\n\s+Location: 0x(\w+), Base: 0x\w+, Semaphore: 0x(\w+)\n\s+Arguments: ?(.*)",
+        text,
+    )
+    return sorted({(provider, name, int(place, 16), int(sema, 16), args) for provider, name, place, sema, args in rows})
+
+
+@pytest.mark.parametrize("path", REAL_FILES)
+def test_agrees_with_readelf_on_real_programs(path: str) -> None:
+    found = readelfs(path)
+    assert ours(path) == found
+    assert len(found) >= 8
+
+
+@pytest.mark.parametrize("path", REAL_FILES)
+def test_every_argument_of_real_programs_can_be_read(path: str) -> None:
+    binary = Binary(path)
+    unreadable = [
+        (spec.text, spec.operand)
+        for note_ in binary.usdt
+        for spec in binary.arguments(note_)
+        if isinstance(spec.operand, Unreadable)
+    ]
+    assert unreadable == []

@@ -1,0 +1,1 @@
+"""Unwind entries and line tables."""

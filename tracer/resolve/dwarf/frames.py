@@ -1,0 +1,221 @@
+"""Where functions begin and end according to the unwind tables (`.eh_frame`), which even a stripped file keeps.
+
+Nearly every compiler writes them for every function, C included, because the ABI of x86-64 and aarch64 asks for it.
+`.eh_frame_hdr` is a sorted index over them. An entry (FDE) gives a function's range; its CIE says whether a
+personality routine looks at exceptions that pass, and the FDE's LSDA pointer whether this very function catches or
+cleans up.
+
+Source: Linux Standard Base Core 5.0, chapters 10.5 and 10.6.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+
+from tracer.dataclass import dataclass
+from tracer.resolve.elf.file import MAX_READ, Elf
+from tracer.resolve.elf.layout import PT_GNU_EH_FRAME
+
+_OMIT = 0xFF
+_PC_RELATIVE, _DATA_RELATIVE = 0x10, 0x30
+_FIXED = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One function's range; `handler`: it has a table of catches or clean-ups of its own (LSDA)."""
+
+    start: int
+    size: int
+    handler: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What a CIE says for its FDEs: pointer encodings, and whether it names a personality routine."""
+
+    augmented: bool
+    pointer: int
+    lsda: int
+    personality: bool
+
+
+_MAX_AUGMENTATION = 16
+"""Letters, with their end; compilers write five at most ("zPLRS"). Each of a file's CIEs could claim all of it."""
+
+
+class _Damaged(Exception):
+    """The tables cannot be read; they are then treated as absent."""
+
+
+class Frames:
+    """The unwind tables of one file. Damaged or unusual tables count as none."""
+
+    def __init__(self, elf: Elf) -> None:
+        self._elf = elf
+        self._start = 0
+        self._data = b""
+        self._index: tuple[list[int], list[int]] = ([], [])
+        self._commons: dict[int, _Common] = {}
+        self._damaged = False
+        try:
+            if not self._read_index():
+                self._make_index()
+        except (_Damaged, struct.error, IndexError):
+            self._index = ([], [])
+            self._damaged = True
+
+    def _read_index(self) -> bool:
+        """Takes the file's own index; False where it has none, or one of an unusual form."""
+        segment = next((each for each in self._elf.segments if each.type == PT_GNU_EH_FRAME), None)
+        if segment is None:
+            return False
+        header = self._elf.memory(segment.address, min(segment.file_size, MAX_READ), "the unwind index") or b""
+        version, pointer, count, table = struct.unpack_from("<BBBB", header)
+        if version != 1 or table != _DATA_RELATIVE | 0x0B:
+            return False
+        start, at = _pointer(header, 4, pointer, segment.address, segment.address)
+        entries, at = _pointer(header, at, count, segment.address, segment.address)
+        entries = min(entries, (len(header) - at) // 8)
+        holder = self._elf.segment_at(start)
+        if holder is None:
+            raise _Damaged
+        size = min(holder.address + holder.file_size - start, MAX_READ)
+        section = self._elf.section(".eh_frame")
+        if section is not None and section.address == start:
+            size = min(size, section.size)
+        self._start, self._data = start, self._elf.memory(start, size, "the unwind tables") or b""
+        numbers = struct.unpack_from(f"<{2 * entries}i", header, at)
+        starts = [segment.address + number for number in numbers[::2]]
+        if starts != sorted(starts):
+            raise _Damaged
+        self._index = (starts, [segment.address + number for number in numbers[1::2]])
+        return True
+
+    def _make_index(self) -> None:
+        """Walks over all entries: static programs have no index."""
+        section = self._elf.section(".eh_frame")
+        if section is None:
+            return
+        self._start, self._data = section.address, self._elf.content(section)
+        found = []
+        for position, common in self._entries():
+            frame = None if common else self._frame(position)
+            if frame is not None:
+                found.append((frame.start, section.address + position))
+        found.sort()
+        self._index = ([start for start, _ in found], [entry for _, entry in found])
+
+    def _entries(self) -> Iterator[tuple[int, bool]]:
+        """The position of each entry, and whether it is a CIE."""
+        position = 0
+        while position + 8 <= len(self._data):
+            length, identity = struct.unpack_from("<II", self._data, position)
+            if length == 0xFFFFFFFF:
+                raise _Damaged
+            if length:  # a zero ends one object file's part, in what a linker put together carelessly
+                yield position, identity == 0
+            position += 4 + length
+
+    def at(self, address: int) -> Frame | None:
+        """The entry whose range holds the address."""
+        starts, entries = self._index
+        index = bisect_right(starts, address) - 1
+        if index < 0:
+            return None
+        try:
+            frame = self._frame(entries[index] - self._start)
+        except (_Damaged, struct.error, IndexError):
+            return None
+        return frame if frame is not None and frame.start <= address < frame.start + frame.size else None
+
+    @cached_property
+    def personality(self) -> bool:
+        """Whether any function of the file looks at exceptions that pass through it."""
+        if self._damaged:
+            return True  # nothing is proven
+        try:
+            return any(common and self._common(position).personality for position, common in self._entries())
+        except (_Damaged, struct.error, IndexError):
+            return True
+
+    def _frame(self, position: int) -> Frame | None:
+        length, back = struct.unpack_from("<II", self._data, position)
+        if position < 0 or length in (0, 0xFFFFFFFF) or back == 0:
+            return None
+        common = self._common(position + 4 - back)
+        at = position + 8
+        start, at = _pointer(self._data, at, common.pointer, self._start, 0)
+        size, at = _pointer(self._data, at, common.pointer & 0x0F, self._start, 0)
+        handler = False
+        if common.augmented:
+            _, at = _uleb(self._data, at)
+            if common.lsda != _OMIT:
+                value, _ = _pointer(self._data, at, common.lsda & 0x0F, self._start, 0)
+                handler = value != 0
+        return Frame(start, size, handler)
+
+    def _common(self, position: int) -> _Common:
+        if position not in self._commons:
+            self._commons[position] = self._read_common(position)
+        return self._commons[position]
+
+    def _read_common(self, position: int) -> _Common:
+        data = self._data
+        if position < 0:
+            raise _Damaged
+        length, identity, version = struct.unpack_from("<IIB", data, position)
+        if length in (0, 0xFFFFFFFF) or identity != 0 or version not in (1, 3):
+            raise _Damaged
+        end = data.find(b"\0", position + 9, position + 9 + _MAX_AUGMENTATION)
+        if end < 0:
+            raise _Damaged
+        augmentation = data[position + 9 : end]
+        _, at = _uleb(data, end + 1)
+        _, at = _uleb(data, at)  # the data alignment is signed, but as long either way
+        at = at + 1 if version == 1 else _uleb(data, at)[1]
+        pointer, lsda, personality = 0, _OMIT, b"P" in augmentation
+        if augmentation[:1] != b"z":
+            if augmentation:
+                raise _Damaged
+            return _Common(False, pointer, lsda, personality)
+        _, at = _uleb(data, at)
+        for letter in augmentation[1:]:
+            if letter == ord("R"):
+                pointer, at = data[at], at + 1
+            elif letter == ord("L"):
+                lsda, at = data[at], at + 1
+            elif letter == ord("P"):
+                _, at = _pointer(data, at + 1, data[at] & 0x0F, self._start, 0)
+            elif letter not in b"SBG":
+                raise _Damaged
+        return _Common(True, pointer, lsda, personality)
+
+
+def _uleb(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise _Damaged
+
+
+def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int) -> tuple[int, int]:
+    """An encoded pointer at `at` of data that is loaded at `base`; returns it and what follows it."""
+    layout = _FIXED.get(encoding & 0x0F)
+    if layout is None:
+        raise _Damaged
+    (value,) = struct.unpack_from(layout, data, at)
+    if encoding & 0x70 == _PC_RELATIVE:
+        value += base + at
+    elif encoding & 0x70 == _DATA_RELATIVE:
+        value += data_base
+    elif encoding & 0x70:
+        raise _Damaged
+    return value & 0xFFFFFFFFFFFFFFFF, at + struct.calcsize(layout)

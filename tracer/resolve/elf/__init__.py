@@ -1,0 +1,1 @@
+"""ELF files: their parts, symbols, and the files that hold debug information of them."""

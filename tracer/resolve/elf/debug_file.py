@@ -1,0 +1,93 @@
+"""The separate debug file of a stripped one: by its build id, or by the name and checksum in its .gnu_debuglink.
+
+Where it is looked for, and in this order, as gdb does ("Debugging Information in Separate Files"): of /usr/bin/app with
+the build id ab12…  /usr/lib/debug/.build-id/ab/12….debug, then the linked name in /usr/bin, /usr/bin/.debug and
+/usr/lib/debug/usr/bin. Of a file in another root directory (/proc/PID/root) in that root, then in ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from tracer.errors import TracerError
+from tracer.resolve.elf.file import Elf
+
+DEBUG_ROOT = "/usr/lib/debug"
+_MAX_LINK = 4096
+_BLOCK = 1 << 20
+_MAX_SIZE = 1 << 32
+"""Of a file whose checksum is worth some seconds."""
+
+
+def debug_paths(elf: Elf) -> tuple[str, ...]:
+    """Where the debug file may be."""
+    return tuple(path for path, _ in _candidates(elf))
+
+
+def find_debug_file(elf: Elf) -> Elf | None:
+    """The debug file, if it is installed and is really of this build."""
+    for path, checksum in _candidates(elf):
+        if not os.path.isfile(path):
+            continue
+        try:
+            found = Elf(path)
+        except TracerError:
+            continue
+        if _belongs(elf, found, checksum):
+            return found
+        found.close()
+    return None
+
+
+def _belongs(elf: Elf, found: Elf, checksum: int | None) -> bool:
+    try:
+        if checksum is None:
+            return found.build_id == elf.build_id
+        return found.build_id in (None, elf.build_id) and found.size <= _MAX_SIZE and _crc32(found) == checksum
+    except TracerError:
+        return False  # damaged, or truncated just now
+
+
+def _crc32(elf: Elf) -> int:
+    import zlib
+
+    value = 0
+    for offset in range(0, elf.size, _BLOCK):
+        value = zlib.crc32(elf.read(offset, min(_BLOCK, elf.size - offset), "the debug file"), value)
+    return value
+
+
+def _candidates(elf: Elf) -> Iterator[tuple[str, int | None]]:
+    """The paths, and what the checksum of the file there must be; None: its build id tells."""
+    roots = [""]
+    path = os.path.abspath(elf.path)
+    if path.startswith("/proc/") and "/root/" in path:
+        roots.insert(0, path[: path.index("/root/") + 5])
+    build_id = elf.build_id
+    if build_id is not None and len(build_id) >= 6:
+        for root in roots:
+            yield f"{root}{DEBUG_ROOT}/.build-id/{build_id[:2]}/{build_id[2:]}.debug", None
+    name, checksum = _link(elf)
+    if not name:
+        return
+    folders = [os.path.dirname(path[len(roots[0]) :])]
+    if not roots[0]:
+        folders.append(os.path.dirname(os.path.realpath(path)))
+    for folder in dict.fromkeys(folders):
+        yield f"{roots[0]}{folder}/{name}", checksum
+        yield f"{roots[0]}{folder}/.debug/{name}", checksum
+        for root in roots:
+            yield f"{root}{DEBUG_ROOT}{folder}/{name}", checksum
+
+
+def _link(elf: Elf) -> tuple[str, int]:
+    """The name and the CRC-32 in .gnu_debuglink: text with NULs up to a multiple of four, then the number."""
+    section = elf.section(".gnu_debuglink")
+    if section is None or not 8 <= section.size <= _MAX_LINK:
+        return "", 0
+    content = elf.content(section)
+    name = os.fsdecode(content.partition(b"\0")[0])
+    if "/" in name or name in ("", ".", "..") or len(content) % 4:
+        return "", 0
+    return name, int.from_bytes(content[-4:], "little")

@@ -1,0 +1,326 @@
+"""Reads what tracing needs of an ELF file: header, segments, sections, notes, the dynamic section.
+
+The reader is lean on purpose: a list of libjvm's 57,000 symbols must not take seconds, so tables are decoded with
+`struct.iter_unpack` over whole sections. Everything is read with pread and never mapped: a file that somebody truncates
+while it is mapped kills the reader by SIGBUS.
+
+Input is hostile until proven otherwise. Every offset and size is checked against the file's real size before anything
+is read, no read exceeds `MAX_READ`, and whatever does not fit raises `ElfError`, one line, with the file's name.
+Headers can make one byte of the file part of thousands of tables: all sections that are read are together no more than
+some times the file, so the time it takes is bounded by its size; so it is for names (`symbol_table`) and code (`code`).
+
+Layouts: System V ABI (gABI), chapters 4 and 5; the notes' layout is that of Elf64_Nhdr.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from functools import cached_property
+from types import TracebackType
+
+from tracer.errors import TracerError
+from tracer.resolve.elf.layout import (
+    ET_DYN,
+    ET_EXEC,
+    PF_X,
+    PT_DYNAMIC,
+    PT_LOAD,
+    PT_NOTE,
+    SECTION,
+    SEGMENT,
+    SHT_NOBITS,
+    ElfError,
+    Section,
+    Segment,
+    notes,
+    printable,
+    string_at,
+)
+from tracer.resolve.model import FileIdentity
+
+MAX_READ = 1 << 28
+"""The most bytes read for one table. Chromium with all its symbols stays below; a sparse file cannot claim more."""
+MAX_SECTIONS = 1 << 14
+MAX_SEGMENTS = 1170
+"""What fits into the 64 KiB that Linux reads of them (fs/binfmt_elf.c, load_elf_phdrs)."""
+
+_AT_LEAST, _TIMES = 4 << 20, 8
+"""Bytes of all the sections that are read: so many, or so many times the file's size."""
+_MAX_BUILD_IDS = 64
+_MAX_DYNAMIC = 1 << 16
+
+
+class Elf:
+    """An open ELF file. A context manager; also closes when it is collected."""
+
+    def __init__(
+        self, path: str, content: bytes | None = None, descriptor: int | None = None, label: str | None = None
+    ) -> None:
+        """Opens and checks `path`; with `content` the file's bytes come from there and `path` is only its name.
+
+        `descriptor` is an already open file, which then belongs to this object. `label` is what errors call the file.
+        """
+        self.path = path
+        self._label = printable(label or path)
+        self._content = content
+        self._fd = -1
+        self._contents = 0
+        if content is not None:
+            self.size = len(content)
+            self._stat = None
+        else:
+            self._fd = _open(path, self._label) if descriptor is None else descriptor
+            status = os.fstat(self._fd)
+            if not stat.S_ISREG(status.st_mode):
+                self.close()
+                raise self.error("not a regular file")
+            self._stat = status
+            self.size = status.st_size
+        try:
+            self._read_header()
+        except TracerError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Elf:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; what was read stays usable."""
+        descriptor, self._fd = getattr(self, "_fd", -1), -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def version(self) -> object:
+        """Equal for the same content of the same file."""
+        status = self._stat
+        return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    def error(self, what: str, hint: str | None = None) -> ElfError:
+        """An error that names this file."""
+        return ElfError(f"{self._label}: {printable(what)}", hint if hint is None else printable(hint))
+
+    # --- raw access -----------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int, what: str) -> bytes:
+        """Exactly `size` bytes of the file from `offset`; `what` names them in the error ("the symbol table")."""
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise self.error(f"truncated ELF file: {what} would end at byte {offset + size} of {self.size}")
+        if size > MAX_READ:
+            raise self.error(f"unusable ELF file: {what} would take {size} bytes")
+        if self._content is not None:
+            return self._content[offset : offset + size]
+        data = os.pread(self._fd, size, offset)
+        while len(data) < size:  # pread gives at most 2 GiB at once, and less where the file shrank meanwhile
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                raise self.error("the file was truncated while it was read")
+            data += more
+        return data
+
+    def some(self, offset: int, size: int) -> bytes:
+        """The bytes of the file from `offset`, at most `size`."""
+        return self.read(offset, min(size, self.size - offset), "the code")
+
+    def _read_header(self) -> None:
+        if self.size < 4 or self.read(0, 4, "the header") != b"\x7fELF":
+            raise self.error("not an ELF file")
+        if self.size < 16:
+            raise self.error(f"truncated ELF file: the header would end at byte 64 of {self.size}")
+        ident = self.read(0, 16, "the header")
+        if ident[4] == 1:
+            raise self.error("32-bit ELF files are not supported")
+        if ident[4] != 2:
+            raise self.error(f"not a valid ELF file: class {ident[4]}")
+        if ident[5] == 2:
+            raise self.error("big-endian ELF files are not supported")
+        if ident[5] != 1:
+            raise self.error(f"not a valid ELF file: byte order {ident[5]}")
+        fields = struct.unpack_from("<HHIQQQIHHHHHH", self.read(0, 64, "the header"), 16)
+        self.type: int = fields[0]
+        self.machine: int = fields[1]
+        self.entry: int = fields[3]
+        self._phoff, self._shoff = fields[4], fields[5]
+        self._phentsize, self._phnum, self._shentsize, self._shnum, self._shstrndx = fields[8:13]
+        if self.type not in (ET_EXEC, ET_DYN):
+            what = {1: "an object file", 4: "a core dump"}.get(self.type, f"an ELF file of type {self.type}")
+            raise self.error(f"neither a program nor a shared library but {what}")
+
+    # --- tables ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """The program headers."""
+        if not self._phoff or not self._phnum:
+            return ()
+        if self._phnum > MAX_SEGMENTS:
+            raise self.error(f"not a valid ELF file: {self._phnum} program headers")
+        if self._phentsize != SEGMENT.size:
+            raise self.error(f"not a valid ELF file: program headers of {self._phentsize} bytes")
+        data = self.read(self._phoff, self._phnum * SEGMENT.size, "the program header table")
+        return tuple(
+            Segment(kind, flags, offset, address, file_size, memory_size)
+            for kind, flags, offset, address, _, file_size, memory_size, _ in SEGMENT.iter_unpack(data)
+        )
+
+    @cached_property
+    def loads(self) -> tuple[Segment, ...]:
+        """The PT_LOAD segments."""
+        return tuple(segment for segment in self.segments if segment.type == PT_LOAD)
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The section headers; none in a file that carries none."""
+        if not self._shoff:
+            return ()
+        if self._shentsize != SECTION.size:
+            raise self.error(f"not a valid ELF file: section headers of {self._shentsize} bytes")
+        count, names_index = self._shnum, self._shstrndx
+        first = SECTION.unpack(self.read(self._shoff, SECTION.size, "the section header table"))
+        # gABI: numbers that do not fit into the header stand in section 0.
+        count = count or first[5]
+        names_index = first[6] if names_index == 0xFFFF else names_index
+        if count > MAX_SECTIONS:
+            raise self.error(f"not a valid ELF file: {count} sections")
+        data = self.read(self._shoff, count * SECTION.size, "the section header table")
+        rows = list(SECTION.iter_unpack(data))
+        if names_index >= len(rows):
+            raise self.error(f"not a valid ELF file: no section {names_index} for the section names")
+        names = b""
+        if names_index and rows[names_index][1] != SHT_NOBITS:
+            names = self.read(rows[names_index][4], rows[names_index][5], "the table of section names")
+        return tuple(
+            Section(string_at(names, name), kind, flags, address, offset, size, link, entry_size)
+            for name, kind, flags, address, offset, size, link, _, _, entry_size in rows
+        )
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return next((section for section in self.sections if section.name == name), None)
+
+    def content(self, section: Section) -> bytes:
+        """A section's bytes; none for one that the file does not hold (NOBITS)."""
+        if section.type == SHT_NOBITS:
+            return b""
+        found = self.read(section.offset, section.size, f"section {printable(section.name) or '(unnamed)'}")
+        self._contents += section.size
+        if self._contents > max(_AT_LEAST, _TIMES * min(self.size, MAX_READ)):
+            raise self.error(f"unusable ELF file: its sections are more than {_TIMES} times as large as it is")
+        return found
+
+    def linked(self, section: Section) -> Section:
+        """The section that `section.link` names, such as the strings of a symbol table."""
+        if section.link >= len(self.sections):
+            raise self.error(f"not a valid ELF file: no section {section.link}, which {printable(section.name)} names")
+        return self.sections[section.link]
+
+    # --- addresses ------------------------------------------------------------------------------------------------
+
+    def segment_at(self, address: int) -> Segment | None:
+        """The PT_LOAD segment whose file-backed part holds the address."""
+        return next((segment for segment in self.loads if segment.holds(address)), None)
+
+    def offset_of(self, address: int) -> int | None:
+        """The file offset of a virtual address, or None where the file holds nothing for it."""
+        segment = self.segment_at(address)
+        if segment is None:
+            return None
+        offset = address - segment.address + segment.offset
+        return offset if offset < self.size else None
+
+    def address_of(self, offset: int) -> int | None:
+        """The virtual address that a file offset is loaded at, executable segments first."""
+        for segment in sorted(self.loads, key=lambda each: not each.flags & PF_X):
+            if segment.offset <= offset < segment.offset + segment.file_size:
+                return offset - segment.offset + segment.address
+        return None
+
+    def memory(self, address: int, size: int, what: str) -> bytes | None:
+        """Up to `size` bytes that the file holds for `address`, cut at the segment's end; None where it holds none."""
+        segment = self.segment_at(address)
+        if segment is None:
+            return None
+        size = min(size, segment.address + segment.file_size - address)
+        return self.read(address - segment.address + segment.offset, size, what)
+
+    # --- notes and the dynamic section ----------------------------------------------------------------------------
+
+    @cached_property
+    def build_id(self) -> str | None:
+        """The GNU build id in hexadecimal, or None."""
+        places = [(section.offset, section.size) for section in self.sections if section.name == ".note.gnu.build-id"]
+        places += [(segment.offset, segment.file_size) for segment in self.segments if segment.type == PT_NOTE]
+        for offset, size in places[:_MAX_BUILD_IDS]:
+            if offset + size > self.size or size > 1 << 20:
+                continue
+            for note in notes(self.read(offset, size, "the notes")):
+                if note.name == b"GNU" and note.type == 3 and note.description:
+                    return note.description.hex()
+        return None
+
+    @cached_property
+    def dynamic(self) -> tuple[tuple[int, int], ...]:
+        """Tags and values of the dynamic section, without the terminating DT_NULL."""
+        segment = next((each for each in self.segments if each.type == PT_DYNAMIC), None)
+        if segment is None:
+            return ()
+        data = self.read(segment.offset, segment.file_size, "the dynamic section")
+        rows = []
+        for tag, value in struct.iter_unpack("<qQ", data[: min(len(data) // 16, _MAX_DYNAMIC) * 16]):
+            if tag == 0:
+                break
+            rows.append((tag, value))
+        return tuple(rows)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The libraries of DT_NEEDED."""
+        return tuple(self.dynamic_strings(1))
+
+    @cached_property
+    def soname(self) -> str | None:
+        """DT_SONAME."""
+        return next(iter(self.dynamic_strings(14)), None)
+
+    def dynamic_strings(self, tag: int) -> Iterator[str]:
+        """The strings that the entries of one tag of the dynamic section name."""
+        values = dict(self.dynamic)
+        if tag not in values or 5 not in values:  # DT_STRTAB
+            return
+        strings = self.memory(values[5], min(values.get(10, 0), MAX_READ), "the dynamic strings") or b""  # DT_STRSZ
+        for each, value in self.dynamic:
+            if each == tag:
+                yield string_at(strings, value)
+
+    @cached_property
+    def identity(self) -> FileIdentity:
+        """Which file this is; of bytes in memory, their number alone."""
+        if self._stat is None:
+            return FileIdentity(0, 0, self.size, 0, self.build_id)
+        status = self._stat
+        return FileIdentity(
+            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, self.build_id, status.st_ctime_ns
+        )
+
+
+def _open(path: str, label: str) -> int:
+    # O_NONBLOCK: opening a FIFO must not wait for a writer.
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise ElfError(f"{label}: no such file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ElfError(f"{label}: cannot be read: {reason}") from None

@@ -1,0 +1,224 @@
+"""One symbol table of an ELF file: its entries as functions and variables.
+
+Source: gABI, chapter 4 (Elf64_Sym); the GNU extensions for indirect functions and symbol versions.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import cached_property
+from itertools import chain, repeat
+from typing import NamedTuple
+
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError, printable
+
+STT_FUNC, STT_SECTION, STT_FILE, STT_TLS, STT_GNU_IFUNC = 2, 3, 4, 6, 10
+STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
+SHN_UNDEF, SHN_ABS = 0, 0xFFF1
+MAX_NAME = 1 << 14
+"""Longer names are cut: they serve nobody, and the demangler recurses over them."""
+
+_AT_LEAST, _TIMES = 1 << 26, 4
+"""Characters of all names: so many, and so many times the table. Names share their ends, but not as often as that."""
+
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SOME = 1024 * _SYMBOL.size
+_HIDDEN = 0x8000
+_Row = tuple[int, int, int, int, int, int]
+
+
+class Function(NamedTuple):
+    """A function's symbol; what would steer a terminal is escaped in its name. `size` in bytes, 0 where the file does
+    not say. `ifunc`: the code at `address` does not do the work, it chooses at load time who does. `default`: not
+    superseded by a newer version of the name.
+    """
+
+    name: str
+    address: int
+    size: int
+    binding: int = STB_GLOBAL
+    ifunc: bool = False
+    default: bool = True
+    version: str = ""
+
+    def rank(self) -> tuple[bool, int, int, int, str]:
+        """Orders the names of one place, the most public first."""
+        underscores = len(self.name) - len(self.name.lstrip("_"))
+        return (
+            not self.default,
+            {STB_GLOBAL: 0, STB_WEAK: 1}.get(self.binding, 2),
+            underscores,
+            len(self.name),
+            self.name,
+        )
+
+
+class Variable(NamedTuple):
+    """A symbol of any other use than naming a section or file."""
+
+    name: str
+    address: int
+    type: int
+    absolute: bool
+
+
+class Table:
+    """One symbol table, kept as bytes; decoding 60,000 entries takes some 10 ms."""
+
+    def __init__(
+        self, data: bytes, strings: bytes, versions: bytes = b"", version_names: dict[int, str] | None = None
+    ) -> None:
+        """`versions` has a number for each entry, of which `version_names` has the names."""
+        self._data = data[: len(data) // _SYMBOL.size * _SYMBOL.size]
+        self._strings = strings
+        names = version_names or {}
+        self._versions = [
+            (not number & _HIDDEN, names.get(number & ~_HIDDEN, ""))
+            for (number,) in struct.iter_unpack("<H", versions[: len(versions) // 2 * 2])
+        ]
+
+    @cached_property
+    def functions(self) -> list[Function]:
+        """All named functions that are defined here."""
+        # Written for 60,000 of them: `tuple.__new__` takes half as long as the class, slicing text half as long as
+        # slicing bytes and decoding.
+        new, text, kinds = tuple.__new__, self._text, (STT_FUNC, STT_GNU_IFUNC)
+        find = text.find
+        made: list[Function] = []
+        left = _AT_LEAST + _TIMES * len(text)
+        versions = chain(self._versions, repeat((True, "")))
+        for start in range(0, len(self._data), _SOME):
+            rows = _SYMBOL.iter_unpack(self._data[start : start + _SOME])
+            some: list[Function] = [
+                new(Function, (name, address, size, info >> 4, info & 15 == STT_GNU_IFUNC, *version))
+                for (at, info, _, section, address, size), version in zip(rows, versions, strict=False)
+                if section and address and at and info & 15 in kinds and (name := text[at : find("\0", at)])
+            ]
+            left -= sum([len(each[0]) for each in some])
+            if left < 0:
+                raise ElfError(f"unusable symbol table: its names are more than {_TIMES} times as long as their table")
+            made += some
+        if not self._strings.isascii():
+            made = [each if each[0].isascii() else each._replace(name=_decoded(each[0])) for each in made]
+        if not "".join([each[0] for each in made]).isprintable():
+            made = [each if each[0].isprintable() else each._replace(name=printable(each[0])) for each in made]
+        if "@" in text:
+            made = [_versioned(each) if "@" in each[0] else each for each in made]
+        return made
+
+    @cached_property
+    def _text(self) -> str:
+        """The table of strings, one character for each byte; it ends with its last end of a name. Longer names are cut
+        there, once and not for each symbol.
+        """
+        text = self._strings[: self._strings.rfind(b"\0") + 1].decode("latin-1")
+        if max(map(len, text.split("\0"))) > MAX_NAME:
+            text = re.sub(rf"([^\0]{{{MAX_NAME}}})[^\0]", r"\1" + "\0", text)
+        return text
+
+    def _name(self, offset: int) -> str:
+        end = self._strings.find(b"\0", offset, offset + MAX_NAME + 1)
+        if end < 0:
+            end = offset + MAX_NAME if self._strings.find(b"\0", offset) >= 0 else offset
+        return printable(self._strings[offset:end].decode("utf-8", "backslashreplace"))
+
+    def _rows(self, name: str) -> list[tuple[int, _Row]]:
+        """The entries of that name, with or without a version, by their numbers. The name is looked up in the string
+        table first, which spares decoding all the others.
+        """
+        if not name:
+            return []
+        offsets = set()
+        for wanted in (name.encode("utf-8", "surrogateescape") + end for end in (b"\0", b"@")):
+            at = self._strings.find(wanted)
+            while at >= 0:
+                offsets.add(at)
+                at = self._strings.find(wanted, at + 1)
+        if not offsets:
+            return []
+        return [(index, row) for index, row in enumerate(_SYMBOL.iter_unpack(self._data)) if row[0] in offsets]
+
+    def named(self, name: str) -> list[Function]:
+        """The functions of that name."""
+        return [
+            _versioned(
+                Function(
+                    self._name(row[0]), row[4], row[5], row[1] >> 4, row[1] & 15 == STT_GNU_IFUNC, *self._version(index)
+                )
+            )
+            for index, row in self._rows(name)
+            if row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]
+        ]
+
+    def _version(self, index: int) -> tuple[bool, str]:
+        """Of an entry whether it is the default of its name, and its version."""
+        return self._versions[index] if index < len(self._versions) else (True, "")
+
+    def variables(self, name: str) -> list[Variable]:
+        """The definitions of that name, whatever their type."""
+        return [
+            Variable(name, row[4], row[1] & 15, row[3] == SHN_ABS)
+            for _, row in self._rows(name)
+            if row[3] and row[1] & 15 not in (STT_SECTION, STT_FILE)
+        ]
+
+    def holding(self, address: int) -> list[Function]:
+        """The functions of known size that hold the address."""
+        rows = [
+            row
+            for row in _SYMBOL.iter_unpack(self._data)
+            if row[4] <= address < row[4] + row[5] and row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]
+        ]
+        return [_versioned(Function(self._name(row[0]), row[4], row[5], row[1] >> 4)) for row in rows]
+
+    @property
+    def has_mangled_names(self) -> bool:
+        """Whether any name may be mangled as in C++ or Rust."""
+        return b"\0_Z" in self._strings or b"\0_R" in self._strings
+
+    def mentions(self, name: str) -> bool:
+        """Whether an entry has that name, defined or not."""
+        return bool(self._rows(name))
+
+    def imports(self, name: str) -> bool:
+        """Whether the name stands here as undefined: taken from another library."""
+        return any(row[3] == SHN_UNDEF for _, row in self._rows(name))
+
+    def name(self, index: int) -> str:
+        """The name of the entry with that number, without its version."""
+        at = index * _SYMBOL.size
+        return self._name(_SYMBOL.unpack_from(self._data, at)[0]).partition("@")[0] if at < len(self._data) else ""
+
+    def version(self, index: int) -> str:
+        """The version of the entry with that number, "" where it has none."""
+        return self._version(index)[1]
+
+
+def _decoded(name: str) -> str:
+    return name.encode("latin-1").decode("utf-8", "backslashreplace")
+
+
+def _versioned(function: Function) -> Function:
+    """`memcpy@GLIBC_2.2.5` and `memcpy@@GLIBC_2.14`, as some linkers write names into .symtab, taken apart."""
+    name, at, version = function.name.partition("@")
+    if not at or not name:
+        return function
+    return function._replace(name=name, default=version.startswith("@"), version=version.lstrip("@"))
+
+
+def read_table(elf: Elf, kind: int) -> Table | None:
+    """The file's symbol table of that section type, or None."""
+    section = next((each for each in elf.sections if each.type == kind), None)
+    if section is None:
+        return None
+    if section.entry_size not in (0, _SYMBOL.size):
+        raise elf.error(f"not a valid ELF file: symbols of {section.entry_size} bytes")
+    versions = next((each for each in elf.sections if each.type == SHT_GNU_VERSYM), None)
+    content, strings = elf.content(section), elf.content(elf.linked(section))
+    if kind != SHT_DYNSYM or versions is None:
+        return Table(content, strings)
+    from tracer.resolve.elf.symbol_versions import version_names
+
+    return Table(content, strings, elf.content(versions), version_names(elf))

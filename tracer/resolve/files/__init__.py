@@ -1,0 +1,1 @@
+"""Attach points → the files they mean."""

@@ -1,0 +1,204 @@
+"""The path of an attach point → the files it means.
+
+| written | means |
+|---|---|
+| `/bin/app`, `./app` | that file; with `-p`, as the process sees it |
+| `/usr/lib/lib*.so` | every file that matches and is an ELF file |
+| `app`, `libc`, `libc.so.6`, `c` | with `-p` what the process has mapped under that name; else a file in the current
+directory, a program in PATH, a library, in this order |
+| nothing, or `*`, with `-p` | every file that the process has mapped executable |
+| nothing, or `*`, with `-c` | the program that the command runs, and the libraries it needs |
+
+With `-c` a library that only the program finds (by its DT_RUNPATH) is found by its name too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+
+from tracer.dataclass import dataclass
+from tracer.errors import TracerError
+from tracer.resolve.arch import X86_64, host
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.files.libraries import find_library, is_library_name
+from tracer.resolve.model import Target
+from tracer.resolve.processes.maps import executable_files, root, within
+
+MAX_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file: `path` absolute, to open; `shown` as the `probe` built-in names it. `sure`: it was named, not matched."""
+
+    path: str
+    shown: str
+    sure: bool = True
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a part of an attach point holds wildcards."""
+    return any(character in text for character in "*?[")
+
+
+def matcher(pattern: str) -> Callable[[str], object]:
+    """A test for a pattern of glob(7), or for equality where it holds no wildcard."""
+    if not is_pattern(pattern):
+        return pattern.__eq__
+    if pattern == "*":
+        return bool
+    import fnmatch
+
+    return re.compile(fnmatch.translate(pattern)).match
+
+
+class NothingThere(TracerError):
+    """The file has no such probe or function; another of several files may have it."""
+
+
+class NoSuchLine(NothingThere):
+    """The file knows the source file, but not that line of it."""
+
+
+def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
+    """The files an attach point's path means. Raises `TracerError` where there is none."""
+    if text is None or text in ("", "*"):
+        if target.pid is None and target.program is not None:
+            from tracer.resolve.files.loaded import loaded_files
+
+            return tuple(Found(path, path, sure=False) for path in loaded_files(target.program))
+        if target.pid is None:
+            raise TracerError(
+                "the attach point names no file",
+                "name the program or library, or a process with -p PID, whose files are then searched",
+            )
+        return tuple(Found(path, path, sure=False) for path in executable_files(target.pid))
+    if "\0" in text:
+        raise TracerError(f"{printable(text)}: not a path")
+    prefix = root(target.pid) if target.pid is not None else ""
+    if "/" in text:
+        path = within(prefix, os.path.abspath(text))
+        if os.path.exists(path):
+            return (_found(path, text, prefix),)
+        if is_pattern(text):
+            return _matching(text, prefix)
+        raise TracerError(f"{printable(text)}: no such file", _near_files(path))
+    return (_by_name(text, target, prefix),) if not is_pattern(text) else _matching(text, prefix)
+
+
+def _found(path: str, text: str, prefix: str) -> Found:
+    return Found(path, path if prefix else text)
+
+
+def _matching(text: str, prefix: str) -> tuple[Found, ...]:
+    import glob
+
+    found = []
+    for path in glob.iglob(glob.escape(prefix) + os.path.abspath(text) if prefix else text):
+        full = within(prefix, path[len(prefix) :]) if prefix else os.path.abspath(path)
+        if os.path.isfile(full):
+            found.append(Found(full, full if prefix else path, sure=False))
+        if len(found) > MAX_FILES:
+            raise TracerError(f"{printable(text)}: more than {MAX_FILES} files match", "name fewer files")
+    if not found:
+        raise TracerError(f"{printable(text)}: no file matches")
+    return tuple(sorted(found, key=lambda each: each.path))
+
+
+def _by_name(name: str, target: Target, prefix: str) -> Found:
+    if target.pid is not None and (mapped := _among(executable_files(target.pid), name)) is not None:
+        return Found(mapped, mapped)
+    # bpftrace looks into the current directory first, as for a path.
+    if not prefix and os.path.isfile(name) and _is_elf(name):
+        return Found(os.path.abspath(name), name)
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(directory or ".", name)
+        full = within(prefix, path)
+        if os.path.isfile(full) and os.access(full, os.X_OK) and _is_elf(full):
+            return Found(os.path.abspath(full), full)
+    library = _needed(name, target) or find_library(name, host() or X86_64, prefix)
+    if library is not None:
+        full = within(prefix, library)
+        return Found(full, full)
+    raise TracerError(
+        f"{printable(name)}: neither a program in PATH nor a library", _near_programs(name) or "give its full path"
+    )
+
+
+def _needed(name: str, target: Target) -> str | None:
+    """The library of that name that the command's program will load."""
+    if target.pid is not None or target.program is None:
+        return None
+    from tracer.resolve.files.loaded import loaded_files
+
+    try:
+        return _among(loaded_files(target.program), name)
+    except TracerError:
+        return None  # what the program is matters only to those who name no file
+
+
+def _among(paths: Iterable[str], name: str) -> str | None:
+    """The first of the files that the name means."""
+    for path in paths:
+        file_name = os.path.basename(path)
+        if file_name == name or is_library_name(name, file_name):
+            return path
+    return None
+
+
+def _is_elf(path: str) -> bool:
+    """Scripts are passed over: a wrapper in PATH must not hide the program of the same name behind it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _near_files(path: str) -> str | None:
+    directory, name = os.path.split(path)
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return f"there is no directory {printable(directory)}"
+    return did_you_mean(name, names, directory.rstrip("/") + "/")
+
+
+def _near_programs(name: str) -> str | None:
+    names: set[str] = set()
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        try:
+            names.update(os.listdir(directory or "."))
+        except OSError:
+            continue
+    return did_you_mean(name, names)
+
+
+def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str | None:
+    """A hint with up to three names near the one that is not there, or None."""
+    near = near_names(name, names)
+    if not near:
+        return None
+    shown = [printable(before + each) for each in near]
+    return "did you mean " + (" or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]) + "?"
+
+
+def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
+    """Up to `count` of the names that look like `name`, the nearest first."""
+    import difflib
+
+    lower = name.lower()
+    close: list[str] = []
+    holding: list[str] = []
+    for each in dict.fromkeys(names):
+        # What the compiler made of a function (`parse.isra.0`), or the same in another case or with underscores.
+        if lower in each.lower() and len(lower) >= 3:
+            holding.append(each)
+        elif abs(len(each) - len(name)) <= 3:
+            close.append(each)
+    holding.sort(key=lambda each: (len(each), each))
+    near = difflib.get_close_matches(name, close[:20_000], count, 0.65)
+    result = [each for each in holding if re.fullmatch(rf"_*{re.escape(name)}(\.\w+)*_*", each, re.IGNORECASE)]
+    return list(dict.fromkeys(result + near + holding))[:count]

@@ -1,0 +1,105 @@
+"""The files that a program will have mapped executable once it runs, told by the files alone: itself, its loader and
+the libraries it needs. What it opens later by dlopen(3) nobody can know.
+
+Where a library is looked for, and in this order: DT_RPATH of the file and of those that need it (where a file has no
+DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH of the file, the loader's cache, the default directories. Source: ld.so(8).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+
+from tracer.errors import TracerError
+from tracer.resolve.arch import ARCHES, Arch
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.files.libraries import find_library
+
+PT_INTERP = 3
+DT_RPATH, DT_RUNPATH = 15, 29
+
+_MAX_FILES = 2000
+_MAX_SCRIPTS = 4
+"""How many interpreters may be scripts themselves: the kernel's own limit (BINPRM_MAX_RECURSION)."""
+
+
+def loaded_files(program: str) -> tuple[str, ...]:
+    """The paths of what `program` will map, itself first. A library that is not found is left out.
+
+    Raises `TracerError` where the program is neither an ELF file nor a script whose interpreter is one.
+    """
+    first = _interpreted(program)
+    found: dict[str, tuple[str, ...]] = {}
+    queue: deque[tuple[str, tuple[str, ...]]] = deque([(first, ())])
+    seen = {os.path.realpath(first)}
+    while queue and len(found) < _MAX_FILES:
+        path, inherited = queue.popleft()
+        try:
+            with Elf(path) as elf:
+                arch = ARCHES.get(elf.machine)
+                rpath, runpath = _directories(elf, DT_RPATH), _directories(elf, DT_RUNPATH)
+                handed_on = () if runpath else (*rpath, *inherited)
+                found[path] = handed_on
+                loader = _loader(elf)
+                needed = [] if arch is None else [_find(each, handed_on, runpath, arch) for each in elf.needed]
+        except TracerError:
+            if path == first:
+                raise
+            continue
+        for each in (*needed, loader):
+            if each is not None and (real := os.path.realpath(each)) not in seen:
+                seen.add(real)
+                queue.append((each, handed_on))
+    return tuple(found)
+
+
+def _interpreted(program: str) -> str:
+    """The ELF file that runs: of a script, its interpreter; of `env NAME` that program."""
+    path = program
+    for _ in range(_MAX_SCRIPTS + 1):
+        try:
+            with open(path, "rb") as file:
+                line = file.read(256).partition(b"\n")[0]
+        except OSError as error:
+            raise TracerError(f"{path}: cannot be read: {error.strerror}") from None
+        if not line.startswith(b"#!"):
+            return path
+        words = os.fsdecode(line[2:]).split()
+        if not words:
+            return path
+        path = words[0]
+        if os.path.basename(path) == "env" and len(words) > 1:
+            named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+            path = (shutil.which(named[0]) if named else None) or path
+    raise TracerError(f"{program}: too many scripts that interpret one another")
+
+
+def _directories(elf: Elf, tag: int) -> tuple[str, ...]:
+    """The directories of DT_RPATH or DT_RUNPATH, $ORIGIN filled in."""
+    origin = os.path.dirname(os.path.realpath(elf.path))
+    return tuple(
+        each.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        for text in elf.dynamic_strings(tag)
+        for each in text.split(":")
+        if each
+    )
+
+
+def _loader(elf: Elf) -> str | None:
+    segment = next((each for each in elf.segments if each.type == PT_INTERP), None)
+    if segment is None:
+        return None
+    path = os.fsdecode(elf.read(segment.offset, segment.file_size, "the loader's name").rstrip(b"\0"))
+    return path if os.path.isfile(path) else None
+
+
+def _find(name: str, rpath: tuple[str, ...], runpath: tuple[str, ...], arch: Arch) -> str | None:
+    if "/" in name:
+        return os.path.abspath(name) if os.path.isfile(name) else None
+    environment = os.environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+    for directory in (*rpath, *filter(None, environment), *runpath):
+        path = os.path.join(os.path.abspath(directory), name)
+        if os.path.isfile(path):
+            return path
+    return find_library(name, arch)

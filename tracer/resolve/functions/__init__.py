@@ -1,0 +1,1 @@
+"""Function names → functions."""

@@ -1,0 +1,121 @@
+"""The function part of an attach point → functions of one file.
+
+`malloc`, `str*`, `memcpy@GLIBC_2.2.5` are names of the symbol table. What is not there, or could be no function of C,
+is a name as people write it (`written_names`).
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+
+from tracer.errors import TracerError
+from tracer.regex import regex
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.files.find import NothingThere, did_you_mean, is_pattern, matcher
+from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.elf.symbols import unique_places
+
+_WRITTEN = regex(r"::|[ (<{~,&]")
+
+_RECEIVER = regex(r"\(\*(?=\w)")
+"""In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
+
+
+def find_functions(
+    binary: Binary,
+    name: str,
+    kind: str = "uprobe",
+    cpp: bool = False,
+    pid: int | None = None,
+    left_out: list[str] | None = None,
+) -> tuple[Function, ...]:
+    """The functions that a name or wildcard means, each place once, in order of address; () where there is none. `cpp`:
+    a wildcard means readable names too, though it might mean others.
+
+    An indirect function is found where its implementation begins, as the process `pid`, or else this one, runs it. Of a
+    wildcard those of which that cannot be told are left out, and `left_out` gets a line about them; alone such a one is
+    refused with `ElfError`. `kind` is for the hint.
+    """
+    symbols = binary.symbols
+    # A name as it stands in the table comes first: Go's hold parentheses, asterisks and brackets. * alone is any.
+    found = symbols.named(name) if name != "*" else ()
+    if not found:
+        test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
+        matching = symbols.matching(test, "@" in name, ".cold" in name) if test is not None else ()
+        written = symbols.has_mangled_names and (cpp or is_written(name) or not matching)
+        found = unique_places([*matching, *_written(binary, name)]) if written else matching
+    if not any([each[4] for each in found]):  # ifunc; by its number in half the time
+        return found
+    from tracer.resolve.functions.indirect import implemented
+
+    return implemented(binary, found, kind, pid, left_out if left_out is not None else [])
+
+
+def is_written(name: str) -> bool:
+    """Whether the name holds what no symbol of C does, so that it is one of C++ or Rust as people write it."""
+    return _WRITTEN.search(name) is not None
+
+
+def _written(binary: Binary, name: str) -> Sequence[Function]:
+    """The functions that have a readable name like this one."""
+    from tracer.resolve.symbols.demangle import demangler
+    from tracer.resolve.functions.written_names import written_functions
+
+    try:
+        demangle = demangler()
+    except TracerError:
+        if is_written(name):
+            raise
+        binary.reproducible = False  # the name is simply not found
+        return ()
+    name, _, version = name.partition("@")
+    found = written_functions(binary.symbols.functions, name, demangle)
+    return [each for each in found if each.version == version.lstrip("@")] if version else found
+
+
+def not_found(binary: Binary, name: str) -> NothingThere:
+    """The error for a function that the file does not have."""
+    symbols = binary.symbols
+    shown, path = printable(name), printable(binary.shown)
+    if is_pattern(name):
+        message, near = f"{path}: no function matches '{shown}'", None
+    elif symbols.imports(name):
+        message = f"{path}: no function '{shown}': it is taken from another library"
+        return NothingThere(message, f"trace it there: uprobe:{_holder(binary, name) or 'LIBRARY'}:{shown}")
+    else:
+        message = f"{path}: no function '{shown}'"
+        if (holder := _holder(binary, name)) is not None:
+            return NothingThere(f"{message}: it is in {holder}", f"trace it there: uprobe:{holder}:{shown}")
+        every = (each.name for each in symbols.functions)
+        near = did_you_mean(name, map(binary.readable, every) if is_written(name) else every)
+    if symbols.stripped:
+        message += ", and the file is stripped of all names but those it exports"
+        advice = f"install its debug symbols, or give an address: uprobe:{path}:0x…"
+    else:
+        advice = f"`tracer list 'uprobe:{path}:*'` shows its functions"
+    return NothingThere(message, near or advice)
+
+
+def function_text(binary: Binary, address: int) -> str:
+    """What the `func` built-in shows at an address: the function that holds it, "" where no symbol does."""
+    function = binary.symbols.at(address)
+    return "" if function is None else binary.function_text(function.name)
+
+
+def _holder(binary: Binary, name: str) -> str | None:
+    """The library among those that the file needs which has a function; None where there is none. What libpthread and
+    libdl held is in libc since glibc 2.34, and they are empty.
+    """
+    from tracer.resolve.binary import Binaries
+    from tracer.resolve.files.loaded import loaded_files
+
+    with Binaries() as binaries:
+        try:
+            for path in loaded_files(binary.path)[1:]:
+                if binaries.open(path).symbols.named(name):
+                    return os.path.basename(path).partition(".so")[0]
+        except TracerError:
+            return None
+    return None

@@ -1,0 +1,288 @@
+"""Indirect functions (STT_GNU_IFUNC) → the code that processes run for them.
+
+The symbol of such a function stands at a resolver. The dynamic loader calls it when the file is loaded; what it returns
+is the implementation for this processor, and is what everybody calls from then on. A probe on the resolver would count
+nothing. Which one it is, is told without running anything that does not run anyway:
+
+* of the process that `-p` names, by its memory: the loader has written the choices into the slots of its files' GOTs;
+* by the loader of our own process, where that has the very file loaded: dlsym(3) gives the address that programs get;
+* where it has not, by the memory of the other processes that have.
+
+Processes differ where GLIBC_TUNABLES does, so what our own loader says of another process is believed only if theirs
+is ours. What is told must be where a function begins, by a symbol or by the unwind tables.
+
+Source: gABI, chapter 5 (relocations), and the GNU extension R_*_IRELATIVE, whose addend is the resolver's address.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterator, Sequence
+
+from tracer.errors import TracerError
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64, PF_X, SHT_DYNSYM, SHT_RELA, ElfError, printable
+from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
+from tracer.resolve.elf.symbol_table import Function, read_table
+from tracer.resolve.elf.symbols import unique_places
+
+_RELOCATION = struct.Struct("<QQq")
+_IRELATIVE = {EM_X86_64: 37, EM_AARCH64: 1032}
+_OF_SYMBOLS = {EM_X86_64: (1, 6, 7), EM_AARCH64: (257, 1025, 1026)}
+"""64, GLOB_DAT and JUMP_SLOT of x86-64; ABS64 and the same of aarch64."""
+
+_OTHERS = 8
+"""So many processes are asked about a file that this one has not loaded."""
+
+_NAMED = 3
+
+_VDSO = -1
+"""Stands for an implementation in the kernel's vDSO."""
+
+_TUNABLES = b"GLIBC_TUNABLES="
+
+
+def implemented(
+    binary: Binary, functions: Sequence[Function], kind: str, pid: int | None, left_out: list[str]
+) -> tuple[Function, ...]:
+    """The functions, the indirect ones where their implementation begins, each place once, in order of address. Those
+    of which that cannot be told are left out, and `left_out` gets a line about them. Raises `ElfError` where that is
+    all.
+    """
+    binary.reproducible = False  # another process, or the same file on another processor, has other ones
+    chosen = _chosen(binary, [each for each in functions if each.ifunc], pid)
+    found: list[Function] = []
+    unknown: list[Function] = []
+    for each in functions:
+        address = chosen.get(each.address, _VDSO)
+        size = _size(binary, address) if each.ifunc else None
+        if not each.ifunc:
+            found.append(each)
+        elif size is not None:
+            found.append(each._replace(address=address, size=size, ifunc=False))
+        else:
+            unknown.append(each)
+    if not found:
+        raise _refused(binary, unknown[0], kind, chosen.get(unknown[0].address) == _VDSO)
+    if unknown:
+        names = [printable(each.name) for each in unknown[:_NAMED]]
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        left_out.append(
+            f"{len(unknown)} of {len(functions)} functions left out: which code an indirect function stands for cannot"
+            f" be told of {', '.join(names)}{more}"
+        )
+    return unique_places(found)
+
+
+def _size(binary: Binary, address: int) -> int | None:
+    """The bytes of the function that begins there; None where none does."""
+    if address == _VDSO or not binary.code.executable(address):
+        return None
+    function = binary.symbols.at(address)
+    if function is not None and function.address == address:
+        return None if function.ifunc else function.size
+    frame = binary.code.frames.at(address)
+    return frame.size if frame is not None and frame.start == address and frame.size else None
+
+
+def _chosen(binary: Binary, functions: Sequence[Function], pid: int | None) -> dict[int, int]:
+    """By the address of each symbol that of its implementation, or _VDSO; those that cannot be told are absent."""
+    found: dict[int, int] = {}
+    wanted = {each.address for each in functions}
+    for each in _sources(binary, functions, pid):
+        for symbol, address in each:
+            if symbol in wanted and (address == _VDSO or _size(binary, address) is not None):
+                found.setdefault(symbol, address)
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _sources(
+    binary: Binary, functions: Sequence[Function], pid: int | None
+) -> Iterator[Iterator[tuple[int, int]]]:
+    if pid is not None:
+        yield _of_process(binary, functions, pid)
+    ours = _Loaded.of(binary, os.getpid())
+    if ours is not None and (pid is None or _tunables(pid) == _tunables(os.getpid())):
+        yield _asked(binary, functions, ours)
+        yield _of_process(binary, functions, os.getpid())
+    elif pid is None:
+        for other in users({binary.identity.inode})[:_OTHERS]:
+            yield _of_process(binary, functions, other)
+
+
+class _Loaded:
+    """A file as a process has it loaded: `bias` is what its addresses there differ by, `path` one of it from here."""
+
+    def __init__(self, path: str, bias: int) -> None:
+        self.path = path
+        self.bias = bias
+
+    @classmethod
+    def of(cls, binary: Binary, pid: int) -> _Loaded | None:
+        """None where the process has not this very file loaded."""
+        identity = binary.identity
+        try:
+            prefix = root(pid)
+            for mapping in mappings(pid):
+                if mapping.executable and mapping.file is not None and mapping.file[1] == identity.inode:
+                    path = _path(pid, mapping, prefix)
+                    bias = _bias(binary.elf, mapping)
+                    if path is not None and bias is not None and _is(path, identity.device, identity.inode):
+                        return cls(path, bias)
+        except TracerError:
+            pass  # it has ended, or is somebody else's
+        return None
+
+
+def _path(pid: int, mapping: Mapping, prefix: str) -> str | None:
+    return f"/proc/{pid}/map_files/{mapping.key}" if mapping.deleted else path_of(pid, mapping, prefix)
+
+
+def _is(path: str, device: int, inode: int) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == (device, inode)
+
+
+def _bias(elf: Elf, mapping: Mapping) -> int | None:
+    for segment in elf.loads:
+        before = segment.offset - mapping.offset
+        if segment.flags & PF_X and -segment.file_size < before < mapping.end - mapping.start:
+            return mapping.start + before - segment.address
+    return None
+
+
+def _tunables(pid: int) -> bytes | None:
+    """What the process began with in GLIBC_TUNABLES; another value each time where that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return next((each for each in file.read().split(b"\0") if each.startswith(_TUNABLES)), b"")
+    except OSError:
+        return f"unknown of {pid}".encode()
+
+
+def _asked(binary: Binary, functions: Sequence[Function], loaded: _Loaded) -> Iterator[tuple[int, int]]:
+    """What our own loader says. The file is loaded already: nothing of it begins to run."""
+    import ctypes
+
+    table = binary.symbols.exported
+    try:
+        library = ctypes.CDLL(loaded.path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        find = ctypes.CDLL(None).dlvsym
+    except (OSError, AttributeError):  # loaded in another namespace; no glibc
+        return
+    find.restype, find.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+    vdso = next((each for each in mappings(os.getpid()) if each.path == "[vdso]"), None)
+    for each in functions:
+        for exported in table.named(each.name) if table is not None else ():
+            if exported.address == each.address and exported.version:
+                address = find(library._handle, exported.name.encode(), exported.version.encode()) or 0
+                if vdso is not None and vdso.start <= address < vdso.end:
+                    yield each.address, _VDSO
+                else:
+                    yield each.address, address - loaded.bias
+
+
+def _of_process(binary: Binary, functions: Sequence[Function], pid: int) -> Iterator[tuple[int, int]]:
+    """What the slots of a process hold: those of the file itself first, then those of the files that call it."""
+    loaded = _Loaded.of(binary, pid)
+    if loaded is None:
+        return
+    named: dict[str, list[Function]] = {}
+    for each in functions:
+        named.setdefault(each.name, []).append(each)
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        yield from _slots(binary.elf, loaded.bias, memory, named, loaded.bias, {each.address for each in functions})
+        prefix = root(pid)
+        seen = {binary.identity.inode}
+        for mapping in mappings(pid):
+            if not mapping.executable or mapping.file is None or mapping.file[1] in seen:
+                continue
+            seen.add(mapping.file[1])
+            path = _path(pid, mapping, prefix)
+            try:
+                with Elf(path or "") as elf:
+                    bias = _bias(elf, mapping)
+                    if bias is not None:
+                        yield from _slots(elf, bias, memory, named, loaded.bias, set())
+            except TracerError:
+                continue  # not an ELF file, or gone
+    except TracerError:
+        return  # the process has ended
+    finally:
+        os.close(memory)
+
+
+def _slots(
+    elf: Elf, bias: int, memory: int, named: dict[str, list[Function]], to: int, own: set[int]
+) -> Iterator[tuple[int, int]]:
+    """The slots of one file of a process that hold an implementation: the symbol's address, and the implementation's
+    less `to`. `own`: the symbols of this very file.
+    """
+    table = read_table(elf, SHT_DYNSYM)
+    relative, of_symbols = _IRELATIVE.get(elf.machine), _OF_SYMBOLS.get(elf.machine, ())
+    by_symbol: dict[int, list[Function]] = {}
+    for section in elf.sections:
+        if section.type != SHT_RELA:
+            continue
+        content = elf.content(section)
+        for place, info, addend in _RELOCATION.iter_unpack(content[: len(content) // 24 * 24]):
+            kind, symbol = info & 0xFFFFFFFF, info >> 32
+            if kind == relative:
+                symbols = [addend] if addend in own else []
+            elif kind in of_symbols and symbol and table is not None and not addend:
+                if symbol not in by_symbol:
+                    version = table.version(symbol)
+                    candidates = named.get(table.name(symbol), ())
+                    by_symbol[symbol] = [each for each in candidates if _agree(version, each.version)]
+                symbols = [each.address for each in by_symbol[symbol]]
+            else:
+                continue
+            if not symbols:
+                continue
+            try:
+                (value,) = struct.unpack("<Q", os.pread(memory, 8, bias + place))
+            except (OSError, struct.error):
+                continue
+            yield from ((each, value - to) for each in symbols if value - to != each)
+
+
+def _agree(version: str, other: str) -> bool:
+    return version == other or "" in (version, other)
+
+
+def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfError:
+    what = (
+        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is no function"
+        " but code that chooses one when the file is loaded"
+    )
+    if vdso:
+        return ElfError(f"{what}, and what it chooses lies in the kernel's vDSO, where no probe can be")
+    code = binary.code
+    names = set()
+    for each in code.instructions(code.range_of(function)):
+        relative = re.search(r"\[rip ([+-]) (0x[0-9a-f]+)\]", each.operands) if each.mnemonic == "lea" else None
+        if relative is not None:
+            target = each.address + each.size + int(relative[1] + relative[2], 16)
+            candidate = code.symbols.at(target) if code.executable(target) else None
+            if candidate is not None and candidate.address == target:
+                names.add(candidate.name)
+    common = os.path.commonprefix(sorted(names))  # noqa: RUF071 (these are names, not paths)
+    if len(names) > 1 and len(common) > 4:
+        hint = f"trace the implementations: {kind}:{printable(binary.shown)}:{printable(common)}*"
+    elif names:
+        hint = printable(f"trace the implementations: {', '.join(sorted(names)[:4])}")
+    else:
+        hint = "install the file's debug symbols, which name the implementations, and trace those"
+    return ElfError(f"{what}, and no process here tells which", f"{hint}; or name one that has the file loaded: -p PID")

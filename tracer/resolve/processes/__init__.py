@@ -1,0 +1,1 @@
+"""What /proc tells of processes."""

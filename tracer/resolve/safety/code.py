@@ -1,0 +1,95 @@
+"""The code of one file: which function an address belongs to, and where its instructions begin."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tracer.dataclass import dataclass
+from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import PF_X
+from tracer.resolve.dwarf.frames import Frames
+from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.elf.symbols import Symbols
+
+_AT_LEAST, _TIMES = 1 << 20, 4
+"""Bytes of code that are looked at: those, and so many times all code of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A function's code, half-open; `name` is "" where only the unwind tables know it."""
+
+    start: int
+    end: int
+    name: str
+
+    def holds(self, address: int) -> bool:
+        """Whether the address lies in it."""
+        return self.start <= address < self.end
+
+
+class Code:
+    """Functions and instructions of one file; what was decoded is kept."""
+
+    def __init__(self, elf: Elf, symbols: Symbols) -> None:
+        self.elf = elf
+        self.symbols = symbols
+        self._frames: Frames | None = None
+        self._looked_at = 0
+        self._decoded: dict[tuple[int, int], tuple[Instruction, ...]] = {}
+
+    @property
+    def frames(self) -> Frames:
+        """The unwind tables."""
+        if self._frames is None:
+            self._frames = Frames(self.elf)
+        return self._frames
+
+    def executable(self, address: int) -> bool:
+        """Whether the file holds code there."""
+        segment = self.elf.segment_at(address)
+        return segment is not None and bool(segment.flags & PF_X)
+
+    def spend(self, size: int) -> None:
+        """Takes note that so many bytes of code are looked at. Raises `ElfError` where functions that lie one upon the
+        other, as in no compiler's file, would make that more than some times the code there is.
+        """
+        self._looked_at += size
+        if self._looked_at > _AT_LEAST + _TIMES * self._size:
+            raise self.elf.error(f"unusable ELF file: its functions are more than {_TIMES} times as large as its code")
+
+    @cached_property
+    def _size(self) -> int:
+        return sum(min(each.file_size, self.elf.size) for each in self.elf.loads if each.flags & PF_X)
+
+    def range_at(self, address: int) -> Range | None:
+        """The function that holds the address, by its symbol or else by the unwind tables."""
+        function = self.symbols.at(address)
+        if function is not None:
+            return self.range_of(function)
+        frame = self.frames.at(address)
+        if frame is None or frame.size == 0:
+            return None
+        return Range(frame.start, frame.start + frame.size, "")
+
+    def range_of(self, function: Function) -> Range:
+        """A function's range; one of unknown size ends with its unwind entry, or where the next function begins."""
+        if function.size:
+            return Range(function.address, function.address + function.size, function.name)
+        frame = self.frames.at(function.address)
+        if frame is not None and frame.start == function.address:
+            return Range(function.address, frame.start + frame.size, function.name)
+        segment = self.elf.segment_at(function.address)
+        end = segment.address + segment.file_size if segment is not None else function.address
+        following = self.symbols.next_start(function.address)
+        return Range(function.address, end if following is None else min(end, following), function.name)
+
+    def instructions(self, of: Range) -> tuple[Instruction, ...]:
+        """The instructions of a function, up to its end or to the first bytes that are none."""
+        key = (of.start, of.end)
+        if key not in self._decoded:
+            self.spend(min(of.end - of.start, MAX_FUNCTION))
+            data = self.elf.memory(of.start, of.end - of.start, "the function's code") or b""
+            self._decoded[key] = decode(data, of.start, self.elf.machine)
+        return self._decoded[key]

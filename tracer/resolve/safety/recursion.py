@@ -1,0 +1,87 @@
+"""Can a function be called again, in the same thread, before it has returned?
+
+The kernel follows 64 return probes inside each other in a thread, and passes over what is called deeper
+(MAX_URETPROBE_DEPTH). Who calls whom is read off the bytes of direct calls and jumps, from one function to the next: a
+byte that looks like one and is none leads to no function's start, but by a freak. What calls through a pointer, or
+leaves the file, may come back.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tracer.regex import regex
+from tracer.resolve.safety.code import Code
+from tracer.resolve.elf.layout import EM_X86_64
+from tracer.resolve.usdt.globals import relocations
+from tracer.resolve.elf.symbol_table import Function
+
+_MOST_FUNCTIONS, _MOST_BYTES = 16, 16 << 10
+"""How much is read of one function's callees and theirs: most of a library is some calls away from anything."""
+
+# call, jmp and jcc to an address; call and jmp through a register or memory (FF with 2 or 4 in the next byte's middle).
+_CALLS = regex(
+    rb"[\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]"
+)
+_THROUGH_SLOT = regex(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25")
+_R_X86_64_JUMP_SLOT = 7
+
+
+class Recursion:
+    """The calls of one file."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    def of(self, function: Function, alone: bool = False) -> bool | None:
+        """Whether it can: True where it calls itself, if only through others of the file; False where it cannot; None
+        where that is not known. `alone`: its callees are not read.
+        """
+        if self._code.elf.machine != EM_X86_64:
+            return None
+        known = {function.address}
+        todo = [function]
+        size, unknown = 0, False
+        while todo and size <= _MOST_BYTES and len(known) <= _MOST_FUNCTIONS:
+            around = self._code.range_of(todo.pop(0))
+            content = self._code.elf.memory(around.start, around.end - around.start, "the function's code") or b""
+            size += len(content)
+            for found in _CALLS.finditer(content):
+                at = found.end()
+                target = around.start + at + 4 + int.from_bytes(content[at : at + 4], "little", signed=True)
+                callee = None if found[0][0] == 0xFF else self._begins_at(target)
+                if callee is not None and callee.address == function.address:
+                    return True
+                if callee is None:
+                    unknown = unknown or found[0][0] in b"\xe8\xff" or not around.holds(target)
+                elif callee.address not in known and not around.holds(target):
+                    known.add(callee.address)
+                    todo.append(callee)
+            if alone:
+                break
+        return None if unknown or todo else False
+
+    def _begins_at(self, address: int) -> Function | None:
+        """The function that begins there, or that of this file to which the linkage table jumps from there."""
+        found = self._code.symbols.at(address)
+        if found is not None and found.address == address:
+            return found
+        code = self._code.elf.memory(address, 16, "a call's target") if self._code.executable(address) else None
+        stub = _THROUGH_SLOT.match(code) if code else None
+        if stub is None or code is None:
+            return None
+        slot = address + stub.end() + 4 + int.from_bytes(code[stub.end() : stub.end() + 4], "little", signed=True)
+        return self._own.get(slot)
+
+    @cached_property
+    def _own(self) -> dict[int, Function]:
+        """What slots of the linkage table lead to, where the file itself has it."""
+        exported = self._code.symbols.exported
+        if exported is None:
+            return {}
+        functions = {each.name.partition("@")[0]: each for each in exported.functions}
+        return {
+            place: functions[name]
+            for place, info, _ in relocations(self._code.elf)
+            if info & 0xFFFFFFFF == _R_X86_64_JUMP_SLOT and (name := exported.name(info >> 32)) in functions
+        }

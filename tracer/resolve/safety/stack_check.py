@@ -1,0 +1,106 @@
+"""Where a Go function really begins: behind the check of its stack.
+
+Most functions of Go compare the stack pointer with the end of the goroutine's stack first of all. Where there is no
+room they call `runtime.morestack`, which moves the stack to a larger place, and jump back to their first instruction:
+a probe there counts one call twice. The same check is how the scheduler takes the processor from a goroutine. So the
+probe goes to the instruction behind the check, which a call reaches once. The arguments are where they were: the check
+uses registers that hold none (Go's abi-internal.md), and the stack pointer has not moved.
+
+    small frames            large ones                     huge ones
+    cmp rsp, [r14+0x10]     lea r12, [rsp-N]               mov r12, rsp
+    jbe more                cmp r12, [r14+0x10]            sub r12, N
+                            jbe more                       jb  more
+                                                           cmp r12, [r14+0x10]; jbe more
+
+`more` keeps the arguments in their places on the stack, calls, takes them back, and jumps to the function's start. A
+function of assembler code loads r14 (rcx before Go 1.17) first. Source: stacksplit in cmd/internal/obj/x86/obj6.go.
+
+All of this must be there, and the instruction behind must move the stack pointer: no loop of the function jumps to
+one that does. Whatever looks otherwise is probed at its first instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from tracer.regex import regex
+from tracer.resolve.safety.code import Code
+from tracer.resolve.safety.disassembly import Instruction, decode
+from tracer.resolve.elf.layout import EM_X86_64
+
+_MORE = ("runtime.morestack", "runtime.morestack_noctxt", "runtime.morestackc")
+
+_CHECK = 64
+"""Bytes that the check takes, at most."""
+_KEEPING = 640
+"""Bytes to keep and take back nine integers and fifteen floating-point numbers, and to call."""
+
+_LOADS_G = regex(r"mov (r14|rcx), (0x\w+|qword ptr (fs:\[(0x\w+|r14|rcx)\]|\[rip [+-] 0x\w+\]))")
+_SPARE = regex(r"(lea r1[23], \[rsp - \w+\]|mov r1[23], rsp|sub r1[23], \w+)")
+_COMPARES = regex(r"cmp (rsp|r1[23]), qword ptr \[(r14|rcx) \+ 0x1[08]\]")
+_KEEPS = regex(r"v?mov\w* (.*\[rsp \+ \w+\], \w+|\w+, .*\[rsp \+ \w+\])|nop.*|xchg ax, ax")
+_MAKES_FRAME = regex(r"(sub|add) rsp, .*|push rbp")
+
+
+class StackChecks:
+    """The checks of one file's functions."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    @cached_property
+    def _more(self) -> frozenset[int]:
+        """Where the functions begin that make the stack larger."""
+        names = [name + end for name in _MORE for end in ("", ".abi0")]
+        return frozenset(each.address for name in names for each in self._code.symbols.named(name))
+
+    def behind(self, start: int, end: int) -> int:
+        """The address of the instruction behind the check of the function that has these bytes; `start` where no check
+        is proven.
+        """
+        return self.body(start, end)[0]
+
+    def body(self, start: int, end: int) -> tuple[int, int]:
+        """`behind`, and where the code begins that makes the stack larger, `end` where there is none."""
+        none = start, end
+        if self._code.elf.machine != EM_X86_64:
+            return none
+        check = self._decoded(start, min(end, start + _CHECK))
+        for index, each in enumerate(check):
+            line = f"{each.mnemonic} {each.operands}"
+            if each.mnemonic in ("jb", "jbe"):
+                if each.target is None or not self._comes_back(each.target, start, end):
+                    return none
+                if each.mnemonic == "jbe":
+                    return (check[index + 1].address, each.target) if _makes_frame(check, index) else none
+            elif not (_COMPARES.fullmatch(line) or _SPARE.fullmatch(line) or _LOADS_G.fullmatch(line)):
+                return none
+        return none
+
+    def _comes_back(self, more: int, start: int, end: int) -> bool:
+        """Whether the code at `more` calls for a larger stack and begins the function again."""
+        if not start < more < end:
+            return False
+        called = False
+        for each in self._decoded(more, min(end, more + _KEEPING)):
+            if each.mnemonic == "jmp":
+                return called and each.target == start
+            if each.calls:
+                if called or each.target not in self._more:
+                    return False
+                called = True
+            elif not _KEEPS.fullmatch(f"{each.mnemonic} {each.operands}"):
+                return False
+        return False
+
+    def _decoded(self, start: int, end: int) -> Sequence[Instruction]:
+        return decode(self._code.elf.memory(start, end - start, "the code") or b"", start, self._code.elf.machine)
+
+
+def _makes_frame(check: Sequence[Instruction], jump: int) -> bool:
+    """Whether a comparison stands before the jump, and behind it what moves the stack pointer."""
+    if not jump or check[jump - 1].mnemonic != "cmp" or jump + 1 >= len(check):
+        return False
+    first = check[jump + 1]
+    return _MAKES_FRAME.fullmatch(f"{first.mnemonic} {first.operands}") is not None

@@ -1,0 +1,192 @@
+"""Can something unwind the stack through a function while a return probe holds its return address?
+
+A return probe (`uretprobe`) works by writing another return address into the frame: that of a trampoline, from which
+the kernel sends the function back to its caller. Whoever walks the stack in between finds the trampoline there, an
+address without unwind information. For a C++ exception or a Rust panic that is the end of the stack: nobody catches,
+the process is killed. Go copies whole stacks and finds a return address it does not know: the same. (All three were
+tried.)
+
+So for each function the question is whether anything may unwind through it. What is evidence?
+
+* *The language of the file.* A C++ file (it needs libstdc++, libc++ or libgcc_s, or holds or imports the personality
+  routine of C++ or the functions that raise) may be crossed by exceptions everywhere but in functions that call
+  nothing. The same for Rust. In a Go file stacks move at any call.
+* *Exception tables.* A file without such imports (linked statically and stripped) still has unwind tables that name a
+  personality routine. A C file has none, unless built with -fexceptions *and* using clean-ups; that counts as crossing.
+* *Calls back.* An exception can also cross C code: thrown by a callback, caught above. A C *library* function that
+  calls through a pointer is therefore suspect, a plain C *program* is not: its callbacks are its own.
+* *The C library* is used by every language. Its functions carry clean-up tables for thread cancellation, which do not
+  make them throw: a cancelled thread whose unwinding meets a trampoline takes it for the end of the stack, and ends as
+  it should. So all are allowed but the few that call back into the program (`CALLS_BACK`).
+* Code that is *not called* finds no return address where it begins, and a return probe puts its own over what is there:
+  of a program's entry point that is argc, of the dynamic linker's resolvers (`_dl_runtime_resolve_xsavec`) an argument
+  (programs then die of SIGSEGV), of a signal's return the frame of registers.
+* Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
+  probe on them is never right.
+
+What this cannot see: code that switches stacks (green threads) inside a C function of a program, and C programs with a
+C++ plug-in that throws through them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tracer.regex import regex
+from tracer.resolve.safety.code import Code, Range
+from tracer.resolve.elf.layout import EM_X86_64, ET_EXEC, PT_INTERP
+from tracer.resolve.elf.symbol_table import Function
+
+_CPP_LIBRARIES = regex(
+    r"(libstdc\+\+|libc\+\+|libc\+\+abi|libgcc_s|libunwind|libcxxrt|libgnat.*|libgnarl.*)\.so(\..*)?$"
+)
+_CPP_NAMES = frozenset(
+    {"__gxx_personality_v0", "__cxa_throw", "__cxa_begin_catch", "_Unwind_RaiseException", "_Unwind_Resume"}
+)
+_C_LIBRARIES = regex(
+    r"(libc\.so\.6|libpthread\.so\.0|libm\.so\.6|librt\.so\.1|libdl\.so\.2|libresolv\.so\.2|ld-linux.*\.so\.\d"
+    r"|libc\.musl-.*\.so\.1|libc\.so|ld-musl-.*\.so\.1)$"
+)
+
+_RETURNS_TWICE = """
+setjmp _setjmp __setjmp sigsetjmp __sigsetjmp getcontext __getcontext swapcontext __swapcontext makecontext setcontext
+vfork __vfork __libc_vfork longjmp _longjmp siglongjmp __longjmp __libc_longjmp __libc_siglongjmp
+"""
+RETURNS_TWICE = frozenset(_RETURNS_TWICE.split())
+"""Functions that return more than once, or on another stack."""
+
+_NOT_CALLED = """
+_start __start _dl_start_user _dlstart __restore_rt __restore __startcontext __start_context __morestack
+"""
+_NEVER_CALLED = frozenset(_NOT_CALLED.split())
+_RESOLVERS = "_dl_runtime_"
+
+_CALLS_BACK = """
+qsort qsort_r __qsort_r bsearch lfind lsearch tsearch tfind tdelete twalk twalk_r tdestroy __tsearch __tfind __tdelete
+__twalk __twalk_r __tdestroy pthread_once __pthread_once call_once dl_iterate_phdr __dl_iterate_phdr ftw ftw64 nftw
+nftw64 fts_open fts_read fts_children fts64_open fts64_read fts64_children scandir scandir64 scandirat scandirat64 glob
+glob64 error error_at_line argp_parse __argp_parse exit __libc_start_main __libc_start_call_main
+__libc_start_main_impl start_thread clone __clone clone3 __cxa_finalize __cxa_at_quick_exit quick_exit pthread_exit
+__pthread_exit dlopen dlclose __libc_dlopen_mode _dl_catch_exception _dl_catch_error __nptl_deallocate_tsd
+__call_tls_dtors _dl_init _dl_fini
+"""
+CALLS_BACK = frozenset(_CALLS_BACK.split())
+"""Functions of the C library that call the program's own: comparisons, visitors, initialisers, constructors."""
+
+# `call *%reg`, `call *disp(%reg)` and so on: opcode FF with 2 in the middle bits of the next byte. Searching the bytes
+# finds every such instruction, and now and then something else, which errs on the careful side.
+_INDIRECT_CALL = regex(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
+
+
+class Unwinding:
+    """What may unwind through the functions of one file."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._elf = code.elf
+        self._through_pointers: dict[tuple[int, int], bool] = {}
+
+    def is_never_called(self, function: Function) -> bool:
+        """Whether it is jumped to, or entered by the kernel."""
+        name = function.name
+        return function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS)
+
+    @cached_property
+    def go(self) -> bool:
+        """Whether Go's compiler made the file."""
+        marks = (".gopclntab", ".go.buildinfo", ".note.go.buildid", ".data.rel.ro.gopclntab")
+        return any(section.name in marks for section in self._elf.sections)
+
+    @cached_property
+    def rust(self) -> bool:
+        """Whether Rust's compiler made any of the file."""
+        comment = self._elf.section(".comment")
+        if comment is not None and b"rustc version" in self._elf.content(comment):
+            return True
+        table = self._code.symbols.static
+        return table is not None and (table.mentions("rust_eh_personality") or table.mentions("rust_begin_unwind"))
+
+    @cached_property
+    def c_library(self) -> bool:
+        """Whether the file is the C library, a part of it or the loader."""
+        return self._elf.soname is not None and _C_LIBRARIES.match(self._elf.soname) is not None
+
+    @cached_property
+    def library(self) -> bool:
+        """Whether it is a shared library and no program."""
+        return self._elf.type != ET_EXEC and not any(segment.type == PT_INTERP for segment in self._elf.segments)
+
+    @cached_property
+    def of_file(self) -> str | None:
+        """Why any function of the file may be unwound through, or None."""
+        if self.go:
+            return "Go moves stacks and finds return addresses by their value"
+        if self.rust:
+            return "a Rust panic may cross it"
+        if self.c_library:
+            return None
+        for name in self._elf.needed:
+            if _CPP_LIBRARIES.match(name):
+                return f"a C++ exception may cross it (the file needs {name})"
+        for table in (self._code.symbols.exported, self._code.symbols.static):
+            if table is None:
+                continue
+            for name in sorted(_CPP_NAMES):
+                # A static C program holds _Unwind_Resume too, for thread cancellation; C++ shows by the other names.
+                if table.mentions(name) and (table is self._code.symbols.exported or not name.startswith("_Unwind")):
+                    return f"a C++ exception may cross it (the file uses {name})"
+        if self._code.frames.personality and not self._static_c:
+            return "an exception may cross it (the file has exception tables)"
+        return None
+
+    @cached_property
+    def _static_c(self) -> bool:
+        """A static program whose symbols are there and name no C++: its tables are the C library's."""
+        return not self._elf.needed and self._code.symbols.static is not None
+
+    def through(self, function: Function) -> str | None:
+        """Why this function may be unwound through, or None."""
+        reason = self.of_file
+        if reason is not None:
+            return reason
+        if self.c_library:
+            if function.name in CALLS_BACK:
+                return "it calls functions of the program, which may throw a C++ exception across it"
+            return None
+        frame = self._code.frames.at(function.address)
+        if frame is not None and frame.handler:
+            return "it has exception tables of its own"
+        if self.library and self._calls_through_pointers(self._code.range_of(function)):
+            return "it calls through a pointer, so a C++ exception of a callback may cross it"
+        return None
+
+    def _calls_through_pointers(self, of: Range) -> bool:
+        known = self._through_pointers.get((of.start, of.end))
+        if known is None:
+            known = self._through_pointers[of.start, of.end] = self._look_for_pointers(of)
+        return known
+
+    def _look_for_pointers(self, of: Range) -> bool:
+        if self._elf.machine != EM_X86_64:
+            return any(each.calls and each.mnemonic != "bl" for each in self._code.instructions(of))
+        self._code.spend(of.end - of.start)
+        content = self._elf.memory(of.start, of.end - of.start, "the function's code") or b""
+        for found in _INDIRECT_CALL.finditer(content):
+            if found[0][1] != 0x15:
+                return True
+            # `call *slot(%rip)`: an import, if the slot is in the global offset table.
+            at = found.start()
+            displacement = int.from_bytes(content[at + 2 : at + 6], "little", signed=True)
+            slot = of.start + at + 6 + displacement
+            if not any(each.holds(slot) for each in self._offset_tables):
+                return True
+        return False
+
+    @cached_property
+    def _offset_tables(self) -> list[Range]:
+        """Where pointers to imported functions are kept."""
+        return [
+            Range(each.address, each.address + each.size, each.name)
+            for each in self._elf.sections
+            if each.name in (".got", ".got.plt")
+        ]

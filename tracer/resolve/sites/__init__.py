@@ -1,0 +1,1 @@
+"""Attach points → sites."""

@@ -1,0 +1,243 @@
+"""Attach points → sites: from what the user wrote to places in files that are safe to probe.
+
+The first stage that looks at the machine. Nothing here needs root or touches the kernel, and whatever it returns has
+been checked by `safety` and `returns`. What reads files is imported when there is one to read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import names, replace
+from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.lang.syntax.ast import AttachPoint, Expr, Name, Program, Stmt
+from tracer.resolve.model import Site, Target
+from tracer.resolve.sites.limit import Room
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tracer.resolve.binary import Binaries, Binary
+    from tracer.resolve.files.find import Found
+
+_OF_FILES = ("usdt", "uprobe", "uretprobe")
+
+_ALL_BUT_POINT = attrgetter(*Site.__match_args__[:-1])
+"""`replace` takes three times as long."""
+
+ENOUGH = 1 << 20
+"""Sites that no program has."""
+
+
+def expand(
+    program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
+    missing: str = "error", unsafe_returns: bool = False,
+) -> dict[int, tuple[Site, ...]]:
+    """The sites of every clause, by its index, no more than `limit` together; () for BEGIN, END and interval.
+
+    `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
+    then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. Raises
+    `ProgramError` with all faults.
+    """
+    if not any(point.kind in _OF_FILES for clause in program.clauses for point in clause.points):
+        return {index: () for index in range(len(program.clauses))}
+    faults: list[Diagnostic] = []
+    absent: list[Diagnostic] = []
+    room = Room(limit, limit)
+    # Else nobody asks for names that people can read.
+    functions = any(_asks((each.predicate, each.body), "func") for each in program.clauses)
+    result: dict[int, tuple[Site, ...]] = {}
+    with _Files(functions, unsafe_returns) as files:
+        for index, clause in enumerate(program.clauses):
+            sites: list[Site] = []
+            offsets: set[int] = set()
+            points = (point for point in clause.points if point.kind in _OF_FILES)
+            for number, point in enumerate(points):
+                left_out: list[str] = []
+                try:
+                    found = sites_of(point, files, target, room.less(len(sites)), left_out)
+                except TracerError as error:
+                    fault = Diagnostic(error.message, point.span, error.hint)
+                    (absent if _is_missing(error) else faults).append(fault)
+                    continue
+                if warnings is not None:
+                    warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
+                if number:
+                    found = tuple([Site(*(*_ALL_BUT_POINT(site), number)) for site in found])
+                own = {site.offset for site in found}
+                if len(own) == len(found) and offsets.isdisjoint(own):
+                    sites += found
+                else:
+                    sites = _each_once([*sites, *found])
+                offsets |= own
+            result[index] = tuple(sites)
+            room = room.less(len(sites))
+    if not any(result.values()):
+        faults += absent  # nothing would be traced
+    elif missing == "error":
+        faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
+    if faults:
+        raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
+    if warnings is not None and missing == "warn":
+        warnings += [
+            replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
+        ]
+    return result
+
+
+def _and_without(hint: str | None) -> str:
+    """The remedy for an attach point that means nothing where others mean something."""
+    remedy = "config = { missing_probes = warn } goes without it"
+    return remedy if hint is None else f"{hint} ({remedy})"
+
+
+def _is_missing(error: TracerError) -> bool:
+    from tracer.resolve.files.find import NothingThere
+
+    return isinstance(error, NothingThere)
+
+
+def _asks(node: object, name: str) -> bool:
+    """Whether a part of the syntax tree names the built-in."""
+    if isinstance(node, Name):
+        return node.name == name
+    if isinstance(node, (Expr, Stmt)):
+        node = tuple(getattr(node, each) for each in names(node))
+    return isinstance(node, tuple) and any(_asks(each, name) for each in node)
+
+
+def _each_once(sites: list[Site]) -> list[Site]:
+    """Two attach points may mean one place; it is probed once, for the one that means fewer."""
+    meant = Counter(site.point for site in sites)
+    found: dict[tuple[str, int, int, int, str], Site] = {}
+    for site in sites:
+        key = (site.kind, site.identity.device, site.identity.inode, site.offset, site.probe)
+        if meant[found.setdefault(key, site).point] > meant[site.point]:
+            found[key] = site
+    return list(found.values())
+
+
+def sites_of(
+    point: AttachPoint, files: _Files, target: Target, room: Room, left_out: list[str], believe: bool = True
+) -> tuple[Site, ...]:
+    """The sites of one attach point; `left_out` gets a line for each file in which a pattern means more. Raises
+    `TracerError` where there is none, one that must not be probed, or no room for all. `believe`: what an earlier run
+    found.
+    """
+    from tracer.resolve.files.find import NoSuchLine, NothingThere, find_files
+    from tracer.resolve.sites.kept import keep, recall
+
+    found = find_files(point.path, target)
+    sites: list[Site] = []
+    failures: list[TracerError] = []
+    seen: set[str] = set()
+    for each in found:
+        file = files.first(each)
+        if file.path in seen:
+            continue
+        seen.add(file.path)
+        kept = recall(point, file, files.functions) if believe else None
+        if kept is not None and len(kept) <= room.left - len(sites):
+            sites += kept
+            continue
+        try:
+            binary = files.open(file)
+        except TracerError as error:
+            if file.sure:
+                raise
+            failures.append(error)  # a pattern of paths may well match what is no program
+            continue
+        before = len(left_out)
+        try:
+            of_file = _sites_in(binary, point, room.less(len(sites)), left_out, target.pid)
+        except NothingThere as error:
+            failures.append(error)
+            if not file.sure:
+                keep(point, binary, ())
+            continue
+        if len(left_out) == before:  # what is left out is to be said each time
+            keep(point, binary, of_file)
+        sites += of_file
+    if not sites and believe and len(failures) < len(seen):
+        return sites_of(point, files, target, room, left_out, believe=False)  # why there is nothing is not kept
+    if not sites:
+        if len(failures) > 1:
+            # The one file that knows the source file says which lines have code.
+            failures = [each for each in failures if isinstance(each, NoSuchLine)]
+        raise failures[0] if failures else _nothing(point, len(found))
+    room.check(len(sites), f"this means {len(sites)} places")
+    return tuple(sites)
+
+
+def _sites_in(
+    binary: Binary, point: AttachPoint, room: Room, left_out: list[str], pid: int | None
+) -> list[Site]:
+    if point.kind == "usdt":
+        from tracer.resolve.sites.usdt_sites import usdt_sites
+
+        return usdt_sites(point, binary)
+    if point.source is not None:
+        from tracer.resolve.sites.line_sites import line_sites
+
+        return line_sites(point, binary, room)
+    from tracer.resolve.sites.function_sites import function_sites
+
+    return function_sites(point, binary, room, left_out, pid)
+
+
+class _Files:
+    """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
+
+    def __init__(self, functions: bool = True, unsafe_returns: bool = False) -> None:
+        self.functions = functions
+        """Whether the program asks for `func`."""
+        self._unsafe_returns = unsafe_returns
+        self._binaries: Binaries | None = None
+        self._first: dict[tuple[int, int], Found] = {}
+
+    def first(self, file: Found) -> Found:
+        """The file under the name by which it was first asked for."""
+        try:
+            status = os.stat(file.path)
+        except (OSError, ValueError):
+            return file  # opening it says why
+        return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
+
+    def open(self, file: Found) -> Binary:
+        """The file, if its code can run here. Raises `ElfError`."""
+        from tracer.resolve import arch
+        from tracer.resolve.binary import Binaries, machine_name
+
+        if self._binaries is None:
+            self._binaries = Binaries()
+        binary = self._binaries.open(file.path, file.shown)
+        binary.shows_functions = self.functions
+        binary.unsafe_returns = self._unsafe_returns
+        host = arch.host()
+        if host is not None and binary.elf.machine != host.machine:
+            raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {host.name}")
+        if not file.sure:
+            binary.elf.sections, binary.elf.segments  # noqa: B018 (damaged headers show when they are read)
+        return binary
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._binaries is not None:
+            self._binaries.__exit__(kind, error, trace)
+
+
+def _nothing(point: AttachPoint, files: int) -> TracerError:
+    from tracer.resolve.elf.layout import printable
+
+    if point.source is not None:
+        return TracerError(f"no code comes from '{printable(point.source)}' in any of {files} files")
+    what = "USDT probe" if point.kind == "usdt" else "function"
+    name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
+    return TracerError(f"no {what} matches '{printable(name)}' in any of {files} files")

@@ -1,0 +1,202 @@
+"""A `uprobe:` or `uretprobe:` attach point and a file → sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import repeat
+
+from tracer.dataclass import replace
+from tracer.errors import TracerError
+from tracer.lang.syntax.ast import AttachPoint
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.layout import ElfError, printable
+from tracer.resolve.functions.find import find_functions, function_text, not_found
+from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
+from tracer.resolve.sites.limit import Room
+from tracer.resolve.safety.safety import UNSAFE, function_start, function_starts, inside_function, offset_of_code, red_zone
+from tracer.resolve.elf.symbol_table import Function
+
+_NAMED = 3
+_FEW = 16
+"""Functions of a pattern up to which the calls of each are followed, which takes some ms."""
+
+
+def function_sites(
+    point: AttachPoint, binary: Binary, room: Room, left_out: list[str], pid: int | None = None
+) -> list[Site]:
+    """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
+    `left_out` gets a line about them. `pid`: the process that is asked what indirect functions stand for.
+
+    Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `room`.
+    """
+    if point.address is not None:
+        return _at_address(point, binary, point.address, left_out)
+    name = point.name
+    if name is None:
+        raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
+    functions = find_functions(binary, name, point.kind, point.cpp, pid, left_out)
+    if not functions:
+        raise not_found(binary, name)
+    room.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")
+    if point.kind == "uretprobe":
+        if point.offset:
+            raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")
+        return _returns(binary, functions, left_out)
+    if point.offset:
+        return [_inside(point, binary, each) for each in functions]
+    starts = function_starts(binary.code, functions)
+    refused = [each for each in starts if isinstance(each, ElfError)]
+    _leave_out(refused, len(functions), len(refused) < len(functions), left_out, "be probed")
+    if refused:
+        pairs = zip(functions, starts, strict=True)
+        functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
+    sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
+    return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
+
+
+def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:
+    """The sites of Go functions where each call comes by once, and the arguments are still where they were."""
+    for index, function in enumerate(functions):
+        around = binary.code.range_of(function)
+        address = binary.stack_checks.behind(around.start, around.end)
+        if address != function.address:
+            offset = offset_of_code(binary.code, address, f"the function {function.name}")
+            sites[index] = replace(sites[index], address=address, offset=offset)
+    return sites
+
+
+def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[int]) -> list[Site]:
+    """The site at the start of each function, and the file offsets of these."""
+    names = [each[0] for each in functions]
+    return list(
+        map(
+            Site,
+            repeat("uprobe"),
+            repeat(binary.path),
+            repeat(binary.identity),
+            [each[1] for each in functions],
+            offsets,
+            map(f"uprobe:{binary.shown}:".__add__, names),
+            map(binary.function_text, names) if binary.shows_functions else names,
+            map(binary.function_args, names) if binary.unwinding.go else repeat(binary.function_args("")),
+        )
+    )
+
+
+def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
+    """`FUNCTION+OFFSET`."""
+    around = binary.code.range_of(function)
+    address = function.address + point.offset
+    if not around.holds(address):
+        size = around.end - around.start
+        name = printable(function.name)
+        raise TracerError(f"{printable(binary.shown)}: {name} has {size} bytes, so there is no {name}+{point.offset}")
+    offset, _ = inside_function(binary.code, address, around)
+    (site,) = _entries(binary, (function,), (offset,))
+    return replace(
+        site,
+        address=address,
+        probe=f"{site.probe}+{point.offset}",
+        args=later(site.args),
+        red_zone=red_zone(binary.code, address),
+    )
+
+
+def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list[str]) -> list[Site]:
+    """`uprobe:PATH:0x1234`: a virtual address of the file."""
+    text = f"{point.kind}:{binary.shown}:{address:#x}"
+    address += point.offset
+    offset, around = inside_function(binary.code, address)
+    if point.kind == "uretprobe":
+        if address != around.start:
+            raise binary.elf.error(
+                f"{address:#x} is inside {around.name or 'a function'}: only a whole function can be probed on return",
+                f"write uretprobe:PATH:{around.start:#x}",
+            )
+        function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
+        return [replace(site, probe=text) for site in _returns(binary, (function,), left_out, around.name)]
+    args = binary.function_args(around.name)
+    return [
+        Site(
+            kind="uprobe",
+            path=binary.path,
+            identity=binary.identity,
+            address=address,
+            offset=offset,
+            probe=text if not point.offset else f"{text}+{point.offset}",
+            function=function_text(binary, address),
+            args=args if address == around.start else later(args),
+            red_zone=red_zone(binary.code, address),
+        )
+    ]
+
+
+def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
+    """The arguments after the function's first instruction: registers as they are then, which is what the user asked to
+    see there, but nothing on the stack, for the stack pointer may have moved.
+    """
+    gone = Unreadable("arguments on the stack can be read only at the function's first instruction")
+    return tuple(replace(each, operand=gone) if isinstance(each.operand, Mem) else each for each in args)
+
+
+def _returns(
+    binary: Binary, functions: tuple[Function, ...], left_out: list[str], text: str | None = None
+) -> list[Site]:
+    from tracer.resolve.safety.recursion import Recursion
+    from tracer.resolve.safety.returns import plan_return
+
+    recurs = partial(Recursion(binary.code).of, alone=len(functions) > _FEW)
+    sites = []
+    refused: list[TracerError] = []
+    unsafe: list[tuple[str, str]] = []
+    for each in functions:
+        try:
+            function_start(binary.code, each)
+            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs)
+        except TracerError as error:
+            refused.append(error)
+            continue
+        if plan.danger is not None:
+            unsafe.append((each.name, plan.danger))
+        for address in plan.addresses:
+            sites.append(
+                Site(
+                    kind=plan.kind,
+                    path=binary.path,
+                    identity=binary.identity,
+                    address=address,
+                    offset=offset_of_code(binary.code, address, f"the return of {each.name}"),
+                    probe=f"uretprobe:{binary.shown}:{each.name}",
+                    function=binary.function_text(each.name if text is None else text),
+                    nests=plan.nests,
+                )
+            )
+    _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")
+    if unsafe:
+        left_out.append(_at_risk(unsafe))
+    return sites
+
+
+def _at_risk(unsafe: Sequence[tuple[str, str]]) -> str:
+    """What --unsafe-returns can do to the program that is traced."""
+    names = [printable(name) for name, _ in unsafe[:_NAMED]]
+    more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
+    number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
+    return (
+        f"{number} can end the program that is traced: an exception that crosses {', '.join(names)}{more} is caught by"
+        f" nobody while the probe is there; of the first: {unsafe[0][1]}"
+    )
+
+
+def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
+    """Of one function, or of all, it is an error, of some a line in `left_out`."""
+    if not refused:
+        return
+    if number == 1:
+        raise refused[0]
+    which = f"{len(refused)} of {number} functions"
+    if not others:
+        raise TracerError(f"{which} cannot {what}; the first: {refused[0].message}", refused[0].hint)
+    some = next((UNSAFE for each in refused if (each.hint or "").endswith(UNSAFE)), "")
+    left_out.append(f"{which} left out: they cannot {what}; the first: {refused[0].message}{some}")

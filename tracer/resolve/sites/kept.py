@@ -1,0 +1,222 @@
+"""The sites that an attach point means in a file, kept from run to run.
+
+Reading libjvm's symbols and decoding around 500 sites takes 150 ms, asking a known file 3. What was found is right for
+as long as these are what they were:
+
+* the file: device, inode, size, and the times of its last change, of content (mtime) and of anything (ctime), which
+  nobody can set. Nothing is kept of a file that changed within the last two seconds, since a later change might bear
+  the same time on a coarse clock;
+* the first bytes at every site, which are compared each time: what is attached to is the code that was checked;
+* the separate debug files that were looked for, there or not, by the same rule;
+* what resolves: the modules of this package, by size and time, and the disassembler, which says where instructions
+  begin.
+
+The identity that a kept site bears is that of the file that was compared, and attaching compares it once more.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import platform
+import stat
+import sys
+import time
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from tracer import cache
+from tracer.dataclass import names
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.model import (
+    ArgSpec,
+    Const,
+    FileIdentity,
+    Global,
+    GlobalPointer,
+    Mem,
+    Reg,
+    Site,
+    Unreadable,
+)
+from tracer.resolve.sites.site_code import code_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracer.lang.syntax.ast import AttachPoint
+    from tracer.resolve.binary import Binary
+    from tracer.resolve.files.find import Found
+
+_KIND = "sites"
+_MOST_SITES = 1 << 17
+_MOST_BYTES = 32 << 20
+"""Of one attach point: no more than a quarter of what is kept of all."""
+
+SETTLED_NS = 2_000_000_000
+_CLASSES: dict[str, type] = {
+    each.__name__: each for each in (ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable)
+}
+_FIELDS = Site.__match_args__
+_PATH, _IDENTITY, _OFFSET, _ARGS = (_FIELDS.index(name) for name in ("path", "identity", "offset", "args"))
+_TEXTS = tuple(_FIELDS.index(name) for name in ("probe", "function"))
+
+_MARSHAL = 2
+"""Without references to objects that came before: looking for those takes four times as long as to write."""
+
+_Column = tuple[str, Any]
+"""What all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with and the
+number of the list of ends: the names of functions end the names of their probes.
+"""
+
+
+def recall(point: AttachPoint, file: Found, functions: bool = True) -> tuple[Site, ...] | None:
+    """The sites of an attach point in a file, () where there are none, None where that has to be found out.
+    `functions`: whether the program asks for `func`.
+    """
+    content = cache.load(_KIND, _key(point, file.path, file.shown, functions))
+    if content is None:
+        return None
+    # Its digest was right: these are the bytes that `keep` wrote.
+    identity, known, others, code, arguments, number, columns, ends = marshal.loads(content)
+    if any(_identity_at(path) != identity for path, identity in others):
+        return None
+    split = [each.split("\0") for each in ends]
+    values = [_opened(kind, held, number, split) for kind, held in columns]
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        if _identity(os.fstat(descriptor)) != known:
+            return None
+        if b"".join(code_at(lambda offset, size: os.pread(descriptor, size, offset), values[_OFFSET])) != code:
+            return None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    specified = [tuple(map(_made, args)) for args in arguments]
+    values[_PATH], values[_IDENTITY] = [file.path] * number, [FileIdentity(*identity)] * number
+    values[_ARGS] = list(map(specified.__getitem__, values[_ARGS]))
+    return tuple(map(Site, *values))
+
+
+def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
+    """Keeps what was found, or that there is nothing, if it can be trusted to stay right."""
+    known = _identity_at(binary.path)
+    identity = binary.identity
+    if known is None or known != _of(identity) or not binary.reproducible or len(sites) > _MOST_SITES:
+        return
+    others = [(path, _identity_at(path)) for path in sorted(binary.debug_files)]
+    if not all(_settled(each) for each in (known, *(found for _, found in others if found is not None))):
+        return
+    code = b"".join(code_at(binary.elf.some, [site.offset for site in sites]))
+    values: list[Sequence[Any]] = [list(map(attrgetter(name), sites)) for name in _FIELDS]
+    values[_PATH] = values[_IDENTITY] = [None] * len(sites)
+    numbers: dict[tuple[ArgSpec, ...], int] = {}
+    # All functions of a file have one tuple in common, whose hash would be computed for each.
+    of_tuple = {
+        key: numbers.setdefault(args, len(numbers)) for key, args in {id(args): args for args in values[_ARGS]}.items()
+    }
+    values[_ARGS] = [of_tuple[id(args)] for args in values[_ARGS]]
+    arguments = [list(map(_plain, args)) for args in numbers]
+    ends: list[str] = []
+    columns = [_column(column, ends if field in _TEXTS else None) for field, column in enumerate(values)]
+    same = [getattr(identity, name) for name in names(identity)]
+    content = marshal.dumps((same, known, others, code, arguments, len(sites), columns, ends), _MARSHAL)
+    if len(content) <= _MOST_BYTES:
+        cache.store(_KIND, _key(point, binary.path, binary.shown, binary.shows_functions), content)
+
+
+def _column(values: Sequence[Any], ends: list[str] | None) -> _Column:
+    """One field of all sites: most have one value, and names begin alike. `ends`: of names; those of this field go
+    there.
+    """
+    if ends is not None and values:
+        start = os.path.commonprefix([min(values), max(values)])  # noqa: RUF071 (these are names, not paths)
+        rest = "\0".join([text[len(start) :] for text in values] if start else values)
+        if rest.count("\0") == len(values) - 1:
+            if rest not in ends:
+                ends.append(rest)
+            return "texts", (start, ends.index(rest))
+    if values and values.count(values[0]) < len(values):
+        return "each", list(values)
+    return "all", values[0] if values else None
+
+
+def _opened(kind: str, held: Any, number: int, ends: list[list[str]]) -> list[Any]:
+    """The opposite of `_column`, for so many sites."""
+    if kind == "texts":
+        start, which = held
+        return list(map(start.__add__, ends[which])) if start else ends[which]
+    return list(held) if kind == "each" else [held] * number
+
+
+def _key(point: AttachPoint, path: str, shown: str, functions: bool) -> str:
+    where = [repr(getattr(point, name)) for name in names(point) if name not in ("span", "text", "path")]
+    return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, printable(shown), str(functions), *where)
+
+
+@lru_cache(maxsize=1)
+def _resolver() -> str:
+    """What resolves, in the version that is here."""
+    rooms = os.path.dirname(os.path.dirname(__file__))
+    modules = [_modules(folder) for folder, _, _ in os.walk(rooms) if not folder.endswith("__pycache__")]
+    return repr([modules, *_disassembler()])
+
+
+def _disassembler() -> list[object]:
+    """Capstone's files, without loading them: its binding, and the library beside it or the system's."""
+    folders = (os.path.join(each, "capstone") for each in sys.path)
+    folder = next((each for each in folders if os.path.isfile(os.path.join(each, "__init__.py"))), None)
+    if folder is None:
+        return []
+    own = os.path.join(folder, "lib")
+    if os.path.isdir(own):
+        return [_modules(folder), _modules(own, "")]
+    from tracer.resolve.arch import X86_64, host
+    from tracer.resolve.files.libraries import find_library
+
+    library = find_library("capstone", host() or X86_64)
+    return [_modules(folder), library, _identity_at(library) if library is not None else None]
+
+
+def _modules(folder: str, end: str = ".py") -> list[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        files = [(each.name, each.stat()) for each in entries if each.name.endswith(end)]
+    return sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)
+
+
+def _settled(identity: tuple[int, ...]) -> bool:
+    """Whether the last change is old enough that another would bear another time, and was not during our reading."""
+    return 0 < identity[4] <= time.time_ns() - SETTLED_NS  # 0: a filesystem that knows no such time
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...] | None:
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _identity_at(path: str) -> tuple[int, ...] | None:
+    try:
+        return _identity(os.stat(path))
+    except OSError:
+        return None
+
+
+def _of(identity: FileIdentity) -> tuple[int | None, ...]:
+    return identity.device, identity.inode, identity.size, identity.mtime_ns, identity.ctime_ns
+
+
+def _plain(value: Any) -> Any:
+    """A value of the model as something that marshal knows."""
+    name = value.__class__.__name__
+    return (name, *[_plain(getattr(value, each)) for each in names(value)]) if name in _CLASSES else value
+
+
+def _made(value: Any) -> Any:
+    """The opposite of `_plain`: no value of the model holds a plain tuple."""
+    return _CLASSES[value[0]](*map(_made, value[1:])) if value.__class__ is tuple else value

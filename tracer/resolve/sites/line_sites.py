@@ -1,0 +1,168 @@
+"""A source line and a file → sites: `uprobe:/bin/app:src/shop.c:36`.
+
+The code of a line may lie in many pieces: copies in every function that it was inlined into, copies of it on several
+paths through one function, and parts that other lines come between, such as what is left to do after an inlined call,
+or the steps of a `for` line. A hit shall mean that the line is reached, so parts are told from copies by their column:
+
+* a piece begins at the first address that the compiler marks as the beginning of a statement (is_stmt);
+* of the pieces in one function those count that begin at the column of the first: they are its copies.
+
+Whoever wants another part of the line gives its column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tracer.errors import TracerError
+from tracer.lang.syntax.ast import AttachPoint
+from tracer.resolve.binary import Binary
+from tracer.resolve.safety.code import Range
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.files.find import NoSuchLine, NothingThere, did_you_mean
+from tracer.resolve.sites.function_sites import later
+from tracer.resolve.functions.find import function_text
+from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
+from tracer.resolve.model import Site
+from tracer.resolve.sites.limit import Room
+from tracer.resolve.safety.safety import inside_function, offset_of_code, red_zone
+from tracer.resolve.elf.symbols import is_cold
+
+_MOST_NAMED = 5
+
+
+def line_sites(point: AttachPoint, binary: Binary, room: Room) -> list[Site]:
+    """The sites of a source line.
+
+    Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
+    """
+    assert point.source is not None
+    programs = _programs(binary)
+    found = [each for each in programs.of_file(point.source) if _is_loaded(binary, each)]
+    paths = sorted({row.path for sequence in found for row in sequence if row.path is not None and row.line})
+    shown, source = printable(binary.shown), printable(point.source)
+    if not paths:
+        name = point.source.rpartition("/")[2]
+        near = did_you_mean(name, sorted(programs.source_names() - {name}))
+        raise NothingThere(f"{shown}: no code comes from a source file '{source}'", near)
+    if len(paths) > 1:
+        named = ", ".join(printable(path) for path in paths[:_MOST_NAMED])
+        more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+        raise TracerError(
+            f"{shown}: '{source}' may be {len(paths)} source files: {named}{more}", "write more of the path"
+        )
+    addresses = _reached([each for sequence in found for each in _pieces(sequence, point, binary)])
+    if not addresses:
+        raise _no_code(point, shown, found)
+    room.check(len(addresses), f"{shown}: {source}:{point.line} begins at {len(addresses)} places")
+    return [_site(point, binary, address) for address in addresses]
+
+
+def _programs(binary: Binary) -> LinePrograms:
+    """The line programs of the file, or of its separate debug file."""
+    if binary.lines is None:
+        programs = LinePrograms(binary.elf)
+        if not programs.present:
+            debug = binary.debug_file(binary.elf)
+            programs = LinePrograms(debug) if debug is not None else programs
+        binary.lines = programs
+    if not binary.lines.present:
+        raise NothingThere(
+            f"{printable(binary.shown)}: the file has no debug information, so its source lines are not known",
+            "compile it with -g, or install its debug symbols",
+        )
+    return binary.lines
+
+
+def _is_loaded(binary: Binary, sequence: Sequence) -> bool:
+    """Whether the code is in the file: of a function that the linker dropped the rows stay, at 0 or beyond all."""
+    address = sequence[0].address
+    return address != 0 and binary.code.executable(address)
+
+
+class _Piece(NamedTuple):
+    """Where a piece of the line begins. A function's cold part lies elsewhere, under a name of its own."""
+
+    function: str | int
+    cold: bool
+    address: int
+    column: int
+
+
+def _reached(pieces: list[_Piece]) -> list[int]:
+    """The addresses of the pieces by which each function reaches the line."""
+    columns: dict[str | int, int] = {}
+    for each in sorted(pieces, key=lambda each: (each.cold, each.address)):
+        columns.setdefault(each.function, each.column)
+    return sorted({each.address for each in pieces if each.column == columns[each.function]})
+
+
+def _pieces(sequence: Sequence, point: AttachPoint, binary: Binary) -> Iterator[_Piece]:
+    """The contiguous pieces of the line."""
+    begun = False
+    around: Range | None = None
+    for row in sequence:
+        if row.path is None or row.line != point.line or (point.column and row.column != point.column):
+            # Line 0 is what the compiler could give to no line: it does not end a piece.
+            begun = begun and row.line == 0
+            continue
+        if begun and (around is None or around.holds(row.address)):
+            continue
+        begun = False
+        if row.is_stmt:
+            around = binary.code.range_at(row.address)  # a macro can put two functions on one line
+            if around is not None and binary.unwinding.go:
+                _, more = binary.stack_checks.body(around.start, around.end)
+                if row.address >= more:
+                    continue  # of no line, but the compiler says that where the function begins
+            begun = True
+            name, cold = (around.name or around.start, False) if around is not None else (row.address, False)
+            if isinstance(name, str) and is_cold(name):
+                name, cold = name.partition(".cold")[0], True
+            yield _Piece(name, cold, row.address, row.column)
+
+
+def _no_code(point: AttachPoint, shown: str, found: Iterable[Sequence]) -> NoSuchLine:
+    rows = [row for sequence in found for row in sequence if row.path is not None and row.is_stmt and row.line]
+    place = f"{printable(point.source or '')}:{point.line}"
+    if point.column and (columns := sorted({row.column for row in rows if row.line == point.line})):
+        hint = f"statements of that line begin at column {_listed(columns)}"
+        return NoSuchLine(f"{shown}: no statement begins at {place}:{point.column}", hint)
+    return NoSuchLine(f"{shown}: no code begins at {place}", _nearest(rows, point.line))
+
+
+def _nearest(rows: list[Row], line: int) -> str | None:
+    before = max((row.line for row in rows if row.line < line), default=None)
+    after = min((row.line for row in rows if row.line > line), default=None)
+    if before is None or after is None:
+        only = after if before is None else before
+        return None if only is None else f"the nearest line with code is {only}"
+    return f"the nearest lines with code are {before} and {after}"
+
+
+def _listed(numbers: list[int]) -> str:
+    return " or ".join(map(str, numbers[:_MOST_NAMED]))
+
+
+def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
+    offset, around = inside_function(binary.code, address)
+    args = binary.function_args(around.name)
+    if address == around.start:
+        if binary.unwinding.go:
+            address = binary.stack_checks.behind(around.start, around.end)
+            offset = offset_of_code(binary.code, address, f"the function {around.name}")
+    else:
+        args = later(args)
+    column = f":{point.column}" if point.column else ""
+    return Site(
+        kind="uprobe",
+        path=binary.path,
+        identity=binary.identity,
+        address=address,
+        offset=offset,
+        probe=f"uprobe:{binary.shown}:{point.source}:{point.line}{column}",
+        function=function_text(binary, address),
+        args=args,
+        red_zone=red_zone(binary.code, address),
+    )

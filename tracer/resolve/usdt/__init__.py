@@ -1,0 +1,1 @@
+"""USDT notes and their arguments."""

@@ -1,0 +1,142 @@
+"""Operands that name a symbol → places in the file, as seen from one site.
+
+A symbol in an argument string is what the compiler saw, before linking. So its place is found in the symbol table of
+the linked file, and it is unreadable where the table does not answer or answers twice: a static variable `ti` of two
+source files stands there as two symbols `ti`, and nothing says which one this site meant.
+
+Sources: gABI chapter 4 (relocations); psABI for x86-64 (R_X86_64_GLOB_DAT, _64, _RELATIVE) and for aarch64.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import ET_EXEC, SHT_RELA
+from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
+from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
+from tracer.resolve.elf.symbol_table import STT_TLS
+from tracer.resolve.elf.symbols import Symbols
+
+_RELA = struct.Struct("<QQq")
+_R_X86_64_64, _R_X86_64_GLOB_DAT, _R_X86_64_RELATIVE = 1, 6, 8
+
+
+class Places:
+    """Looks up what the operands of one file's sites name."""
+
+    def __init__(self, elf: Elf, symbols: Symbols) -> None:
+        self._elf = elf
+        self._symbols = symbols
+        self._addresses: dict[str, int | Unreadable] = {}
+
+    def resolve(self, operand: Parsed, site: int) -> Operand:
+        """The operand as read at the site of that address."""
+        if isinstance(operand, SymbolAddress):
+            return self._address_constant(operand)
+        if isinstance(operand, SymbolMemory):
+            return self._memory(operand, site)
+        return operand
+
+    def _memory(self, operand: SymbolMemory, site: int) -> Operand:
+        address = self._address(operand.symbol)
+        if operand.got:
+            return self._got_slot(operand.symbol, address, site)
+        if isinstance(address, Unreadable):
+            return address
+        address += operand.addend
+        if not operand.relative and self._elf.type != ET_EXEC:
+            return Unreadable(f"{operand.symbol} is addressed as in a program that is always loaded at the same place")
+        if operand.base is not None:
+            # The file is loaded where it says, so the symbol is but a number.
+            return Mem(operand.base, address, operand.index, operand.scale)
+        return self._global(address, site, operand.index, operand.scale)
+
+    def _global(self, address: int, site: int, index: str | None = None, scale: int = 1) -> Global:
+        """The kernel computes `@+OFF` as the probe's address minus its file offset plus OFF, so OFF is the address
+        less the probe's own segment's difference between address and offset, and not the variable's file offset.
+        """
+        segment = self._elf.segment_at(site)
+        difference = segment.address - segment.offset if segment is not None else 0
+        return Global(address, address - difference, address - site, index, scale)
+
+    def _address_constant(self, operand: SymbolAddress) -> Operand:
+        address = self._address(operand.symbol)
+        if isinstance(address, Unreadable):
+            return address
+        if self._elf.type != ET_EXEC:
+            return Unreadable(f"the address of {operand.symbol} is known only once the file is loaded")
+        return Const(address + operand.addend)
+
+    def _address(self, name: str) -> int | Unreadable:
+        if name not in self._addresses:
+            self._addresses[name] = self._look_up(name)
+        return self._addresses[name]
+
+    def _look_up(self, name: str) -> int | Unreadable:
+        if name.startswith(".L"):
+            return Unreadable(f"{name} is a label of the compiler, which is in no symbol table")
+        found = self._symbols.variables(name)
+        if not found:
+            stripped = ", which is stripped" if self._symbols.stripped else ""
+            return Unreadable(f"{name} is not in the symbol table of this file{stripped}")
+        if len(found) > 1:
+            return Unreadable(f"{name} is the name of {len(found)} different variables in this file")
+        if found[0].type == STT_TLS:
+            return Unreadable(f"{name} is a thread-local variable, whose place differs from thread to thread")
+        if found[0].absolute:
+            return Unreadable(f"{name} is an absolute number, not a variable")
+        return found[0].address
+
+    def _got_slot(self, name: str, address: int | Unreadable, site: int) -> Operand:
+        slot = self._named_slots.get(name)
+        if slot is None and not isinstance(address, Unreadable):
+            slot = self._relative_slots.get(address)
+        if slot is None:
+            return Unreadable(f"no entry of the global offset table belongs to {name}")
+        return GlobalPointer(self._global(slot, site))
+
+    @cached_property
+    def _relocations(self) -> list[tuple[int, int, int]]:
+        return relocations(self._elf)
+
+    @cached_property
+    def _named_slots(self) -> dict[str, int]:
+        """Slots that the loader fills with a symbol's address, by the symbol's name."""
+        exported = self._symbols.exported
+        if exported is None:
+            return {}
+        return {
+            exported.name(info >> 32): place
+            for place, info, addend in self._relocations
+            if info & 0xFFFFFFFF == _R_X86_64_GLOB_DAT and addend == 0
+        }
+
+    @cached_property
+    def _relative_slots(self) -> dict[int, int]:
+        """Slots in .got that hold the address of something in this file, by that address."""
+        got = [each for each in self._elf.sections if each.name in (".got", ".got.plt")][:2]
+        slots = {
+            addend: place
+            for place, info, addend in self._relocations
+            if info & 0xFFFFFFFF == _R_X86_64_RELATIVE
+            and any(each.address <= place < each.address + each.size for each in got)
+        }
+        if self._elf.type == ET_EXEC:  # filled by the linker, no relocation left
+            for section in got:
+                content = self._elf.content(section)
+                for index, (value,) in enumerate(struct.iter_unpack("<Q", content[: len(content) // 8 * 8])):
+                    if value:
+                        slots.setdefault(value, section.address + 8 * index)
+        return slots
+
+
+def relocations(elf: Elf) -> list[tuple[int, int, int]]:
+    """What the loader fills in: for each the address, the symbol's number and the kind in one word, and the addend."""
+    return [
+        row
+        for section in elf.sections
+        if section.type == SHT_RELA and section.address and section.size % _RELA.size == 0
+        for row in _RELA.iter_unpack(elf.content(section))
+    ]

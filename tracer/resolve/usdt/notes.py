@@ -1,0 +1,105 @@
+"""USDT probes of an ELF file, from its notes.
+
+A USDT probe ("user statically defined tracing") is a place the author of a program chose for tracing. The macro
+DTRACE_PROBE2(prov, name, a, b) of <sys/sdt.h> costs the program one `nop` there. All else goes into a note, in a
+section `.note.stapsdt` that is never loaded: the nop's address, the two names, and for every argument where the
+compiler keeps it *at this instruction*. Tracing means: put a uprobe on the nop, and read the arguments from there.
+
+Four things make this harder than it sounds.
+
+*One probe is many sites.* Whoever inlines or unrolls the function around the macro copies nop and note alike. Each copy
+has its own address and very often other places for its arguments: a register here, the stack there. So everything is
+kept per site, and nothing ever said of "the probe's arguments".
+
+*Semaphores.* Computing an argument may be expensive; then the program guards the macro by a counter, a 16-bit variable
+in the section `.probes`, and tests it before. It is zero until a tracer increments it, in every process it traces. The
+note gives its address (0: none). The kernel does the counting (since 4.20) if told the *file offset* of the variable. A
+semaphore that is forgotten means a probe that never fires, without any error.
+
+*Addresses move.* They are virtual addresses as of link time. `prelink` rewrites a library for another load address but
+leaves notes alone, as they are not loaded. That is what the empty section `.stapsdt.base` is for: the note keeps the
+address it had at link time; the section header has the one of today; the difference goes onto every address of the
+note.
+
+*Arguments are assembler text.* See `operands.py` for the grammar, and `globals.py` for those that name variables.
+
+The note (name "stapsdt", type 3) has as its description three addresses of 8 bytes (nop, .stapsdt.base, semaphore) and
+three NUL-terminated strings: provider, name, arguments.
+
+Newer headers write a 5-byte nop right behind the one the note names; from Linux 6.18 a probe there needs no trap.
+The address that the note gives stays the site; the other is found by `safety.py` and offered beside it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tracer.dataclass import dataclass
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import PF_W, notes, printable
+
+_ADDRESSES = struct.Struct("<QQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class UsdtNote:
+    """One site as its note describes it, what would steer a terminal escaped; addresses are already corrected for
+    prelink. `semaphore` is an address, 0 where the probe has none.
+    """
+
+    provider: str
+    name: str
+    address: int
+    semaphore: int
+    arguments: str
+
+
+def read_notes(elf: Elf) -> tuple[UsdtNote, ...]:
+    """All USDT sites of a file, in the order of the notes, each once. Raises `ElfError` for notes that are damaged."""
+    base = elf.section(".stapsdt.base")
+    found: dict[UsdtNote, None] = {}
+    for section in elf.sections:
+        if section.name != ".note.stapsdt":
+            continue
+        content = elf.content(section)
+        end = 0
+        for note in notes(content):
+            end = note.end
+            if note.name != b"stapsdt" or note.type != 3:
+                continue
+            parts = note.description[_ADDRESSES.size :].split(b"\0")
+            if len(note.description) < _ADDRESSES.size or len(parts) < 4:
+                raise elf.error(f"damaged USDT note at byte {note.offset} of section .note.stapsdt")
+            address, noted_base, semaphore = _ADDRESSES.unpack_from(note.description)
+            if address == 0:
+                continue  # the linker threw the code away (--gc-sections) but not the note
+            moved = base.address - noted_base if base is not None and noted_base else 0
+            provider, name, arguments = (printable(each.decode("utf-8", "backslashreplace")) for each in parts[:3])
+            made = UsdtNote(
+                provider,
+                name,
+                address + moved & 0xFFFFFFFFFFFFFFFF,
+                semaphore + moved & 0xFFFFFFFFFFFFFFFF if semaphore else 0,
+                arguments,
+            )
+            found[made] = None
+        if any(content[end:]):
+            raise elf.error(f"damaged USDT note at byte {end} of section .note.stapsdt")
+    return tuple(found)
+
+
+def semaphore_offset(elf: Elf, note: UsdtNote) -> int | None:
+    """The semaphore's file offset, None for a probe without one.
+
+    Raises `ElfError` where it does not lie in a writable, file-backed segment: the kernel could not count it, and the
+    probe would never fire.
+    """
+    if not note.semaphore:
+        return None
+    segment = elf.segment_at(note.semaphore)
+    offset = elf.offset_of(note.semaphore)
+    if segment is None or offset is None or not segment.flags & PF_W:
+        raise elf.error(
+            f"the semaphore of {note.provider}:{note.name} at {note.semaphore:#x} is not in the file's writable data"
+        )
+    return offset
