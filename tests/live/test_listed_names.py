@@ -15,9 +15,9 @@ from tests.targets.build import build, build_go, build_rust
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
-from tracer.resolve.sites.expand import expand
 from tracer.resolve.listing import list_lines, list_probes
 from tracer.resolve.model import Site, Target
+from tracer.resolve.sites.expand import expand
 
 SAMPLE = 150
 """Names tried of each program; libjvm has 43,000."""

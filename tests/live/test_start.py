@@ -13,8 +13,9 @@ from tracer.resolve.sites import kept
 
 KNOWN_SITES = {
     "backends.beforehand", "cache", "child", "cli.errors", "gate", "paths", "resolve.arch", "resolve.elf.layout",
-    "resolve.files.find", "resolve.files.identity", "resolve.sites.kept", "resolve.files.libraries", "resolve.processes.maps", "resolve.sites.site_code",
-    "results.merge",
+    "resolve.files.find", "resolve.files.identity", "resolve.sites.kept", "resolve.files.libraries",
+    "resolve.processes.maps", "resolve.sites.site_code", "results.merge", "resolve.files", "resolve.processes",
+    "resolve.elf",
 }  # fmt: skip
 OTHER = {*BYTES, *KERNEL, "pwd", "resource", "shlex", "unicodedata", "glob", "bisect"}
 

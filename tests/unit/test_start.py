@@ -24,8 +24,8 @@ LANGUAGE = {
 }  # fmt: skip
 PLANNING = {
     *LANGUAGE, "backends", "backends.capabilities", "cli.run", "interp", "interp.fetch", "pipeline", "plan",
-    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "lang.walk", "resolve", "resolve.sites.expand",
-    "resolve.model", "resolve.sites.limit", "results", "results.buckets",
+    "plan.check", "plan.lower", "plan.model", "plan.points", "plan.requires", "lang.walk", "resolve",
+    "resolve.sites.expand", "resolve.model", "resolve.sites.limit", "results", "results.buckets", "resolve.sites",
 }  # fmt: skip
 RUNNING = {
     *PLANNING, "backends.local", "cli.closing", "cli.names", "cli.output", "cli.overhead", "cli.signals", "cli.trace",
@@ -36,24 +36,21 @@ RUNNING = {
     "results.values", "tracing", "waiting",
 }  # fmt: skip
 LISTING = {
-    "cache", "cli.list", "lang",
-    "lang.syntax.ast", "lang.syntax.attach", "lang.syntax.lexer", "lang.suggest", "lang.syntax",
-    "lang.unsupported",
-    "resolve",
-    "resolve.arch", "resolve.binary", "resolve.elf.debug_file", "resolve.elf.file", "resolve.elf.layout", "resolve.files.find",
-    "resolve.functions.find", "resolve.files.libraries", "resolve.listing", "resolve.model", "resolve.processes.maps",
-    "resolve.elf.symbol_table", "resolve.elf.symbols", "resolve.usdt.notes",
+    "cache", "cli.list", "lang", "lang.syntax.ast", "lang.syntax.attach", "lang.syntax.lexer", "lang.suggest",
+    "lang.syntax", "lang.unsupported", "resolve", "resolve.arch", "resolve.binary", "resolve.elf.debug_file",
+    "resolve.elf.file", "resolve.elf.layout", "resolve.files.find", "resolve.functions.find",
+    "resolve.files.libraries", "resolve.listing", "resolve.model", "resolve.processes.maps",
+    "resolve.elf.symbol_table", "resolve.elf.symbols", "resolve.usdt.notes", "resolve.elf", "resolve.files",
+    "resolve.functions", "resolve.processes", "resolve.usdt", "resolve.symbols",
 }  # fmt: skip
 ASKING = {
     "backends", "backends.bcc", "backends.bcc.binding", "backends.bcc.features", "backends.bcc.follow",
     "backends.bcc.host", "backends.bcc.kernel", "backends.bcc.links", "backends.bcc.numbers", "backends.bcc.refused",
-    "backends.bcc.syscall", "backends.capabilities", "backends.descriptors_left",
-    "backends.ftrace", "backends.ftrace.bounds", "backends.ftrace.descriptors", "backends.ftrace.detect",
-    "backends.ftrace.features", "backends.ftrace.tracefs", "backends.opening", "backends.perf", "backends.unprobed",
-    "backends.without",
-    "cli.host", "cli.info",
-    "lang", "lang.typed", "lang.types", "lockdown", "plan", "plan.model", "resolve", "resolve.model",
-    "resolve.processes.maps",
+    "backends.bcc.syscall", "backends.capabilities", "backends.descriptors_left", "backends.ftrace",
+    "backends.ftrace.bounds", "backends.ftrace.descriptors", "backends.ftrace.detect", "backends.ftrace.features",
+    "backends.ftrace.tracefs", "backends.opening", "backends.perf", "backends.unprobed", "backends.without",
+    "cli.host", "cli.info", "lang", "lang.typed", "lang.types", "lockdown", "plan", "plan.model", "resolve",
+    "resolve.model", "resolve.processes.maps", "resolve.processes",
 }  # fmt: skip
 COMMANDS = {"cli.cleanup", "cli.demo", "cli.info", "cli.list", "cli.run"}
 
@@ -63,7 +60,10 @@ KERNEL = {"ctypes", "ctypes._endian", "encodings.ascii", "mmap", "struct"}
 # Later versions of Python import these for an empty Typer program too.
 PYTHON_3_10 = {"locale", "textwrap"}
 
-INDIRECT = {f"resolve.{name}" for name in ("indirect", "symbol_versions", "code", "frames", "disassembly")}
+INDIRECT = {
+    "resolve.functions.indirect", "resolve.elf.symbol_versions", "resolve.safety", "resolve.safety.code",
+    "resolve.safety.disassembly", "resolve.dwarf", "resolve.dwarf.frames",
+}  # fmt: skip
 """What finds libc's functions that are chosen when it is loaded."""
 
 CASES: dict[str, tuple[tuple[str, ...], set[str], set[str]]] = {

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tracer.backends.watcher import Watcher
     from tracer.errors import Span
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.resolve.safety.disassembly import Instruction
     from tracer.resolve.model import Site
+    from tracer.resolve.safety.disassembly import Instruction
 
 _APART = 16
 """Bytes that are looked at of each instruction."""
@@ -89,8 +89,8 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
 
 
 def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
-    from tracer.resolve.safety.disassembly import decode
     from tracer.resolve.elf.layout import EM_X86_64
+    from tracer.resolve.safety.disassembly import decode
 
     instructions = decode(code, site.address, EM_X86_64)
     shown = code[: instructions[0].size if instructions else 8].hex(" ")

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from tracer.resolve.safety.code import Code
-    from tracer.resolve.usdt.globals import Places
     from tracer.resolve.dwarf.line_programs import LinePrograms
-    from tracer.resolve.usdt.operands import Argument
-    from tracer.resolve.safety.stack_check import StackChecks
     from tracer.resolve.elf.symbols import Symbols
+    from tracer.resolve.safety.code import Code
+    from tracer.resolve.safety.stack_check import StackChecks
     from tracer.resolve.safety.unwind import Unwinding
+    from tracer.resolve.usdt.globals import Places
     from tracer.resolve.usdt.notes import UsdtNote
+    from tracer.resolve.usdt.operands import Argument
 
 
 class Binary:

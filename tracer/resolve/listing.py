@@ -18,10 +18,10 @@ from tracer.lang.syntax.lexer import Fault
 from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
+from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.find import Found, NothingThere, find_files, matcher
 from tracer.resolve.functions.find import find_functions, not_found
 from tracer.resolve.model import ArgSpec, Target, Unreadable
-from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.usdt.notes import UsdtNote
 
 _Listed = TypeVar("_Listed")

@@ -13,9 +13,9 @@ from tracer.errors import Source, TracerError
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.sites.expand import expand
 from tracer.resolve.listing import list_lines, list_probes, quoted
 from tracer.resolve.model import Target
+from tracer.resolve.sites.expand import expand
 
 LIBJVM = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"
 EVERYONE = Target()

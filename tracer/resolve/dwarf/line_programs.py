@@ -24,8 +24,8 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from tracer.errors import TracerError
-from tracer.resolve.elf.file import MAX_READ, Elf
 from tracer.resolve.dwarf.line_headers import MAX_PATH, Header, Unit, read_header, units
+from tracer.resolve.elf.file import MAX_READ, Elf
 
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _AT_LEAST, _MOST_UNPACKED = 1 << 20, 64

@@ -13,9 +13,9 @@ from tracer.errors import TracerError
 from tracer.regex import regex
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.files.find import NothingThere, did_you_mean, is_pattern, matcher
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
+from tracer.resolve.files.find import NothingThere, did_you_mean, is_pattern, matcher
 
 _WRITTEN = regex(r"::|[ (<{~,&]")
 
@@ -60,8 +60,8 @@ def is_written(name: str) -> bool:
 
 def _written(binary: Binary, name: str) -> Sequence[Function]:
     """The functions that have a readable name like this one."""
-    from tracer.resolve.symbols.demangle import demangler
     from tracer.resolve.functions.written_names import written_functions
+    from tracer.resolve.symbols.demangle import demangler
 
     try:
         demangle = demangler()

@@ -25,9 +25,9 @@ from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64, PF_X, SHT_DYNSYM, SHT_RELA, ElfError, printable
-from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
+from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
 
 _RELOCATION = struct.Struct("<QQq")
 _IRELATIVE = {EM_X86_64: 37, EM_AARCH64: 1032}

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterable
 
 from tracer.regex import regex
-from tracer.resolve.files.find import is_pattern, matcher
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
+from tracer.resolve.files.find import is_pattern, matcher
 
 _LITERAL_BRACKET = regex(r"\[(?=\]|abi:|clone |enable_if:)|(?<= )\[(?=\d+\])")
 

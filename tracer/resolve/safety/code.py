@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 from tracer.dataclass import dataclass
-from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode
+from tracer.resolve.dwarf.frames import Frames
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import PF_X
-from tracer.resolve.dwarf.frames import Frames
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode
 
 _AT_LEAST, _TIMES = 1 << 20, 4
 """Bytes of code that are looked at: those, and so many times all code of the file."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import cached_property
 
 from tracer.regex import regex
-from tracer.resolve.safety.code import Code
 from tracer.resolve.elf.layout import EM_X86_64
-from tracer.resolve.usdt.globals import relocations
 from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.safety.code import Code
+from tracer.resolve.usdt.globals import relocations
 
 _MOST_FUNCTIONS, _MOST_BYTES = 16, 16 << 10
 """How much is read of one function's callees and theirs: most of a library is some calls away from anything."""

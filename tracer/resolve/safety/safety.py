@@ -18,10 +18,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from tracer.resolve.safety.code import Code, Range
 from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64, PF_X, ElfError
-from tracer.resolve.safety.misdecoded import LONGEST, SUSPECT, is_misread
 from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.safety.code import Code, Range
+from tracer.resolve.safety.misdecoded import LONGEST, SUSPECT, is_misread
 from tracer.resolve.usdt.notes import UsdtNote
 
 # Intel SDM, NOP: the recommended forms; all that gas and sys/sdt.h have been seen to write.

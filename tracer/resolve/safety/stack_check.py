@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from tracer.regex import regex
+from tracer.resolve.elf.layout import EM_X86_64
 from tracer.resolve.safety.code import Code
 from tracer.resolve.safety.disassembly import Instruction, decode
-from tracer.resolve.elf.layout import EM_X86_64
 
 _MORE = ("runtime.morestack", "runtime.morestack_noctxt", "runtime.morestackc")
 

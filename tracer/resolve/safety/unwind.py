@@ -33,9 +33,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from tracer.regex import regex
-from tracer.resolve.safety.code import Code, Range
 from tracer.resolve.elf.layout import EM_X86_64, ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.safety.code import Code, Range
 
 _CPP_LIBRARIES = regex(
     r"(libstdc\+\+|libc\+\+|libc\+\+abi|libgcc_s|libunwind|libcxxrt|libgnat.*|libgnarl.*)\.so(\..*)?$"

@@ -11,11 +11,18 @@ from tracer.errors import TracerError
 from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError, printable
+from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.functions.find import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
+from tracer.resolve.safety.safety import (
+    UNSAFE,
+    function_start,
+    function_starts,
+    inside_function,
+    offset_of_code,
+    red_zone,
+)
 from tracer.resolve.sites.limit import Room
-from tracer.resolve.safety.safety import UNSAFE, function_start, function_starts, inside_function, offset_of_code, red_zone
-from tracer.resolve.elf.symbol_table import Function
 
 _NAMED = 3
 _FEW = 16

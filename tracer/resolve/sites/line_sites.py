@@ -18,16 +18,16 @@ from typing import NamedTuple
 from tracer.errors import TracerError
 from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.safety.code import Range
-from tracer.resolve.elf.layout import printable
-from tracer.resolve.files.find import NoSuchLine, NothingThere, did_you_mean
-from tracer.resolve.sites.function_sites import later
-from tracer.resolve.functions.find import function_text
 from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
-from tracer.resolve.model import Site
-from tracer.resolve.sites.limit import Room
-from tracer.resolve.safety.safety import inside_function, offset_of_code, red_zone
+from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbols import is_cold
+from tracer.resolve.files.find import NoSuchLine, NothingThere, did_you_mean
+from tracer.resolve.functions.find import function_text
+from tracer.resolve.model import Site
+from tracer.resolve.safety.code import Range
+from tracer.resolve.safety.safety import inside_function, offset_of_code, red_zone
+from tracer.resolve.sites.function_sites import later
+from tracer.resolve.sites.limit import Room
 
 _MOST_NAMED = 5
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tracer.errors import TracerError
-from tracer.resolve.symbols.demangle_rust import demangle_rust
 from tracer.resolve.elf.symbol_table import MAX_NAME
+from tracer.resolve.symbols.demangle_rust import demangle_rust
 
 Demangler = Callable[[str], str | None]
 

@@ -20,9 +20,9 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
 
 _MAX_MAPS = 8
 """How many earlier maps of one process are kept."""

@@ -14,10 +14,10 @@ from functools import cached_property
 
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ET_EXEC, SHT_RELA
-from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
-from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 from tracer.resolve.elf.symbol_table import STT_TLS
 from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
+from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
 _RELA = struct.Struct("<QQq")
 _R_X86_64_64, _R_X86_64_GLOB_DAT, _R_X86_64_RELATIVE = 1, 6, 8

@@ -16,11 +16,11 @@ import pytest
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.file import Elf
-from tracer.resolve.sites.expand import expand
 from tracer.resolve.dwarf.line_headers import read_header, units
 from tracer.resolve.dwarf.line_programs import LinePrograms
+from tracer.resolve.elf.file import Elf
 from tracer.resolve.model import Reg, Site, Target
+from tracer.resolve.sites.expand import expand
 
 MAIN_C = """\
 #include "price.h"

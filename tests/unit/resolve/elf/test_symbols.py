@@ -12,9 +12,9 @@ from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, THROWS_CC
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.functions.find import find_functions
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols, is_cold
+from tracer.resolve.functions.find import find_functions
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 

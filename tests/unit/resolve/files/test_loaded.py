@@ -10,11 +10,11 @@ import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
-from tracer.resolve.sites.expand import expand
 from tracer.resolve.files.find import find_files
 from tracer.resolve.files.loaded import loaded_files
 from tracer.resolve.model import Site, Target
 from tracer.resolve.processes.maps import executable_files
+from tracer.resolve.sites.expand import expand
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.programs import NAMES_CC
 from tracer.lang.syntax.attach import read
 from tracer.resolve.binary import Binary
-from tracer.resolve.symbols.demangle import demangler
 from tracer.resolve.functions.find import find_functions, is_written
 from tracer.resolve.functions.written_names import _SAID, needed_words, spellings, without_parameters
+from tracer.resolve.symbols.demangle import demangler
 
 LIBSTDCXX = os.path.realpath("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 LIBJVM = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"

@@ -76,12 +76,12 @@ def test_a_zombie_runs_no_program(build: Build) -> None:
 
 def test_paths_with_blanks_and_newlines_are_read_whole() -> None:
     line = "7f0000000000-7f0000001000 r-xp 00002000 08:01 42    /tmp/a b\\012c (deleted)\n"
-    made = processes._mapping(line)
-    assert made == processes.Mapping(0x7F0000000000, 0x7F0000001000, "r-xp", 0x2000, ("08:01", 42), "/tmp/a b\nc", True)
-    assert processes._mapping("ffff-10000 r-xp 00000000 00:00 0  [vdso]\n") == processes.Mapping(
+    made = maps._mapping(line)
+    assert made == maps.Mapping(0x7F0000000000, 0x7F0000001000, "r-xp", 0x2000, ("08:01", 42), "/tmp/a b\nc", True)
+    assert maps._mapping("ffff-10000 r-xp 00000000 00:00 0  [vdso]\n") == maps.Mapping(
         0xFFFF, 0x10000, "r-xp", 0, None, "[vdso]", False
     )
-    assert processes._mapping("") is None
+    assert maps._mapping("") is None
 
 
 def test_links_are_followed_inside_the_process_s_own_root(tmp_path: Path) -> None:

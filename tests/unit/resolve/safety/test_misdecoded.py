@@ -9,10 +9,10 @@ from tracer.errors import Source
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
-from tracer.resolve.sites.expand import expand
-from tracer.resolve.safety.misdecoded import LONGEST, SUSPECT, is_misread
 from tracer.resolve.model import Target
+from tracer.resolve.safety.misdecoded import LONGEST, SUSPECT, is_misread
 from tracer.resolve.safety.safety import function_starts, inside_function
+from tracer.resolve.sites.expand import expand
 
 # What Linux 6.18 did with a probe on each, in a function that was called with and without it.
 WRONG = {

@@ -17,11 +17,11 @@ from tracer.errors import Source, TracerError
 from tracer.lang.syntax.parser import parse
 from tracer.resolve import binary
 from tracer.resolve.elf import debug_file
-from tracer.resolve.sites import kept, site_code
-from tracer.resolve.symbols import demangle
-from tracer.resolve.sites.expand import expand
 from tracer.resolve.files.identity import verify_sites
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
+from tracer.resolve.sites import kept, site_code
+from tracer.resolve.sites.expand import expand
+from tracer.resolve.symbols import demangle
 
 
 @pytest.fixture
