@@ -87,7 +87,7 @@ def compile(
 
 def _program(choice: Choice, plan: Plan) -> Program:
     if choice.by_hand:
-        from tracer.backends.activated import without_semaphores
+        from tracer.backends.activation import without_semaphores
 
         plan = without_semaphores(plan)
     return choice.backend.compile(plan)
@@ -104,7 +104,7 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
     if compiled.program is None or compiled.backend is None:
         return compiled, LocalSession(compiled.plan)
     if any(site.red_zone for site in compiled.plan.sites):
-        from tracer.backends.nops import refuse_rewritten
+        from tracer.kernel.trials.red_zone import refuse_rewritten
 
         refuse_rewritten(compiled.plan)
     try:
@@ -122,7 +122,7 @@ def _opened(backend: str, program: Program, compiled: Compiled, target: Target) 
     session = BACKENDS[backend]().open(program, target)
     if not compiled.by_hand:
         return session
-    from tracer.backends.activated import ActivatedSession
+    from tracer.backends.activation import ActivatedSession
 
     return ActivatedSession(session, compiled.plan, target)
 

@@ -19,7 +19,7 @@ from tracer.results.events import Event, ExitEvent, Loss, MapEvent
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.lang.typed import Clause
-    from tracer.overhead import Guard
+    from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
     from tracer.resolve.model import Site
     from tracer.results.values import MapSnapshot, MapStore

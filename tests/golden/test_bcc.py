@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.compiler import compile_text
+from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.resolve.model import Reg
 
 FILES = Path(__file__).parent / "bcc"

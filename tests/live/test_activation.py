@@ -20,9 +20,9 @@ import pytest
 from tests.harness.cli import Done, Running, read_line, target, tracer, tracing, until
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
-from tracer.backends.activated import semaphores
-from tracer.backends.semaphores import Counting
+from tracer.backends.activation import semaphores
 from tracer.errors import Source
+from tracer.kernel.workers.semaphores import Counting
 from tracer.pipeline import plan
 
 pytestmark = pytest.mark.live

@@ -13,10 +13,11 @@ import pytest
 from tests.live.bcc import build_hits, open_session, trace
 from tests.singly import singly
 from tracer import pipeline
-from tracer.backends import room
-from tracer.backends.bcc import BccBackend, attach, kernel
+from tracer.backends.bcc import BccBackend, trials
 from tracer.backends.bcc import session as session_module
+from tracer.backends.bcc.attach import attachments
 from tracer.errors import Source, TracerError
+from tracer.kernel import buffers
 from tracer.lang.types import Stack
 from tracer.resolve.files.identity import open_verified
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity, Target
@@ -34,7 +35,7 @@ def hits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def multi(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Both ways of attaching: one link for many sites, and a perf event for each, as before Linux 6.6."""
     if not request.param:
-        monkeypatch.setattr(kernel, "has_multi", lambda one_process: False)
+        monkeypatch.setattr(trials, "has_multi", lambda one_process: False)
     return bool(request.param)
 
 
@@ -145,7 +146,7 @@ def test_a_file_put_in_the_place_of_the_one_that_was_checked_is_not_probed(
         path.chmod(0o755)
         return found
 
-    monkeypatch.setattr(attach, "open_verified", replaced)
+    monkeypatch.setattr(attachments, "open_verified", replaced)
     with open_session(f"usdt:{path}:hits:value {{ @[comm] = count(); }}") as session:
         session.attach()
         for name in (path, tmp_path / "old"):
@@ -186,7 +187,7 @@ def test_what_cannot_wait_for_pages_says_so(hits: Path, monkeypatch: pytest.Monk
     program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); }}"
     with open_session(program) as session:
         assert session.details == ()
-    monkeypatch.setattr(kernel, "can_sleep", lambda: False)
+    monkeypatch.setattr(trials, "can_sleep", lambda: False)
     with open_session(program) as session:
         (said,) = session.details
     assert said.startswith("programs do not wait for pages") and said.endswith("(Linux 6.0)")
@@ -205,7 +206,7 @@ def test_no_hit_counts_after_exit(hits: Path) -> None:
 
 
 def test_control_events_survive_a_full_ring(hits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "shared_ring", lambda: 4096)
+    monkeypatch.setattr(buffers, "shared_ring", lambda: 4096)
     program = (
         f'usdt:{hits}:hits:value {{ printf("%d %d", arg0, arg1); if (arg1 % 1000 == 999) {{ print(@x); }} '
         "@x[arg1] = 1; if (arg1 == 19999) { exit(2); } }"

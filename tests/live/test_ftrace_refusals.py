@@ -10,12 +10,13 @@ import pytest
 
 from tests.harness.kernel import nothing_left
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items
-from tracer.backends.ftrace import checks, definitions
+from tracer.backends.ftrace import checks
 from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
+from tracer.kernel.uprobe_events import definitions
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]

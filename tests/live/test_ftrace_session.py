@@ -15,15 +15,15 @@ import pytest
 from tests.harness.cli import read_line, target, tell, until
 from tests.harness.kernel import TRACEFS, nothing_left, uprobe_events
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items, session
-from tracer.backends import room
-from tracer.backends.ftrace import cleanup as cleanup_module
-from tracer.backends.ftrace import descriptors as descriptors_module
-from tracer.backends.ftrace import owner
-from tracer.backends.ftrace.cleanup import cleanup
-from tracer.backends.ftrace.definitions import Definitions
 from tracer.backends.ftrace.program import FtraceProgram
+from tracer.backends.ftrace.read import descriptors as descriptors_module
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError, TracerError
+from tracer.kernel import buffers
+from tracer.kernel.uprobe_events import cleanup as cleanup_module
+from tracer.kernel.uprobe_events import owner
+from tracer.kernel.uprobe_events.cleanup import cleanup
+from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity
 from tracer.results.events import ExitEvent, Loss, PrintfEvent
 
@@ -135,7 +135,7 @@ def test_a_kernel_with_one_probe_for_an_event_gives_the_same_answer(
     program = f"uprobe:{churn}:hit {{ @[probe, arg0] = count(); }} uprobe:{churn}:main {{ @m[probe, arg0] = count(); }}"
     (event,) = compiled(program).events
     assert len(event.places) == 2
-    monkeypatch.setattr("tracer.backends.ftrace.tracefs.Tracefs.readme", lambda self: "ref_ctr_offset")
+    monkeypatch.setattr("tracer.kernel.tracefs.Tracefs.readme", lambda self: "ref_ctr_offset")
     with session(program) as opened:
         with gated(churn, "3") as (_, go):
             go()
@@ -145,7 +145,7 @@ def test_a_kernel_with_one_probe_for_an_event_gives_the_same_answer(
 
 
 def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "ring_of_each", lambda cpus: 1 << 14)
+    monkeypatch.setattr(buffers, "ring_of_each", lambda cpus: 1 << 14)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
         with gated(churn, "20000") as (_, go):
             go()
@@ -159,7 +159,7 @@ def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, m
 def test_where_the_kernel_does_not_tell_losses_they_are_counted_to_the_last_too(
     churn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "ring_of_each", lambda cpus: 1 << 14)
+    monkeypatch.setattr(buffers, "ring_of_each", lambda cpus: 1 << 14)
     without = classmethod(lambda cls: cls(format_lost=False, inherit_thread=True))
     monkeypatch.setattr(descriptors_module.Abilities, "detect", without)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
@@ -192,7 +192,7 @@ def test_a_ring_that_cannot_be_had_is_said(churn: Path, monkeypatch: pytest.Monk
     def refuse(*args: object, **kwargs: object) -> None:
         raise OSError(errno.EMFILE, "")
 
-    monkeypatch.setattr("tracer.backends.perf.Ring", refuse)
+    monkeypatch.setattr("tracer.kernel.perf.Ring", refuse)
     # A line for each hit needs the ring everywhere; hist triggers count without one.
     with pytest.raises(TracerError) as raised, session(f'uprobe:{churn}:hit {{ printf("%d\\n", arg0); }}'):
         pass

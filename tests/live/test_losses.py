@@ -12,9 +12,10 @@ import pytest
 from tests.harness.cli import tracer
 from tests.live.answers import maps
 from tracer import pipeline
-from tracer.backends.bcc import BccBackend, syscall
+from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.codegen.generate import SCRATCH
 from tracer.errors import Source
+from tracer.kernel import bpf
 from tracer.render.loss import loss_messages
 from tracer.resolve.model import EVERY_PROCESS
 from tracer.results.events import Loss
@@ -81,7 +82,7 @@ def test_hits_that_find_all_memory_in_use_are_told_as_that(place: Callable[[str]
         for slot in range(program.generated.scratch_slots):
             # As if another hit had it.
             held = struct.pack("=Q", 1).ljust(program.generated.scratch_size, b"\0")
-            syscall.map_update(scratch, struct.pack("=I", slot), held)
+            bpf.map_update(scratch, struct.pack("=I", slot), held)
         session.attach()
         subprocess.run([path, "1"], check=True, stdout=subprocess.DEVNULL)
         session.detach()

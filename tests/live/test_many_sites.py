@@ -17,9 +17,9 @@ from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
 from tracer import pipeline
 from tracer.backends import BACKENDS
-from tracer.backends.bcc import attach
-from tracer.backends.watcher import Watcher
+from tracer.backends.bcc.attach import attachments
 from tracer.errors import Source
+from tracer.kernel.workers.watcher import Watcher
 from tracer.resolve.model import Target
 
 pytestmark = pytest.mark.live
@@ -195,8 +195,8 @@ def test_the_cost_grows_no_faster_than_the_sites_and_descriptors_do_not_grow(
 def test_many_links_are_closed_at_once_or_one_by_one(
     contention_ns: int, place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, clean: None
 ) -> None:
-    monkeypatch.setattr(attach, "_SITES_A_LINK", ALL // 4)
-    monkeypatch.setattr(attach, "_CONTENTION_NS", contention_ns)
+    monkeypatch.setattr(attachments, "_SITES_A_LINK", ALL // 4)
+    monkeypatch.setattr(attachments, "_CONTENTION_NS", contention_ns)
     closed: list[tuple[int, bool]] = []
     real = Watcher.close
 

@@ -12,10 +12,10 @@ import pytest
 from tests.harness.cli import environment
 from tests.targets.build import build
 from tracer import pipeline
-from tracer.backends import mapped
-from tracer.backends.mapped import Mapped, MappingRecords, Missed
 from tracer.cli.names import Names
 from tracer.errors import Source
+from tracer.kernel import mapping_records
+from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
 from tracer.resolve.model import Target
 
 pytestmark = pytest.mark.live
@@ -26,7 +26,7 @@ def _start(count: int) -> None:
 
 
 def test_lost_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapped, "_RING", 8192)
+    monkeypatch.setattr(mapping_records, "_RING", 8192)
     records = MappingRecords(os.getpid())
     try:
         _start(1)
@@ -45,7 +45,7 @@ def test_lost_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("keeps_up", [True, False])
 def test_they_are_read_before_there_is_no_room(monkeypatch: pytest.MonkeyPatch, keeps_up: bool) -> None:
-    monkeypatch.setattr(mapped, "_RING", 1 << 16)
+    monkeypatch.setattr(mapping_records, "_RING", 1 << 16)
     target = Target(os.getpid())
     plan, _ = pipeline.plan(Source(f"uprobe:{build('depot')}:plain {{ @[ustack] = count(); }}"), (), target)
     names = Names(plan, target)
@@ -69,7 +69,7 @@ def test_what_was_lost_is_said(tmp_path: Path) -> None:
     program = f"uprobe:{build('depot')}:plain {{ @[ustack] = count(); }} interval:s:1 {{ }}"
     script = tmp_path / "small.py"
     script.write_text(
-        "import sys\nfrom tracer.backends import mapped\nmapped._RING = 4096\n"
+        "import sys\nfrom tracer.kernel import mapping_records\nmapping_records._RING = 4096\n"
         "from tracer.cli.names import Names\nNames.keep_up = lambda self: None\n"
         "from tracer.__main__ import main\nmain()\n"
     )

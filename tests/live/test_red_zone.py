@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import tracer
-from tracer.backends.nops import spoils_red_zone
+from tracer.kernel.trials.red_zone import spoils_red_zone
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="a red zone of x86-64")
 

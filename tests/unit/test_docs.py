@@ -19,15 +19,15 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from tests.unit.backends.bcc.plans import plan_of, probe  # noqa: E402
-from tracer.backends import without  # noqa: E402 - run as a script, the path comes first
 from tracer.backends.bcc import features as bcc  # noqa: E402
-from tracer.backends.bcc.binding import NoBinding, find_binding  # noqa: E402
+from tracer.backends.bcc.compile.binding import NoBinding, find_binding  # noqa: E402
 from tracer.backends.bcc.program import BccProgram  # noqa: E402
-from tracer.backends.capabilities import Feature, Has, State, Unsupported  # noqa: E402
 from tracer.backends.ftrace import features as ftrace  # noqa: E402
+from tracer.kernel import disabled  # noqa: E402 - run as a script, the path comes first
 from tracer.lang import builtins, config, typed, unsupported  # noqa: E402
 from tracer.lang.check.statements import UNROLLED_MOST  # noqa: E402
 from tracer.lang.syntax import attach, expressions, statements  # noqa: E402
+from tracer.plan.features import Feature, Has, State, Unsupported  # noqa: E402
 from tracer.resolve import arch  # noqa: E402
 
 PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}
@@ -100,7 +100,7 @@ BACKENDS = {"bcc": bcc, "ftrace": ftrace}
 
 def everything(name: str) -> bool:
     """A kernel that has every feature."""
-    return name in without.KNOWN
+    return name in disabled.KNOWN
 
 
 def all_but(missing: str) -> Has:
@@ -136,7 +136,7 @@ def taken_away(name: str) -> str:
 
 
 def switches() -> str:
-    rows = [(f"`{name}`", text, taken_away(name)) for name, text in without.KNOWN.items()]
+    rows = [(f"`{name}`", text, taken_away(name)) for name, text in disabled.KNOWN.items()]
     return table(("name", "is", "without it"), *rows)
 
 

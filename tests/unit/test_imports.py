@@ -40,7 +40,7 @@ def within(module: str, package: str) -> bool:
 ONLY_FROM = {
     "tracer.cli": ("tracer.cli", "tracer.__main__"),
     "tracer.backends.bcc": ("tracer.backends", "tracer.cli", "tracer.demo"),
-    "tracer.backends.ftrace": ("tracer.backends", "tracer.cli"),
+    "tracer.backends.ftrace": ("tracer.backends", "tracer.cli", "tracer.kernel.uprobe_events"),
     "bcc": ("tracer.backends.bcc",),
     "typer": ("tracer.cli",),
     "tracer.pipeline": ("tracer.cli", "tracer.demo"),

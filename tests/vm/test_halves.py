@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.targets.build import build
-from tracer.lockdown import lockdown
+from tracer.kernel.lockdown import lockdown
 
 pytestmark = pytest.mark.live
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tracer.backends.capabilities import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.plan.features import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
 
 if TYPE_CHECKING:
     from tracer.backends.base import Backend
-    from tracer.backends.capabilities import Capabilities
+    from tracer.plan.features import Capabilities
     from tracer.plan.model import Plan
 
 

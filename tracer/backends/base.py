@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Protocol
 
-from tracer.backends.capabilities import Capabilities, Feature
-from tracer.overhead import Cost
+from tracer.overhead.guard import Cost
+from tracer.plan.features import Capabilities, Feature
 from tracer.plan.model import Plan
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, Loss
@@ -53,7 +53,7 @@ class Session(Protocol):
 
     @property
     def left_out(self) -> Sequence[Site]:
-        """Sites of a pattern that the kernel does not probe, known after `attach`; see `backends.unprobed`."""
+        """Sites of a pattern that the kernel does not probe, known after `attach`; see `kernel.trials.instructions`."""
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches all probes or none, but for those `left_out`; returns how many sites. `stop` is asked now and then:

@@ -11,7 +11,7 @@ from tracer.results.store import LocalMaps
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
-    from tracer.overhead import Cost
+    from tracer.overhead.guard import Cost
     from tracer.plan.model import Plan
     from tracer.resolve.model import Site
 

@@ -16,7 +16,7 @@ def command() -> int:
 
     if os.geteuid() != 0:
         raise TracerError("cleanup needs root", "sudo tracer cleanup")
-    from tracer.backends.ftrace.cleanup import cleanup
+    from tracer.kernel.uprobe_events.cleanup import cleanup
 
     removed = cleanup()
     for what in removed:

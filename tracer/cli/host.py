@@ -16,7 +16,7 @@ def kernel_release() -> str:
 def host_facts() -> dict[str, str]:
     """Facts that belong to no backend, in the order in which they are shown."""
     from tracer import __version__
-    from tracer.lockdown import lockdown
+    from tracer.kernel.lockdown import lockdown
 
     facts = {
         "tracer": __version__,

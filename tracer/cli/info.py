@@ -9,7 +9,7 @@ from tracer.cli.options import Json
 from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from tracer.backends.capabilities import Capabilities, Feature
+    from tracer.plan.features import Capabilities, Feature
 
 EXAMPLE = "tracer info --json"
 
@@ -64,10 +64,10 @@ def command(as_json: Json = False) -> int:
 def examine() -> Host:
     """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs."""
     from tracer.backends import BACKENDS
-    from tracer.backends.capabilities import Feature
-    from tracer.backends.without import VARIABLE, switched_off
     from tracer.cli.host import host_facts, kernel_release
     from tracer.errors import TracerError
+    from tracer.kernel.disabled import VARIABLE, switched_off
+    from tracer.plan.features import Feature
 
     features = host_facts()
     if off := switched_off():
@@ -98,7 +98,7 @@ def examine() -> Host:
 
 
 def _construct(feature: Feature, capabilities: Capabilities) -> Construct:
-    from tracer.backends.capabilities import NEEDS_ROOT, Supported
+    from tracer.plan.features import NEEDS_ROOT, Supported
 
     if capabilities.unusable not in (None, NEEDS_ROOT):
         return Construct("no", None, None)  # the backend's own reason is enough

@@ -9,7 +9,7 @@ from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
 
 if TYPE_CHECKING:
-    from tracer.backends.mapped import MappingRecords
+    from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
     from tracer.resolve.symbols.symbolize import Symbolizer
@@ -44,7 +44,7 @@ class Names:
             self._symbolizer.close()
 
     def _begin(self, plan: Plan, target: Target) -> None:
-        from tracer.backends.mapped import MappingRecords
+        from tracer.kernel.mapping_records import MappingRecords
 
         try:
             # Records of a process are those of its first thread and of what that starts; other threads fork too.
@@ -72,7 +72,7 @@ class Names:
     def _current(self) -> Symbolizer:
         symbolizer = self._open()
         if self._records is not None:
-            from tracer.backends.mapped import Executed, Forked, Mapped, Missed
+            from tracer.kernel.mapping_records import Executed, Forked, Mapped, Missed
             from tracer.resolve.processes.maps import Mapping
 
             for record in self._records.take():

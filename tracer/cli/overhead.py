@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracer.cli.errors import diagnostics_text
 from tracer.errors import Diagnostic
-from tracer.overhead import Cut, Guard, Heavy
+from tracer.overhead.guard import Cut, Guard, Heavy
 from tracer.plan.points import maps_behind, points
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ Python does by itself, took a tenth of the time of a million events.
 """
 
 if TYPE_CHECKING:
-    from tracer.backends.activated import ActivatedSession
+    from tracer.backends.activation import ActivatedSession
     from tracer.backends.base import Session
     from tracer.child import Child
     from tracer.cli.overhead import Findings
-    from tracer.overhead import Guard
+    from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
     from tracer.render.json import JsonRenderer
     from tracer.render.text import TextRenderer
@@ -148,7 +148,7 @@ def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
 
 
 def _by_hand(session: Session) -> ActivatedSession | None:
-    from tracer.backends.activated import ActivatedSession
+    from tracer.backends.activation import ActivatedSession
 
     return session if isinstance(session, ActivatedSession) else None
 
@@ -219,7 +219,7 @@ def _watched(
     target = Target(watched.pid, child.path if child is not None else None, request.follow)
     ended, wake = watched.ended, watched.pidfd
     if request.follow:
-        from tracer.backends.descendants import Family
+        from tracer.kernel.descendants import Family
 
         family = stack.enter_context(closing(Family(watched.pid, watched.pidfd)))
         wake = family.fd

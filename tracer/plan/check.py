@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tracer.backends.capabilities import Capabilities
 from tracer.errors import Diagnostic
 from tracer.lang.typed import Arg
 from tracer.lang.walk import walk_clause
+from tracer.plan.features import Capabilities
 from tracer.plan.model import Plan, ProbePlan
 from tracer.resolve.model import Unreadable
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tracer.backends.capabilities import Feature
 from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import Clause, Program
+from tracer.plan.features import Feature
 from tracer.resolve.model import ArgSpec, Site
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracer.backends.capabilities import Feature
 from tracer.errors import Span
 from tracer.interp.fetch import is_fetchable
 from tracer.lang.typed import (
@@ -29,6 +28,7 @@ from tracer.lang.typed import (
     Zero,
 )
 from tracer.lang.walk import Node, walk_clause
+from tracer.plan.features import Feature
 from tracer.plan.model import Need, ProbePlan
 from tracer.resolve.model import Global, Mem, Site
 

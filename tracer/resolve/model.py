@@ -108,7 +108,8 @@ class Site:
     one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN; for
     functions it holds the registers of the calling convention. `red_zone`: a five-byte nop in a function that may keep
     data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
-    writes there (`backends.nops`). `nests`: the function of a return probe may be called again before it has returned.
+    writes there (`kernel.trials.red_zone`). `nests`: the function of a return probe may be called again before it has
+    returned.
     `point` is the place of its attach point among the probes that its clause names.
     """
 

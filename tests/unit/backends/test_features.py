@@ -10,11 +10,11 @@ import pytest
 
 from tracer.backends import BACKENDS, choose
 from tracer.backends.bcc import features as bcc
-from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, Supported, Unsupported, settled
 from tracer.backends.ftrace import features as ftrace
-from tracer.backends.without import KNOWN
 from tracer.errors import ProgramError, Source, Span
+from tracer.kernel.disabled import KNOWN
 from tracer.lang.typed import Program
+from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, Supported, Unsupported, settled
 from tracer.plan.model import Need, Plan
 
 MODULES = {"bcc": bcc, "ftrace": ftrace}

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.lang.programs import analysed, sites_of
-from tracer.backends.capabilities import Capabilities, Feature, Unsupported
 from tracer.errors import Source
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.check import check, check_arguments
+from tracer.plan.features import Capabilities, Feature, Unsupported
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.resolve.model import ArgSpec, Const, Global, Mem, Operand, Reg, Site, Unreadable

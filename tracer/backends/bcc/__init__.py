@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Program
     from tracer.backends.bcc.program import BccProgram
     from tracer.backends.bcc.session import BccSession
-    from tracer.backends.capabilities import Capabilities, Feature
+    from tracer.plan.features import Capabilities, Feature
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracer.backends.capabilities import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
 
 NO_BPF = Unsupported(
     "the kernel has no bpf(), or something like a container's seccomp filter hides it",

@@ -6,18 +6,19 @@ import errno
 import os
 from collections.abc import Callable, Collection
 
-from tracer.backends.bcc import kernel, links, numbers
-from tracer.backends.bcc.binding import Binding, find_binding, library_path
+from tracer.backends.bcc import pid_namespace, trials
+from tracer.backends.bcc.compile.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
-from tracer.backends.capabilities import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
+from tracer.kernel import links
+from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
 
 _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
-    "ring": ("bpf ring buffer", kernel.has_ring, "needs Linux 5.8"),
-    "sleepable": ("bpf sleepable", kernel.can_sleep, "needs Linux 6.0; strings on pages not in memory are counted"),
-    "kernel_reads": ("bpf kernel reads", kernel.can_read_kernel, "kernel lockdown closes them; not needed"),
-    "atomics": ("bpf atomics", kernel.has_atomics, "needs Linux 5.12; min, max, some strings: --backend ftrace"),
-    "long_keys": ("bpf long keys", kernel.has_long_keys, "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
-    "late_allocation": ("bpf late allocation", kernel.allocates_at_hits, "needs Linux 6.1; maps take it at once"),
+    "ring": ("bpf ring buffer", trials.has_ring, "needs Linux 5.8"),
+    "sleepable": ("bpf sleepable", trials.can_sleep, "needs Linux 6.0; strings on pages not in memory are counted"),
+    "kernel_reads": ("bpf kernel reads", trials.can_read_kernel, "kernel lockdown closes them; not needed"),
+    "atomics": ("bpf atomics", trials.has_atomics, "needs Linux 5.12; min, max, some strings: --backend ftrace"),
+    "long_keys": ("bpf long keys", trials.has_long_keys, "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
+    "late_allocation": ("bpf late allocation", trials.allocates_at_hits, "needs Linux 6.1; maps take it at once"),
 }
 """What is tried where bpf() works, by its name in `without`: its name for `info`, the trial, and what is so without."""
 
@@ -28,13 +29,13 @@ _NUMBERED = frozenset({Feature.NUMBERS, Feature.USER_STACK, Feature.SYMBOL})
 
 def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     """The table for this host, or what of it decides about the features that are `wanted`."""
-    failed = kernel.bpf_error()
+    failed = trials.bpf_error()
     binding = find_binding()
     if wanted is not None and not failed and isinstance(binding, Binding):
-        return Capabilities("bcc", None if kernel.has_ring() else NO_RING, _enough(wanted), {})
-    from tracer.backends.bcc import follow
+        return Capabilities("bcc", None if trials.has_ring() else NO_RING, _enough(wanted), {})
+    from tracer.backends.bcc.attach import follow
 
-    facts = {"bpf": _bpf_fact(failed), "btf": "yes" if numbers.has_btf() else "no"}
+    facts = {"bpf": _bpf_fact(failed), "btf": "yes" if pid_namespace.has_btf() else "no"}
     facts["libbcc"] = (
         f"{binding.version} in {binding.folder}" if isinstance(binding, Binding) else f"no: {binding.reason}"
     )
@@ -49,14 +50,14 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     else:
         facts |= {fact: _yes(trial(), otherwise) for fact, trial, otherwise in _TRIALS.values()}
         facts["uprobe_multi"] = _multi_fact()
-        if unusable is None and not kernel.has_ring():
+        if unusable is None and not trials.has_ring():
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(links.uprobe_event_type() is not None, "needs Linux 4.17")
-    facts["ref_ctr"] = _yes(kernel.counts_semaphores(), "needs Linux 4.20")
+    facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
     features = settled(states, _found(failed))
     if not failed and (unable := follow.missing()) is not None:
         features[Feature.FOLLOW] = unable
-    if not failed and (unable := numbers.missing()) is not None:
+    if not failed and (unable := pid_namespace.missing()) is not None:
         features |= dict.fromkeys(_NUMBERED, unable)
     return Capabilities("bcc", unusable, features, facts)
 
@@ -65,28 +66,28 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     """The states of all features where BPF works, but with only those tried that may be refused and are wanted."""
     found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
     if Feature.SEMAPHORE in wanted:
-        found["ref_ctr"] = kernel.counts_semaphores()
+        found["ref_ctr"] = trials.counts_semaphores()
     features = settled(states, found)
     if Feature.FOLLOW in wanted:
-        from tracer.backends.bcc import follow
+        from tracer.backends.bcc.attach import follow
 
         features[Feature.FOLLOW] = follow.missing() or features[Feature.FOLLOW]
-    if not _NUMBERED.isdisjoint(wanted) and (unable := numbers.missing()) is not None:
+    if not _NUMBERED.isdisjoint(wanted) and (unable := pid_namespace.missing()) is not None:
         features |= dict.fromkeys(_NUMBERED, unable)
     return features
 
 
 def _found(failed: int) -> dict[str, bool | None]:
     """What the kernel has, by name; None where only root can try it."""
-    from tracer.backends.bcc import follow
+    from tracer.backends.bcc.attach import follow
 
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
     return {
         **{name: hidden if failed else trial() for name, (_, trial, _) in _TRIALS.items()},
-        "uprobe_multi": hidden if failed else kernel.has_multi(False),
+        "uprobe_multi": hidden if failed else trials.has_multi(False),
         "task_newtask": None if os.geteuid() != 0 else not failed and follow.missing() is None,
-        "ref_ctr": kernel.counts_semaphores(),
-        "btf": numbers.has_btf(),
+        "ref_ctr": trials.counts_semaphores(),
+        "btf": pid_namespace.has_btf(),
     }
 
 
@@ -118,6 +119,6 @@ def _yes(found: bool, otherwise: str) -> str:
 
 
 def _multi_fact() -> str:
-    if kernel.has_multi(False):
-        return "yes" if kernel.has_multi(True) else "yes, but for one process it sees one thread: perf events there"
+    if trials.has_multi(False):
+        return "yes" if trials.has_multi(True) else "yes, but for one process it sees one thread: perf events there"
     return "no: needs Linux 6.6; each site is attached on its own"

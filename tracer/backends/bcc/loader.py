@@ -8,15 +8,14 @@ import struct
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
-from tracer.backends import room
-from tracer.backends.bcc import kernel, numbers, syscall
-from tracer.backends.bcc.by_place import SITE_PLACES, Groups
+from tracer.backends.bcc import pid_namespace, trials
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
-from tracer.backends.bcc.compiler import CompiledObject
+from tracer.backends.bcc.compile.compiler import CompiledObject
 from tracer.backends.bcc.control import control_size
 from tracer.backends.bcc.maps.tables import Table
+from tracer.backends.bcc.page_groups import SITE_PLACES, Groups
 from tracer.backends.bcc.refused import (
     LONGEST_OLD_KEY,
     MOST_MAPS,
@@ -26,10 +25,11 @@ from tracer.backends.bcc.refused import (
     long_key,
     reads_back,
 )
-from tracer.backends.bcc.syscall import MapType, ProgramRefused
-from tracer.backends.descriptors_left import MORE_DESCRIPTORS
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
+from tracer.kernel import bpf, buffers
+from tracer.kernel.bpf import MapType, ProgramRefused
+from tracer.kernel.limits import MORE_DESCRIPTORS
 from tracer.lang.typed import Config
 from tracer.plan.model import Plan
 from tracer.plan.points import first_numbers
@@ -109,29 +109,29 @@ def create_maps(generated: Generated, plan: Plan, groups: Groups | None = None) 
 def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps = loaded.maps
     size = control_size(generated.generations, generated.lengths, len(generated.records), len(generated.marks))
-    maps[CONTROL] = syscall.map_create(MapType.ARRAY, 4, size, 1, syscall.F_MMAPABLE, "tracer_control")
+    maps[CONTROL] = bpf.map_create(MapType.ARRAY, 4, size, 1, bpf.F_MMAPABLE, "tracer_control")
     points = first_counter(plan)
-    maps[HITS] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
-    maps[LOSSES] = syscall.map_create(MapType.PERCPU_ARRAY, 4, 8, len(LOSS_CAUSES), name="tracer_losses")
-    loaded.ring_wanted = room.shared_ring() if generated.records else os.sysconf("SC_PAGESIZE")
+    maps[HITS] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
+    maps[LOSSES] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, len(LOSS_CAUSES), name="tracer_losses")
+    loaded.ring_wanted = buffers.shared_ring() if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
     if generated.scratch_slots:
-        maps[SCRATCH] = syscall.map_create(
+        maps[SCRATCH] = bpf.map_create(
             MapType.ARRAY, 4, generated.scratch_size, generated.scratch_slots, name="tracer_scratch"
         )
     texts = generated.site_texts
     if texts.words:
         size = 8 * texts.count
-        maps[SITE_TEXTS] = syscall.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
-        syscall.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
+        maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
+        bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
     if generated.follow:
-        from tracer.backends.bcc.follow import create_map
+        from tracer.backends.bcc.attach.follow import create_map
 
         maps[FOLLOWED] = create_map()
     many = plan.program.config.max_map_keys > Config().max_map_keys
     for table in generated.tables.values():
         for number, key_size in _parts(table):
-            if key_size > LONGEST_OLD_KEY and not kernel.has_long_keys():
+            if key_size > LONGEST_OLD_KEY and not trials.has_long_keys():
                 raise long_key(table.decl, plan)
             maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
 
@@ -143,8 +143,8 @@ def first_counter(plan: Plan) -> int:
 
 def _create_pages(loaded: Loaded, groups: Groups) -> None:
     pages = groups.pages
-    loaded.maps[SITE_PLACES] = syscall.map_create(MapType.ARRAY, 4, len(pages[0]), len(pages), name="tracer_places")
-    syscall.array_fill(loaded.maps[SITE_PLACES], pages)
+    loaded.maps[SITE_PLACES] = bpf.map_create(MapType.ARRAY, 4, len(pages[0]), len(pages), name="tracer_places")
+    bpf.array_fill(loaded.maps[SITE_PLACES], pages)
 
 
 def _parts(table: Table) -> list[tuple[int, int]]:
@@ -156,17 +156,17 @@ def _parts(table: Table) -> list[tuple[int, int]]:
 def _create_table(table: Table, key_size: int, many: bool) -> int:
     """`many`: the program expects more keys than usual."""
     if table.key is None:
-        return syscall.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
+        return bpf.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
     kind = MapType.PERCPU_HASH if table.per_cpu else MapType.HASH
     # Without preallocation a table for 16,384 long keys on a hundred CPUs costs nothing while it is empty; but
     # a new key of a per-CPU table then takes 11 us of its hit instead of 0.3 (Linux 6.18, in a virtual machine). Who
     # raises the limit expects many keys: to allocate for a hundred thousand takes 0.2 s, at the start.
     # Of one for all CPUs a thousand elements take 0.02 ms, and a key that comes and goes costs 30 ns less.
-    element = key_size + _ELEMENT_BYTES + table.value_size * (syscall.possible_cpus() if table.per_cpu else 1)
+    element = key_size + _ELEMENT_BYTES + table.value_size * (bpf.possible_cpus() if table.per_cpu else 1)
     affordable = (_AT_ONCE_BYTES if many else 0) if table.per_cpu else _SHARED_BYTES
     worth = table.max_entries * element <= affordable
-    flags = syscall.F_NO_PREALLOC if kernel.allocates_at_hits() and not worth else 0
-    return syscall.map_create(kind, key_size, table.value_size, table.max_entries, flags)
+    flags = bpf.F_NO_PREALLOC if trials.allocates_at_hits() and not worth else 0
+    return bpf.map_create(kind, key_size, table.value_size, table.max_entries, flags)
 
 
 def _create_ring(wanted: int) -> tuple[int, int]:
@@ -176,7 +176,7 @@ def _create_ring(wanted: int) -> tuple[int, int]:
     size = wanted
     while True:
         try:
-            return syscall.map_create(MapType.RINGBUF, 0, 0, size, name="tracer_ring"), size
+            return bpf.map_create(MapType.RINGBUF, 0, 0, size, name="tracer_ring"), size
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOMEM) or size <= _RING_SMALLEST:
                 raise
@@ -195,7 +195,7 @@ def load_programs(
     shared: dict[tuple[str, int, int], int] = {}
     if generated.follow:
         code = link(compiled.functions[FOLLOW], loaded.maps, here=here)
-        loaded.programs[FOLLOWER] = syscall.program_load(code, FOLLOW, kind=syscall.TRACEPOINT)
+        loaded.programs[FOLLOWER] = bpf.program_load(code, FOLLOW, kind=bpf.TRACEPOINT)
     for variant, point in _wanted(plan):
         name = generated.functions[variant]
         group = groups.of.get(variant, 0) if groups is not None else 0
@@ -204,10 +204,10 @@ def load_programs(
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
         linked = link(compiled.functions[name], loaded.maps, words, point, here)
-        if reads_back(linked) and not kernel.has_atomics():
+        if reads_back(linked) and not trials.has_atomics():
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
-            program = syscall.program_load(linked, name, sleepable=name in waits, multi=multi)
+            program = bpf.program_load(linked, name, sleepable=name in waits, multi=multi)
             loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
             if error.errno == errno.E2BIG and _maps_used(linked) > MOST_MAPS:
@@ -267,7 +267,7 @@ def link(
             first = 8 * (low // _STEP)
             linked[at + 4 : at + 8] = words[first : first + 4]
             linked[at + 12 : at + 16] = words[first + 4 : first + 8]
-        elif opcode == _LD_IMM64 and high in (_POINT_TAG, numbers.TAG):
+        elif opcode == _LD_IMM64 and high in (_POINT_TAG, pid_namespace.TAG):
             struct.pack_into("=I", linked, at + 4, point if high == _POINT_TAG else here[low // _STEP])
             struct.pack_into("=I", linked, at + 12, 0)
     return bytes(linked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen.generate import Generated, generate
-from tracer.backends.bcc.compiler import CompiledObject, compile_text
+from tracer.backends.bcc.compile.compiler import CompiledObject, compile_text
 from tracer.plan.model import Plan
 
 
@@ -22,7 +22,7 @@ class BccProgram:
         """The instructions of every function as a kernel that has everything gets them, with their number. Asks libbcc
         or the cache; no root is needed. Raises `TracerError` where there is no libbcc.
         """
-        from tracer.backends.bcc.disassemble import count, disassemble
+        from tracer.backends.bcc.compile.disassemble import count, disassemble
         from tracer.backends.bcc.loader import constants
 
         compiled = self.compiled(sleepable=True, cookies=True)

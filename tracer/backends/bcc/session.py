@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tracer.backends import room
-from tracer.backends.bcc import kernel, numbers, syscall
-from tracer.backends.bcc.attach import Attachments
-from tracer.backends.bcc.by_place import Groups, groups
+from tracer.backends.bcc import pid_namespace, trials
+from tracer.backends.bcc.attach.attachments import Attachments
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.incoming import Incoming
+from tracer.backends.bcc.events.incoming import Incoming
+from tracer.backends.bcc.events.records import control_event
+from tracer.backends.bcc.events.ring import Ring
 from tracer.backends.bcc.loader import (
     FOLLOWER,
     HITS,
@@ -28,13 +28,13 @@ from tracer.backends.bcc.loader import (
     load_programs,
 )
 from tracer.backends.bcc.maps.store import KernelMaps
-from tracer.backends.bcc.overhead import PointHits
+from tracer.backends.bcc.page_groups import Groups, groups
+from tracer.backends.bcc.point_hits import PointHits
 from tracer.backends.bcc.program import BccProgram
-from tracer.backends.bcc.records import control_event
 from tracer.backends.bcc.refused import Refused, under_the_clause
-from tracer.backends.bcc.ring import Ring
-from tracer.backends.unprobed import where
 from tracer.interp.clock import clock_ns
+from tracer.kernel import bpf, buffers
+from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to, has_return_probes
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
@@ -42,8 +42,8 @@ from tracer.results.values import MapStore
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
-    from tracer.backends.nested import Nested
-    from tracer.overhead import Cost
+    from tracer.backends.nested_returns import Nested
+    from tracer.overhead.guard import Cost
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
 """How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second;
@@ -63,10 +63,10 @@ class BccSession:
         self.plan = program.plan
         self.wake: tuple[int, ...] = ()
         generated = program.generated
-        kernel.raise_limits()
+        trials.raise_limits()
         self._followed = target.pid if self.plan.follow else None
         pid = self._pid = target.pid if self._followed is None else None
-        multi = self._multi = kernel.has_multi(pid is not None)
+        multi = self._multi = trials.has_multi(pid is not None)
         self._attachments = Attachments(pid, multi)
         self._nested: Nested | None = None
         self._own_returns: list[int] = []
@@ -90,7 +90,7 @@ class BccSession:
             self._control.start(clock_ns(), target.child_pid)
             self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
             undo.callback(self._ring.close)
-            self._cpus = syscall.possible_cpus()
+            self._cpus = bpf.possible_cpus()
             maps = self._loaded.maps
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
             self._maps = KernelMaps(
@@ -100,7 +100,7 @@ class BccSession:
             self._points = PointHits(self.plan, self._loaded, self._cpus)
             undo.callback(self._points.close)
             if self._followed is not None:
-                from tracer.backends.bcc.follow import follow
+                from tracer.backends.bcc.attach.follow import follow
 
                 event = follow(maps[FOLLOWED], self._followed, self._loaded.programs[FOLLOWER])
                 undo.callback(os.close, event)
@@ -109,7 +109,7 @@ class BccSession:
         self._texts = generated.site_texts
         self._records = generated.records
         self._marks = generated.marks
-        self._incoming = Incoming(self._ring, generated.records, generated.marks, self._maps, room.waiting())
+        self._incoming = Incoming(self._ring, generated.records, generated.marks, self._maps, buffers.waiting())
         self._dropped = 0
         self._seen = [0] * len(generated.records)
 
@@ -126,8 +126,8 @@ class BccSession:
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """See `backends.base.Session`."""
         if has_return_probes(self.plan):
-            from tracer.backends.bcc.nesting import load_counters, own_returns
-            from tracer.backends.nested import Nested
+            from tracer.backends.bcc.attach.call_counters import load_counters, own_returns
+            from tracer.backends.nested_returns import Nested
 
             load_counters(self._loaded, self.plan, self._multi)
             self._own_returns = own_returns(self.plan)
@@ -203,7 +203,7 @@ class BccSession:
 
     def _summed(self, number: int, index: int) -> int:
         """An element of a per-CPU array."""
-        value = syscall.map_lookup(self._loaded.maps[number], struct.pack("=I", index), 8 * self._cpus) or b""
+        value = bpf.map_lookup(self._loaded.maps[number], struct.pack("=I", index), 8 * self._cpus) or b""
         return sum(struct.unpack(f"={len(value) // 8}Q", value))
 
     def hits(self) -> int:
@@ -319,8 +319,8 @@ def _load(
     """
     waits = program.generated.waits
     said: tuple[str, ...] = ()
-    reads = not program.copies or kernel.can_read_kernel()
-    here = numbers.words(target.pid or 0) if program.asks_for_numbers and numbers.translated() else ()
+    reads = not program.copies or trials.can_read_kernel()
+    here = pid_namespace.words(target.pid or 0) if program.asks_for_numbers and pid_namespace.translated() else ()
 
     def load(sleepable: bool) -> None:
         compiled = program.compiled(
@@ -331,7 +331,7 @@ def _load(
             loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
         )
 
-    if waits and not kernel.can_sleep():
+    if waits and not trials.can_sleep():
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
     elif waits:
         try:

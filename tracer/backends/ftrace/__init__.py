@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tracer.backends.base import Program, Session
-    from tracer.backends.capabilities import Capabilities, Feature
+    from tracer.plan.features import Capabilities, Feature
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
 
@@ -20,7 +20,7 @@ class FtraceBackend:
 
     def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
         """What this host allows: all of it, whatever is wanted, for nothing here takes long."""
-        from tracer.backends.ftrace.detect import detect
+        from tracer.backends.ftrace.host import detect
 
         return detect()
 

@@ -20,7 +20,6 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from tracer.backends import perf
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     ChildPid,
@@ -33,9 +32,10 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
     UserStack,
 )
-from tracer.backends.ftrace.layout import EventFormat, FieldAt
 from tracer.dataclass import dataclass
 from tracer.interp.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
+from tracer.kernel import perf
+from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
 from tracer.lang.types import Stack
 
 Sample = tuple[Any, ...]

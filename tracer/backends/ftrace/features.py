@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracer.backends.capabilities import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
 
 _USER_SPACE = Supported("in user space")
 _TRIGGER = "in the kernel where that is the same, else in user space"

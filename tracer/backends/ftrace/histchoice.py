@@ -11,7 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from tracer.backends.ftrace.fetchargs import Constant, Fetch, FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, push_down
-from tracer.backends.ftrace.hist import CPU, LEAST_ROWS, MOST_KEYS, MOST_ROWS, MOST_SUMS, THREAD, Column, Feed, Trigger
+from tracer.backends.ftrace.hist.trigger import (
+    CPU,
+    LEAST_ROWS,
+    MOST_KEYS,
+    MOST_ROWS,
+    MOST_SUMS,
+    THREAD,
+    Column,
+    Feed,
+    Trigger,
+)
 from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.uses import Uses
 from tracer.dataclass import dataclass, field

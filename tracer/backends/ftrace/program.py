@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tracer.backends.ftrace import hist
 from tracer.backends.ftrace.fetchargs import Fetch, Source, UserStack
 from tracer.backends.ftrace.filters import Filter
-from tracer.backends.ftrace.hist import Trigger
-from tracer.backends.unprobed import Spot, place_of
+from tracer.backends.ftrace.hist import trigger as hist
+from tracer.backends.ftrace.hist.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
+from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.elf.layout import printable
@@ -32,7 +32,7 @@ takes it up to 100 ms on 6.18: of ten thousand places, this many to an event, th
 """
 
 CALLS, RETURNS = ("calls",), ("returns",)
-"""What an event counts that is for no map (see `backends.nested`): names of maps begin with an @."""
+"""What an event counts that is for no map (see `backends.nested_returns`): names of maps begin with an @."""
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -264,7 +264,7 @@ def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[Even
     """The events that count returns, where the program's own do not, and then those that count calls: a call in between
     is not missed.
     """
-    from tracer.backends.nested import counted
+    from tracer.backends.nested_returns import counted
 
     own = count_returns(program.events)
     for number, (probe, calls, returns) in enumerate(counted(program.plan, left_out)):

@@ -9,22 +9,22 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tracer.backends import perf
-from tracer.backends.beforehand import unprobable
-from tracer.backends.descriptors_left import check_alone
-from tracer.backends.ftrace.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Sample, build
-from tracer.backends.ftrace.definitions import Definitions
-from tracer.backends.ftrace.descriptors import Descriptors, raise_limit
-from tracer.backends.ftrace.overhead import PointHits
+from tracer.backends.ftrace.point_hits import PointHits
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
-from tracer.backends.ftrace.reader import Reader
+from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
+from tracer.backends.ftrace.read.descriptors import Descriptors, raise_limit
+from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.uses import needed_by_intervals
 from tracer.backends.ftrace.where import where_lines
-from tracer.backends.unprobed import Spot, Stopped, place_of, where
+from tracer.backends.precheck import unprobable
 from tracer.interp.compile import compile_clause, made_later
 from tracer.interp.runtime import Compiled, Runtime
+from tracer.kernel import perf
+from tracer.kernel.limits import check_alone
+from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
+from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.lang.walk import has_return_probes
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
@@ -32,9 +32,9 @@ from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, Val
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
-    from tracer.backends.ftrace.histmaps import HistTriggers
-    from tracer.backends.nested import Nested
-    from tracer.overhead import Cost
+    from tracer.backends.ftrace.hist.maps import HistTriggers
+    from tracer.backends.nested_returns import Nested
+    from tracer.overhead.guard import Cost
 
 _COMPILED_AT_ONCE = 64
 """Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
@@ -234,7 +234,7 @@ class FtraceSession:
         left_out = unprobable(self._program.plan, definitions.watcher, stop)
         self._program = self._program.without(left_out)
         if has_return_probes(self._program.plan):
-            from tracer.backends.nested import Nested
+            from tracer.backends.nested_returns import Nested
 
             self._tallied = tuple(tallies(self._program, left_out))
             self._nested = Nested(None if self._program.plan.follow else self._target.pid)
@@ -260,7 +260,7 @@ class FtraceSession:
         """Defines the events, and sets the triggers of those that have some."""
         if any(event.hist for event in self._program.events):
             # Loaded where it is needed: most programs have no triggers, and each start would pay for it.
-            from tracer.backends.ftrace.histmaps import HistTriggers, why_not
+            from tracer.backends.ftrace.hist.maps import HistTriggers, why_not
 
             reason = why_not(definitions, self._target)
             if reason is None:

@@ -12,10 +12,10 @@ from types import ModuleType
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe
-from tracer.backends.bcc import compile_child, compiler, loops
-from tracer.backends.bcc.binding import Binding, find_binding
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.compiler import CompiledObject, compile_text
+from tracer.backends.bcc.compile import child, compiler, loops
+from tracer.backends.bcc.compile.binding import Binding, find_binding
+from tracer.backends.bcc.compile.compiler import CompiledObject, compile_text
 from tracer.backends.bcc.loader import link
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs
@@ -152,7 +152,7 @@ def open_descriptors() -> int:
         ("time.sleep(60)", "the compiler has not finished within 0.3 seconds", "shorten the program"),
         ("os.write(int(sys.argv[3]), b'12345678')", "the compiler's answer is cut short", "is the disk"),
         ("os.write(int(sys.argv[3]), b'12')", "the compiler's answer is cut short", "is the disk"),
-        (f"sys.exit({compile_child.REFUSED})", "the generated C does not compile", "this is a fault of tracer's"),
+        (f"sys.exit({child.REFUSED})", "the generated C does not compile", "this is a fault of tracer's"),
         ("sys.exit(1)", "the compiler failed: exit status 1", "is memory short"),
         ("os.abort()", "the compiler failed: signal 6, Aborted", "is memory short"),
         ("pass", "the compiler failed: it made nothing", "is memory short"),
@@ -176,7 +176,7 @@ def failure_under(setting: str, text: str, tmp_path: Path, *, limit: str = "unli
     """What compiling says, in a mount namespace with `bytes` of disk for temporary files, after `setting` (shell)."""
     script = """
 import sys
-from tracer.backends.bcc.compiler import compile_text
+from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.errors import TracerError
 try:
     print(compile_text(sys.argv[1], sleepable=True, cached=False).functions)
@@ -250,11 +250,11 @@ def test_the_compiling_child_alone_sees_no_kernel_symbols() -> None:
 
     before = mounts()
     assert symbols()
-    child = os.fork()
-    if child == 0:
-        compile_child.hide_kernel_symbols()
+    forked = os.fork()
+    if forked == 0:
+        child.hide_kernel_symbols()
         os._exit(2 if symbols() else 0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
     assert symbols() and mounts() == before
 
 
@@ -262,7 +262,7 @@ def test_the_compiling_child_alone_sees_no_kernel_symbols() -> None:
 def test_a_mount_that_others_take_away_is_not_held_by_the_compiling_child(tmp_path: Path) -> None:
     script = f"""
 import os
-from tracer.backends.bcc.compile_child import hide_kernel_symbols
+from tracer.backends.bcc.compile.child import hide_kernel_symbols
 (hidden, say_hidden), (gone, say_gone) = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
@@ -284,7 +284,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has a capability to drop")
 def test_what_is_compiled_does_not_depend_on_seeing_them(cache: Path) -> None:
     script = f"""
-from tracer.backends.bcc.compiler import compile_text
+from tracer.backends.bcc.compile.compiler import compile_text
 print(compile_text({COUNT!r}, sleepable=True, cached=False).functions)
 """
     bare = [sys.executable, "-c", script]

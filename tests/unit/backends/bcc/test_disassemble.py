@@ -10,8 +10,8 @@ import pytest
 from tests.golden.test_bcc import PROGRAMS
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.compiler import compile_text
-from tracer.backends.bcc.disassemble import HELPERS, count, disassemble
+from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.disassemble import HELPERS, count, disassemble
 from tracer.paths import bpf_programs
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from tests.singly import singly
 from tests.unit.backends.bcc.test_records import in_ring
-from tracer.backends.bcc.incoming import Incoming
-from tracer.backends.bcc.records import Record
-from tracer.backends.bcc.ring import Batch, _uniform, _walk
+from tracer.backends.bcc.events.incoming import Incoming
+from tracer.backends.bcc.events.records import Record
+from tracer.backends.bcc.events.ring import Batch, _uniform, _walk
 from tracer.lang.types import INT64, StringType
 from tracer.results.events import Event, ExitEvent, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tracer.backends.bcc.loops import closed_by_jumps
+from tracer.backends.bcc.compile.loops import closed_by_jumps
 
 ZERO = struct.pack("=BBhi", 0xB7, 0, 0, 0)  # r0 = 0
 ADD = struct.pack("=BBhi", 0x07, 0, 0, 1)  # r0 += 1

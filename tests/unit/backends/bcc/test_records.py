@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from tracer.backends.bcc.records import Record, control_event, decoder, rows_of
-from tracer.backends.bcc.ring import _uniform, _walk
+from tracer.backends.bcc.events.records import Record, control_event, decoder, rows_of
+from tracer.backends.bcc.events.ring import _uniform, _walk
 from tracer.lang.types import (
     BOOL,
     INT64,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tracer.backends import perf
 from tracer.backends.ftrace.decode import Shape
 from tracer.backends.ftrace.fetchargs import Fetch
-from tracer.backends.ftrace.layout import EventFormat, parse_format
+from tracer.kernel import perf
+from tracer.kernel.uprobe_events.format import EventFormat, parse_format
 
 IP = 8  # bytes of `__probe_ip`, which stands between the common fields and ours
 

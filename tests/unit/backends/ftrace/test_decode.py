@@ -22,9 +22,9 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
     UserStack,
 )
-from tracer.backends.ftrace.reader import Reader
-from tracer.backends.perf import CALLCHAIN_MARKS
+from tracer.backends.ftrace.read.reader import Reader
 from tracer.interp.runtime import NO_ROOM, Hit, Runtime
+from tracer.kernel.perf import CALLCHAIN_MARKS
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.backends.ftrace.records import event_format, fork, sample
 from tracer.backends.ftrace.decode import PID, TIME, Shape, build
-from tracer.backends.ftrace.reader import Reader
+from tracer.backends.ftrace.read.reader import Reader
 from tracer.interp.runtime import Runtime
 from tracer.results.events import Loss
 

@@ -12,8 +12,8 @@ from tracer.backends.bcc.codegen import expressions, statements
 from tracer.backends.bcc.codegen.frame import Frame, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SiteTexts, site_texts
+from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
-from tracer.backends.bcc.records import Record
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tracer.backends.bcc.codegen import expressions, reading, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
+from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
 from tracer.backends.bcc.maps.layout import size_of
-from tracer.backends.bcc.records import Record, bytes_behind, words_of
 from tracer.lang.typed import Expr, Str, TupleExpr, UStack, USym
 from tracer.lang.types import StackType, StringType, SymbolType, TupleType, Type
 

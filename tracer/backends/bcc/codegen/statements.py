@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen import expressions, maps, records, wide
 from tracer.backends.bcc.codegen.frame import Buffer, Frame, c_type, scalar
-from tracer.backends.bcc.records import Record
+from tracer.backends.bcc.events.records import Record
 from tracer.lang.typed import (
     LOOP_LIMIT,
     Aggregate,

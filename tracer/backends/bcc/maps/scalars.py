@@ -9,11 +9,11 @@ from __future__ import annotations
 import errno
 import struct
 
-from tracer.backends.bcc import syscall
 from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.maps.layout import decoder, encode, wrap
 from tracer.backends.bcc.maps.marks import Behind, Ended, Past, Settling, clears, mark_of
 from tracer.backends.bcc.maps.tabledata import Raw, TableData
+from tracer.kernel import bpf
 from tracer.lang.types import IntType, Value
 from tracer.results.events import Loss
 from tracer.results.store import empty_value
@@ -104,7 +104,7 @@ class ScalarMap:
     def add(self, key: Key, delta: int) -> tuple[Raw, bytes]:
         """Adds to an integer. A probe's addition in the microsecond between our reading and writing would be lost."""
         raw = self._raw(key)
-        before = syscall.map_lookup(self.data.fds[raw[0]], raw[1], self.data.value_size)
+        before = bpf.map_lookup(self.data.fds[raw[0]], raw[1], self.data.value_size)
         number = self._decode_value(before, 0) if before is not None else 0
         assert isinstance(number, int)
         kind = self.table.decl.value
@@ -156,13 +156,13 @@ class ScalarMap:
         try:
             if self.table.length is not None:
                 try:
-                    syscall.map_update(fd, raw[1], data, syscall.UPDATE_NEW)
+                    bpf.map_update(fd, raw[1], data, bpf.UPDATE_NEW)
                     self._control.give(self.table.length, 1)
                     return
                 except OSError as error:
                     if error.errno != errno.EEXIST:
                         raise
-            syscall.map_update(fd, raw[1], data)
+            bpf.map_update(fd, raw[1], data)
         except OSError as error:
             if error.errno not in (errno.E2BIG, errno.ENOMEM):
                 raise
@@ -185,7 +185,7 @@ class ScalarMap:
     def _carry(self, raw: Raw, value: bytes, current: int) -> None:
         key = struct.pack("=I", current) + raw[1][4:]
         try:
-            syscall.map_update(self.data.fds[raw[0]], key, value, syscall.UPDATE_NEW)
+            bpf.map_update(self.data.fds[raw[0]], key, value, bpf.UPDATE_NEW)
         except OSError as error:
             if error.errno in (errno.E2BIG, errno.ENOMEM):
                 self._loss.keys += 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
-from tracer.backends.bcc import syscall
 from tracer.backends.bcc.maps.tables import Shape, Table
+from tracer.kernel import bpf
 
 Number = int | tuple[int, int]
 """A counter or extreme as a 64-bit number, or hits and total."""
@@ -47,12 +47,12 @@ class TableData:
 
     def number(self, raw: Raw) -> Number | None:
         """One element as it is now."""
-        value = syscall.map_lookup(self.fds[raw[0]], raw[1], self.value_size)
+        value = bpf.map_lookup(self.fds[raw[0]], raw[1], self.value_size)
         return None if value is None else self._combine(value)
 
     def delete(self, raw: Raw) -> bool:
         """Takes an element out of the kernel's map; False where it was not there."""
-        return syscall.map_delete(self.fds[raw[0]], raw[1])
+        return bpf.map_delete(self.fds[raw[0]], raw[1])
 
     def delete_many(self, raws: Iterable[Raw]) -> None:
         """Takes elements out of the kernel's maps."""
@@ -60,19 +60,19 @@ class TableData:
         for number, key in raws:
             keys.setdefault(number, []).append(key)
         for number, found in keys.items():
-            syscall.map_delete_many(self.fds[number], found)
+            bpf.map_delete_many(self.fds[number], found)
 
     def _elements(self, fd: int, key_size: int) -> list[tuple[bytes, bytes]]:
         if self.table.max_entries == 1 and self.table.key is None:
-            found = syscall.map_lookup(fd, b"\0" * 4, self.value_size)
+            found = bpf.map_lookup(fd, b"\0" * 4, self.value_size)
             return [] if found is None else [(b"\0" * 4, found)]
         chunk = max(16, min(self.table.max_entries, _CHUNK_BYTES // (key_size + self.value_size)))
-        elements = syscall.map_batch(fd, key_size, self.value_size, chunk)
+        elements = bpf.map_batch(fd, key_size, self.value_size, chunk)
         if elements is not None:
             return elements
         single: list[tuple[bytes, bytes]] = []
-        for key in syscall.map_keys(fd, key_size):
-            found = syscall.map_lookup(fd, key, self.value_size)
+        for key in bpf.map_keys(fd, key_size):
+            found = bpf.map_lookup(fd, key, self.value_size)
             if found is not None:
                 single.append((key, found))
         return single

@@ -1,0 +1,251 @@
+"""A session whose semaphores the tracer counts itself, since the kernel does not: `--usdt-file-activation`.
+
+The session knows nothing of it: its program is compiled for sites without semaphores. They are raised right after it
+has attached, and lowered right after it has detached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from tracer.backends.base import Session
+from tracer.dataclass import names, replace
+from tracer.errors import TracerError
+from tracer.kernel.workers import semaphore_process
+from tracer.kernel.workers.semaphores import Semaphore
+from tracer.kernel.workers.spawn import start
+from tracer.overhead.guard import Cost
+from tracer.plan.features import Feature
+from tracer.plan.model import Plan
+from tracer.resolve.model import Site, Target
+from tracer.results.events import Event, Loss
+from tracer.results.values import MapStore
+
+_PATIENCE_S = 60.0
+_HURRY_S = 1.0
+"""The patience that is left once something wakes the run loop: Ctrl-C, for one."""
+
+
+def without_semaphores(plan: Plan) -> Plan:
+    """The plan for a kernel that does not count them."""
+    return replace(
+        plan,
+        probes=tuple(
+            replace(
+                probe,
+                variants=tuple(
+                    replace(variant, sites=tuple(replace(site, semaphore=None) for site in variant.sites))
+                    for variant in probe.variants
+                ),
+            )
+            for probe in plan.probes
+        ),
+        needs=tuple(need for need in plan.needs if need.feature is not Feature.SEMAPHORE),
+    )
+
+
+def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
+    """Each semaphore of the plan once, with the first of its probes."""
+    found: dict[object, Semaphore] = {}
+    for site in plan.sites:
+        if site.semaphore is not None and site.semaphore_address is not None:
+            file = site.identity
+            found.setdefault(
+                (file.device, file.inode, site.semaphore),
+                Semaphore(
+                    file.device, file.inode, site.semaphore, site.semaphore_address, site.offset, site.address
+                ),
+            )
+    return tuple(found.values())
+
+
+class ActivatedSession:
+    """Follows `backends.base.Session`. `activation` is what to say once it is attached."""
+
+    def __init__(self, session: Session, plan: Plan, target: Target) -> None:
+        """`plan` is the one with semaphores; `session` runs the one without."""
+        self._session = session
+        self._semaphores = semaphores(plan)
+        self._target = target
+        self._process: _Process | None = None
+        self.activation = ""
+        self._left: str | None = None
+
+    @property
+    def maps(self) -> MapStore:
+        """See `Session`."""
+        return self._session.maps
+
+    @property
+    def wake(self) -> tuple[int, ...]:
+        """See `Session`."""
+        return self._session.wake
+
+    @wake.setter
+    def wake(self, descriptors: tuple[int, ...]) -> None:
+        self._session.wake = descriptors
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """See `Session`."""
+        return self._session.details
+
+    @details.setter
+    def details(self, lines: tuple[str, ...]) -> None:
+        self._session.details = lines
+
+    @property
+    def left(self) -> str | None:
+        """See `Session`."""
+        return self._left or self._session.left
+
+    @property
+    def left_out(self) -> Sequence[Site]:
+        """See `Session`."""
+        return self._session.left_out
+
+    def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
+        """Attaches, then raises the semaphores: a hit before would find no probe."""
+        sites = self._session.attach(stop)
+        pid = self._target.pid
+        self._process = process = _Process()
+        raised, refused = process.raise_all(pid, self._semaphores, self.wake)
+        self.activation = _said(pid, raised, refused)
+        return sites
+
+    def detach(self) -> None:
+        """Detaches, and lowers the semaphores."""
+        self._session.detach()
+        self._lower()
+
+    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
+        """See `Session`."""
+        return self._session.events(timeout_s, until_ns)
+
+    def collect(self) -> None:
+        """Takes what has come out of the kernel's buffers."""
+        self._session.collect()
+
+    def drop(self) -> None:
+        """Gives up what was still on its way."""
+        self._session.drop()
+
+    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
+        """See `Session`."""
+        return self._session.drain(hurried)
+
+    def loss(self) -> Loss:
+        """See `Session`."""
+        return self._session.loss()
+
+    def hits(self) -> int:
+        """See `Session`."""
+        return self._session.hits()
+
+    def point_hits(self) -> Sequence[int] | None:
+        """See `Session`."""
+        return self._session.point_hits()
+
+    def hit_cost(self, point: int) -> Cost | None:
+        """See `Session`."""
+        return self._session.hit_cost(point)
+
+    def detach_point(self, point: int) -> None:
+        """See `Session`. Its semaphores stay up until the end: they let the target prepare arguments, and no more."""
+        self._session.detach_point(point)
+
+    def close(self) -> None:
+        """Undoes everything."""
+        try:
+            self._session.close()
+        finally:
+            self._lower()
+
+    def __enter__(self) -> ActivatedSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _lower(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and not process.lower_all():
+            self._left = "the process that lowers semaphores was killed: they stay raised until their programs end"
+
+
+def _said(pid: int | None, raised: int, refused: list[tuple[int, str]]) -> str:
+    """One line: in how many processes, and what is not seen."""
+    if pid is not None:
+        whom = f"process {pid}" if raised else f"no process: {pid} has not loaded the file"
+    else:
+        whom = "1 process" if raised == 1 else f"{raised} processes"
+    failed = "".join(f"; not in process {each}: {why}" for each, why in refused[:1])
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f"semaphores raised in {whom}{failed}{more}; processes started later are not seen"
+
+
+class _Process:
+    """The process that counts (see `kernel.workers.semaphore_process`)."""
+
+    def __init__(self) -> None:
+        try:
+            self._outliving = start(semaphore_process.__file__)
+        except OSError as error:
+            message = f"cannot start the process that counts semaphores: {error.strerror}"
+            raise TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?") from None
+        self._answers = b""
+        self._patience_s = _PATIENCE_S
+
+    def raise_all(
+        self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...]
+    ) -> tuple[int, list[tuple[int, str]]]:
+        """In how many processes they are up, and which could not be written, with the reason."""
+        rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
+        with suppress(BrokenPipeError), open(self._outliving.to, "w", closefd=False) as requests:
+            requests.write(json.dumps([pid, rows]) + "\n")
+        answer = self._answer(wake)
+        if answer is None:
+            self._patience_s = 0  # what it raises yet it lowers by itself
+            message = "the process that counts semaphores was killed, or does not answer"
+            raise TracerError(message, "run the command again")
+        if "error" in answer:
+            raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracer takes turns by a lock there")
+        return answer["raised"], [(each, why) for each, why in answer["refused"]]
+
+    def lower_all(self) -> bool:
+        """Returns once they are down; False where the process did not say so."""
+        os.close(self._outliving.to)
+        lowered = self._answer() is not None
+        os.close(self._outliving.back)
+        with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
+            os.waitpid(self._outliving.pid, 0 if lowered else os.WNOHANG)
+        return lowered
+
+    def _answer(self, wake: tuple[int, ...] = ()) -> dict[str, Any] | None:
+        poll = select.poll()  # select(2) takes no descriptor beyond 1023, and a session can have more
+        for fd in (self._outliving.back, *wake):
+            poll.register(fd, select.POLLIN)
+        deadline = time.monotonic() + self._patience_s
+        while b"\n" not in self._answers:
+            ready = {fd for fd, _ in poll.poll(max(deadline - time.monotonic(), 0) * 1000)}
+            if ready and self._outliving.back not in ready:
+                for fd in ready:
+                    poll.unregister(fd)
+                deadline = min(deadline, time.monotonic() + _HURRY_S)
+                continue
+            data = os.read(self._outliving.back, 1 << 16) if ready else b""
+            if not data:
+                return None
+            self._answers += data
+        line, _, self._answers = self._answers.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer

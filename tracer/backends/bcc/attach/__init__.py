@@ -1,0 +1,1 @@
+"""Programs to sites, processes and calls."""

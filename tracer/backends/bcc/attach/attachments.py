@@ -1,0 +1,342 @@
+"""Programs → sites: all of them or none."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tracer.backends.bcc.codegen.site_text import SiteTexts
+from tracer.backends.bcc.loader import CALLS, RETURNS
+from tracer.backends.precheck import unprobable
+from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.kernel import links
+from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_alone, check_room
+from tracer.kernel.syscall import Call
+from tracer.kernel.trials.instructions import (
+    NOT_PROBED,
+    REMEDY,
+    Spot,
+    Stopped,
+    codes_at,
+    may_go_without,
+    parts,
+    place_of,
+)
+from tracer.kernel.workers.watcher import Watcher
+from tracer.lang.walk import attach_points
+from tracer.plan.model import Plan, ProbePlan
+from tracer.plan.points import first_numbers
+from tracer.resolve.files.identity import open_verified
+from tracer.resolve.model import FileIdentity, Site
+
+if TYPE_CHECKING:
+    from tracer.backends.bcc.attach.shared_events import SharedEvents
+    from tracer.backends.ftrace.program import Event
+    from tracer.lang.typed import Clause
+
+_SITES_A_LINK = 65536
+"""So that most wildcards take one: to close it takes 60 ms with 57,000 sites, and 220 ms as four (Linux 6.18)."""
+
+_WAIT_NS, _CONTENTION_NS = 50_000_000, 4_000
+"""What the kernel waits at the close of a link, and what each site takes longer where links are closed at once: they
+contend for its locks. On Linux 6.18 with two CPUs, 57,000 sites: one link 65 ms; four one by one 220, at once 300;
+fourteen one by one 670, at once 280.
+"""
+
+_WORTH = 4
+"""Sites of a program from which on a trace event takes less time than events of their own."""
+
+_Marked = tuple[Site, int]
+"""A site, and the cookie by which its program knows it."""
+
+_Job = tuple[ProbePlan, int, int, list[_Marked]]
+"""A clause, one of its programs, the number of the attach point, and the sites where it runs."""
+
+_Held = tuple[int, int, int]
+"""A link or event, the number of its attach point, and how many sites it has."""
+
+_ToCall = Callable[[list[_Marked]], Call]
+_Stop = Callable[[], bool]
+
+
+class Attachments:
+    """The links and events of a session. `left_out` are the sites that the kernel does not probe."""
+
+    def __init__(self, pid: int | None, multi: bool) -> None:
+        self.left_out: dict[Spot, Site] = {}
+        self._pid = pid
+        self._multi = multi
+        self._descriptors: list[_Held] = []
+        self._files: dict[tuple[str, FileIdentity], int] = {}
+        self._shared: SharedEvents | None = None
+        self._watcher = Watcher()
+
+    @property
+    def left(self) -> str | None:
+        """See `backends.base.Session`."""
+        return self._watcher.left
+
+    def attach(
+        self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, stop: _Stop = lambda: False
+    ) -> int:
+        """Attaches every variant; returns the number of sites, 0 where `stop` said so. On failure nothing is left
+        attached.
+
+        The last clause first: the kernel runs the consumers of a breakpoint in the reverse order of their registration
+        (kernel/events/uprobes.c, consumer_add), and clauses at one site must run in the order of the program.
+        """
+        try:
+            sites = plan.sites
+            for file in _files(sites):
+                if file not in self._files:
+                    self._files[file] = open_verified(*file)
+            self.left_out = unprobable(plan, self._watcher, stop)
+            jobs = _jobs(plan, programs, texts, self.left_out)
+            if CALLS in programs:
+                jobs += _counting(plan, programs, self.left_out)
+            shared = {} if self._multi else self._share(jobs, plan, stop)
+            if not self._multi:
+                alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
+                check_alone(plan, alone)
+                check_room(alone, allowed_descriptors())
+            attached: dict[int, bool] = {}
+            for number, (probe, program, point, marked) in enumerate(jobs):
+                before = len(self._descriptors)
+                try:
+                    if number in shared:
+                        self._events(shared[number], program, point, [site for site, _ in marked])
+                    else:
+                        self._sites(program, point, marked, probe.clause, stop)
+                except _Refused as error:
+                    raise _under(probe, plan, error) from error
+                attached[probe.clause.id] = attached.get(probe.clause.id, False) or before < len(self._descriptors)
+            if self._shared is not None:
+                self._shared.attached()
+                self.left_out |= self._shared.left_out
+            for probe in plan.probes:
+                if not attached[probe.clause.id]:
+                    every = [site for variant in probe.variants for site in variant.sites]
+                    raise _under(probe, plan, _refused(OSError(NOT_PROBED[0], ""), every, self._pid))
+        except Stopped:
+            self.detach()
+            return 0
+        except BaseException:
+            self.detach()
+            raise
+        finally:
+            for descriptor in self._files.values():
+                os.close(descriptor)
+            self._files.clear()
+        return len(sites) - (sum(place_of(site) in self.left_out for site in sites) if self.left_out else 0)
+
+    def detach(self) -> None:
+        """Closes links and events: no program runs afterwards."""
+        held, self._descriptors = self._descriptors, []
+        self._close(held)
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+        self._watcher.leave()  # it ends while there is other work to do
+
+    def close(self) -> None:
+        """Detaches, and waits until the watcher has ended."""
+        self.detach()
+        self._watcher.end()
+
+    def detach_point(self, point: int) -> None:
+        """Closes those of one attach point."""
+        ending = (point, CALLS[1])  # what counts calls and returns does so of all attach points, or of none
+        own = [each for each in self._descriptors if each[1] in ending]
+        self._descriptors = [each for each in self._descriptors if each[1] not in ending]
+        self._close(own)
+
+    def _close(self, held: list[_Held]) -> None:
+        """Closing a link waits until no program runs; the waits of several are one where they are closed at once. Of
+        perf events they are not: the kernel holds a lock meanwhile.
+        """
+        waits = (len(held) - 1) * _WAIT_NS
+        together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
+        self._watcher.close([descriptor for descriptor, _, _ in held], together)
+
+    def _share(self, jobs: Sequence[_Job], plan: Plan, stop: _Stop) -> dict[int, list[Event]]:
+        """Trace events for the programs that have several sites, by the number of the job; none where there is no
+        tracefs: then each site is attached alone.
+        """
+        many = [number for number, (*_, sites) in enumerate(jobs) if len(sites) >= _WORTH]
+        if not many:
+            return {}
+        from tracer.backends.bcc.attach.shared_events import SharedEvents
+
+        try:
+            self._shared = SharedEvents(self._pid, plan.program.source, stop, self._watcher)
+        except TracerError:
+            return {}
+        wanted = [(jobs[number][0], [site for site, _ in jobs[number][3]]) for number in many]
+        return dict(zip(many, self._shared.define(wanted), strict=True))
+
+    def _events(self, events: Sequence[Event], program: int, point: int, sites: list[Site]) -> None:
+        assert self._shared is not None
+        for event in events:
+            try:
+                descriptor = self._shared.attach(event, program)
+            except OSError as error:
+                raise _refused(error, sites, self._pid) from error
+            if descriptor is not None:
+                self._descriptors.append((descriptor, point, len(sites)))
+
+    def _sites(self, program: int, point: int, marked: list[_Marked], clause: Clause, stop: _Stop) -> None:
+        groups: dict[tuple[str, FileIdentity, bool], list[_Marked]] = {}
+        latest: object = None
+        for each in marked:
+            site = each[0]
+            key = site.path, id(site.identity), site.kind
+            if key != latest:  # the identity itself is compared and hashed field by field
+                latest = key
+                group = groups.setdefault((site.path, site.identity, site.kind == "uretprobe"), [])
+            group.append(each)
+        for (name, identity, returns), sites in groups.items():
+            file = self._files[name, identity]
+            call = partial(self._link if self._multi else self._event, program, file, returns)
+            many = _SITES_A_LINK if self._multi else 1
+            for first in range(0, len(sites), many):
+                self._attach_part(call, program, point, file, sites[first : first + many], clause, stop)
+
+    def _attach_part(
+        self, call: _ToCall, program: int, point: int, file: int, marked: list[_Marked], clause: Clause, stop: _Stop
+    ) -> None:
+        """Attaches these sites of a clause, all but those that the kernel does not probe and it may go without."""
+        untried = [marked]
+        while untried:
+            if stop():
+                raise Stopped
+            # To refuse costs the kernel a wait as well.
+            results = self._watcher.open([call(part) for part in untried], together=len(untried) > 1)
+            self._descriptors += [
+                (result, point, len(part)) for part, result in zip(untried, results, strict=True) if result >= 0
+            ]
+            tried, untried = untried, []
+            for part, result in zip(tried, results, strict=True):
+                try:
+                    if result < 0:
+                        raise OSError(-result, os.strerror(-result))
+                    if not self._multi:
+                        links.perf_attach(result, program)
+                except OSError as error:
+                    if error.errno not in NOT_PROBED or (
+                        len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
+                    ):
+                        raise _refused(error, [site for site, _ in part], self._pid) from error
+                    if len(part) > 1:
+                        untried += parts(part, codes_at(_path(file), [site.offset for site, _ in part]))
+                    else:
+                        self.left_out[place_of(part[0][0])] = part[0][0]
+
+    def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
+        cookies = [cookie for _, cookie in marked]
+        references = [site.semaphore or 0 for site, _ in marked]
+        return links.link_uprobes(
+            program,
+            file,
+            [site.offset for site, _ in marked],
+            references if any(references) else None,
+            pid=self._pid,
+            returns=returns,
+            cookies=cookies if any(cookies) else None,
+        )
+
+    def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
+        ((site, _),) = marked
+        return links.perf_uprobe(file, site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
+
+
+def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:
+    """The files of the sites, each as often as it follows another."""
+    latest: Site | None = None
+    for site in sites:
+        if latest is None or site.identity is not latest.identity or site.path != latest.path:
+            latest = site
+            yield site.path, site.identity
+
+
+def _path(file: int) -> bytes:
+    """Not the file's name, where another may be by now."""
+    return b"/proc/self/fd/%d" % file
+
+
+def _jobs(
+    plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, left_out: Collection[Spot]
+) -> list[_Job]:
+    """What is to be attached, in that order."""
+    numbers = first_numbers(plan)
+    return [
+        (probe, program, point, kept)
+        for probe in reversed(plan.probes)
+        for (program, point), sites in reversed(
+            _by_program(probe, numbers[probe.clause.id], programs, texts).items()
+        )
+        if (kept := [each for each in sites if place_of(each[0]) not in left_out] if left_out else sites)
+    ]
+
+
+def _counting(plan: Plan, programs: dict[tuple[int, int], int], left_out: Collection[Spot]) -> Iterator[_Job]:
+    """What counts returns, and then what counts calls: a call in between is not missed."""
+    from tracer.backends.nested_returns import counted
+
+    for probe, calls, returns in counted(plan, left_out):
+        for key, sites in ((RETURNS, returns), (CALLS, calls)):
+            if key not in programs:
+                continue
+            yield probe, programs[key], key[1], [(site, 0) for site in sites]
+
+
+def _by_program(
+    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts
+) -> dict[tuple[int, int], list[_Marked]]:
+    """The sites of each program of a clause, which may serve many variants, with the number of its attach point;
+    `first` is the number of the clause's first one.
+    """
+    cookies = texts.cookies
+    found: dict[tuple[int, int], list[_Marked]] = {}
+    one_point = len(probe.clause.names) == 1
+    for variant in probe.variants:
+        cookie = cookies.get(variant.id, 0)
+        if one_point:
+            marked = found.setdefault((programs[variant.id, first], first), [])
+            marked += [(site, cookie) for site in variant.sites]
+            continue
+        for site in variant.sites:
+            point = first + site.point
+            found.setdefault((programs[variant.id, point], point), []).append((site, cookie))
+    return found
+
+
+class _Refused(TracerError):
+    """The kernel did not take a place; to be said under its attach point."""
+
+
+def _under(probe: ProbePlan, plan: Plan, error: TracerError) -> ProgramError:
+    span = attach_points(probe.clause, plan.program.source)
+    return ProgramError(plan.program.source, [Diagnostic(error.message, span, error.hint)], exit_code=error.exit_code)
+
+
+def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
+    where = sites[0].probe + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
+    if error.errno == errno.ESRCH:
+        return TracerError(f"process {pid} has gone")
+    if error.errno == errno.EMFILE:
+        return _Refused(f"cannot attach to {where}: too many open files", MORE_DESCRIPTORS)
+    hints = {
+        # One counter for each place (uprobes.c, "ref_ctr_offset mismatch").
+        errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+        **dict.fromkeys(NOT_PROBED, REMEDY),
+        errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
+    }
+    message = f"cannot attach to {where}: {_words(error.errno or 0)}"
+    return _Refused(message, hints.get(error.errno or 0, "--backend ftrace attaches in another way"))
+
+
+def _words(number: int) -> str:
+    return "not supported" if number in NOT_PROBED else os.strerror(number)

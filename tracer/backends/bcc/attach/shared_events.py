@@ -1,0 +1,101 @@
+"""Many places by one perf event, where the kernel has no links for them (before Linux 6.6): they are defined as one
+trace event of uprobe_events, as for the ftrace backend, and a BPF program runs at it.
+
+A perf event for each place would do as well, but to close one the kernel waits 10 to 100 ms, one after the other: of a
+thousand that is most of a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tracer.backends.ftrace.program import MOST_PLACES, Event, Place, Run
+from tracer.errors import Source, TracerError
+from tracer.kernel import links, perf
+from tracer.kernel.trials.instructions import NOT_PROBED, Spot, Stopped, place_of
+from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kernel.uprobe_events.trials import Trials, may_lose
+from tracer.kernel.workers.watcher import Watcher
+from tracer.plan.model import ProbePlan
+from tracer.resolve.model import Site
+
+
+class SharedEvents:
+    """The trace events of one session. `left_out` are the sites that the kernel does not probe."""
+
+    def __init__(self, pid: int | None, source: Source, stop: Callable[[], bool], watcher: Watcher) -> None:
+        """Raises `TracerError` where there is no tracefs, or none that can do this."""
+        self.left_out: dict[Spot, Site] = {}
+        self._pid = pid
+        self._source = source
+        self._stop = stop
+        self._trials: Trials | None = None
+        self._watcher = watcher
+        self._definitions = Definitions(watcher)
+        if not self._definitions.takes_several():
+            self._definitions.close()
+            raise TracerError("the kernel has one place for each event (before Linux 5.4)")
+
+    def define(self, wanted: Sequence[tuple[ProbePlan, Sequence[Site]]]) -> list[list[Event]]:
+        """Defines events for the sites of each program; returns them. Raises `TracerError` and `Stopped`."""
+        made: list[list[Event]] = []
+        number = 0
+        for probe, sites in wanted:
+            run = Run(probe.clause, probe.variants[0], ())
+            events = []
+            for returns in (False, True):
+                places = [Place(site, ()) for site in sites if (site.kind == "uretprobe") is returns]
+                for first in range(0, len(places), MOST_PLACES):
+                    events.append(Event(f"b{number}", tuple(places[first : first + MOST_PLACES]), ((run,),)))
+                    number += 1
+            made.append(events)
+        self._definitions.define([event for events in made for event in events], self._source, self._stop)
+        return made
+
+    def attach(self, event: Event, program: int) -> int | None:
+        """Lets a program run at an event; returns the descriptor that holds it, None where no place could be probed.
+
+        Raises `OSError`, `TracerError` and `Stopped`.
+        """
+        left: Event | None = event
+        while left is not None:
+            try:
+                return self._open(left, program)
+            except OSError as error:
+                if error.errno not in NOT_PROBED:
+                    raise
+                refused = self._refused(left)
+                if not refused or not may_lose(left, refused):
+                    raise
+            self.left_out |= {place_of(place.site): place.site for place in refused}
+            left = self._definitions.without(left, refused, self._source)
+        return None
+
+    def attached(self) -> None:
+        """To be called when all are: the kernel itself keeps the definitions from now on."""
+        self._definitions.in_use()
+
+    def close(self) -> None:
+        """Removes all definitions; the descriptors must be closed by then."""
+        self._definitions.close()
+
+    def _open(self, event: Event, program: int) -> int:
+        attributes = perf.Attributes(perf.TYPE_TRACEPOINT, self._definitions.format(event).id, flags=perf.DISABLED)
+        # Bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is (trace_uprobe.c,
+        # uprobe_perf_func).
+        cpu = perf.online_cpus()[0] if self._pid is None else -1
+        call = perf.event_call(attributes, -1 if self._pid is None else self._pid, cpu)
+        descriptor = self._watcher.open_one(call)
+        try:
+            links.perf_attach(descriptor, program)
+        except OSError:
+            self._watcher.close([descriptor])
+            raise
+        return descriptor
+
+    def _refused(self, event: Event) -> list[Place]:
+        if self._stop():
+            raise Stopped
+        if self._trials is None:
+            self._trials = Trials(self._definitions, self._source, self._stop)
+        return self._trials.refused_by_kind(event) or self._trials.refused(event)

@@ -1,0 +1,1 @@
+"""Records from the ring to events."""

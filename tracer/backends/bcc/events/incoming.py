@@ -1,0 +1,169 @@
+"""Records on their way from the ring to the run loop: taken out at once, decoded when they are asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import itemgetter
+
+from tracer.backends.bcc.events.records import Record, control_event, decoder, mark_in, rows_of
+from tracer.backends.bcc.events.ring import Batch, Ring
+from tracer.backends.bcc.maps.store import KernelMaps
+from tracer.lang.types import Value
+from tracer.results.events import Event, ExitEvent, PrintfBatch, ValueBatch, ValueEvent
+
+_BATCHED = ("printf", "value")
+_SHOWN = (*_BATCHED, "time", "map")
+
+
+class Incoming:
+    """What is in the ring, and what has been copied out of it: at most `limit` bytes. Beyond that the ring fills, and
+    what does not fit is counted by the programs.
+
+    A record is decoded just before its event is handled, so that a print of a map that probes clear can make the store
+    look back to its moment.
+    """
+
+    def __init__(
+        self, ring: Ring, records: Sequence[Record], marked: Container[str], maps: KernelMaps, limit: int
+    ) -> None:
+        self._ring = ring
+        self._limit = limit
+        self._records = records
+        self._readers = [_reader(record, marked, maps) for record in records]
+        self._printf = [record.index if record.kind == "printf" else -1 for record in records]
+        self._values = [decoder(record.types) for record in records]
+        self._rows = [rows_of(record) if record.kind in _BATCHED else None for record in records]
+        formats = {index for index in self._printf if index >= 0}
+        self._only_format = formats.pop() if len(formats) == 1 else None
+        self._waiting: deque[Batch] = deque()
+        self._bytes = 0
+        self._decoding: Iterator[Event] = iter(())
+        self._begun = False
+
+    def __len__(self) -> int:
+        """How many batches wait."""
+        return len(self._waiting)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there may be events."""
+        return self._begun or bool(self._waiting)
+
+    def take(self) -> None:
+        """Empties the ring."""
+        if self._bytes < self._limit:
+            for batch in self._ring.take():
+                self._waiting.append(batch)
+                self._bytes += len(batch.data)
+
+    def events(self) -> Iterator[Event]:
+        """The events of one batch: what is left of the one under way, or else the oldest that waits. Whoever stops
+        early finds the others at the next call.
+        """
+        if not self._begun and self._waiting:
+            self._begun = True
+            batch = self._waiting.popleft()
+            self._bytes -= len(batch.data)
+            self._decoding = self._decoded(batch)
+        # No `yield from`: that would close the inner generator together with this one.
+        for event in self._decoding:  # noqa: UP028
+            yield event
+        self._begun = False
+
+    def drop(self) -> int:
+        """Throws away all that is there; returns how many events that would have shown something."""
+        dropped = sum(_count(event) for event in self._decoding)
+        self._begun = False
+        shown = [record.kind in _SHOWN for record in self._records]
+        self.take()
+        while self._waiting:
+            batch = self._waiting.popleft()
+            self._bytes -= len(batch.data)
+            dropped += sum(shown[_number(batch.data, at)] for at in batch.offsets)
+            self.take()
+        return dropped
+
+    def _decoded(self, batch: Batch) -> Iterator[Event]:
+        data = batch.data
+        printf, values = self._printf, self._values
+        first = _number(data, batch.offsets[0])
+        record = self._records[first]
+        if record.kind in _BATCHED and (batch.uniform or self._are_alike(batch)):
+            quick = self._rows[first] if batch.uniform else None
+            if quick is not None:
+                found: Iterable[tuple[Value, ...]] = quick(data, batch.stride)
+            else:
+                found = map(values[first], repeat(data), batch.offsets)
+            if record.kind == "printf":
+                yield PrintfBatch(record.index, found)
+            else:
+                yield ValueBatch(record.index, map(itemgetter(0), found))
+            return
+        formats: list[int] = []
+        rows: list[tuple[Value, ...]] = []
+        for at in batch.offsets:
+            number = data[at] | data[at + 1] << 8
+            format = printf[number]
+            if format >= 0:
+                formats.append(format)
+                rows.append(values[number](data, at))
+                continue
+            if rows:
+                yield self._batch(formats, rows)
+                formats, rows = [], []
+            event = self._readers[number](data, at)
+            if event is not None:
+                yield event
+        if rows:
+            yield self._batch(formats, rows)
+
+    def _are_alike(self, batch: Batch) -> bool:
+        """Whether all records have one number, as far as one look at all of them can tell."""
+        if len(self._records) == 1 or len(batch.offsets) == 1:
+            return True
+        if len(self._records) > 256:
+            return False
+        numbers = bytes(itemgetter(*batch.offsets)(batch.data))
+        return numbers.count(numbers[0]) == len(numbers)
+
+    def _batch(self, formats: list[int], rows: list[tuple[Value, ...]]) -> PrintfBatch:
+        return PrintfBatch(formats if self._only_format is None else self._only_format, rows)
+
+
+def _number(data: bytes, at: int) -> int:
+    return data[at] | data[at + 1] << 8
+
+
+def _count(event: Event) -> int:
+    """How many things an event shows."""
+    if isinstance(event, PrintfBatch):
+        return sum(1 for _ in event.rows)
+    if isinstance(event, ValueBatch):
+        return sum(1 for _ in event.values)
+    return 0 if isinstance(event, ExitEvent) else 1
+
+
+def _reader(record: Record, marked: Container[str], maps: KernelMaps) -> Callable[[bytes, int], Event | None]:
+    """How such a record becomes an event. Clears and zeros are none: they are done already."""
+    name = record.map
+    if record.kind == "value":
+        index, values = record.index, decoder(record.types)
+        return lambda data, at: ValueEvent(index, values(data, at)[0])
+    event = control_event(record)
+    if name not in marked:
+        return lambda data, at: event
+    if record.kind == "map":
+
+        def look_back(data: bytes, at: int) -> Event:
+            maps.look_back(name, mark_in(data, at))
+            return event
+
+        return look_back
+    cleared = record.kind == "clear"
+
+    def raised(data: bytes, at: int) -> None:
+        maps.raised(name, mark_in(data, at), cleared)
+
+    return raised

@@ -1,0 +1,82 @@
+"""The numbers of processes and threads, where tracer runs in a pid namespace of its own (a container).
+
+BPF programs are told the numbers of the first namespace. The helper for others (bpf_get_ns_current_pid_tgid, Linux 5.7)
+knows the processes whose own namespace is ours; of those in one inside it, which have a number in ours too, it says
+nothing (tried on 6.18), though perf does. So these are read where the kernel keeps them: a task has a `struct pid`, and
+this a number for each namespace that the task is in (pid_nr_ns of kernel/pid.c). A process outside of ours has none: 0.
+
+Only programs that are loaded from inside a namespace do so (NAMESPACED in prelude.h). Where the members lie, and which
+namespace is ours, is put into the code when it is loaded, so that what is cached fits every kernel and container.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from tracer.backends.bcc import trials
+from tracer.kernel.disabled import without
+from tracer.plan.features import Unsupported, elsewhere
+from tracer.resolve.processes.maps import in_first_pid_namespace
+
+TAG = 0xFEED_FACA
+"""The high half of the constants that `words` replaces."""
+
+_KERNEL = "/sys/kernel/btf/vmlinux"
+_HERE = "processes have other numbers in this container (a pid namespace)"
+_MEMBERS = {
+    "task_struct": ("group_leader", "thread_pid"),
+    "pid": ("level", "numbers"),
+    "upid": ("nr", "ns"),
+    "pid_namespace": ("ns",),
+    "ns_common": ("inum",),
+}
+
+
+def translated() -> bool:
+    """Whether programs must look for the numbers: not in the first namespace, nor in a kernel without namespaces."""
+    return in_first_pid_namespace() is False
+
+
+def missing() -> Unsupported | None:
+    """Why the numbers cannot be known here; None where they can."""
+    if not translated():
+        return None
+    if not trials.can_read_kernel():
+        return Unsupported(f"{_HERE}, and BPF may not read the kernel's", elsewhere("ftrace"))
+    return None if words() else Unsupported(f"{_HERE}, and the kernel has no BTF", elsewhere("ftrace"))
+
+
+def has_btf() -> bool:
+    """Whether the kernel says where its structures have their members."""
+    return not without("btf") and os.path.exists(_KERNEL)
+
+
+def words(target: int = 0) -> tuple[int, ...]:
+    """What takes the places of OF_KERNEL(0), OF_KERNEL(1), … in prelude.h, for a trace of a process or of all; nothing
+    where the kernel does not say.
+    """
+    try:
+        ours = os.stat("/proc/self/ns/pid")
+    except OSError:
+        return ()
+    device = os.major(ours.st_dev) << 20 | os.minor(ours.st_dev)  # as the kernel packs it (MKDEV)
+    return (*places, ours.st_ino, target, device) if (places := _places()) else ()
+
+
+@lru_cache(maxsize=1)
+def _places() -> tuple[int, ...]:
+    if not has_btf():
+        return ()
+    from tracer.kernel import btf
+
+    try:
+        with open(_KERNEL, "rb") as file:
+            at = btf.offsets(_MEMBERS, file.read())
+        if (at["upid", "nr"], at["upid", "ns"]) != (0, 8):
+            return ()
+        inum = at["pid_namespace", "ns"] + at["ns_common", "inum"]
+        task = at["task_struct", "group_leader"], at["task_struct", "thread_pid"]
+        return *task, at["pid", "level"], at["pid", "numbers"], inum
+    except (OSError, ValueError, KeyError):
+        return ()

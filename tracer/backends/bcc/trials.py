@@ -1,0 +1,221 @@
+"""What this kernel's BPF can do, found by trying: each question is one small program or map, thrown away again."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+
+from tracer.backends.bcc.refused import LONGEST_OLD_KEY
+from tracer.kernel import bpf, links
+from tracer.kernel.bpf import MapType
+from tracer.kernel.disabled import without
+
+_EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
+"""r0 = 0; exit."""
+
+# u64 seen in an array, one more: r1 = 0; *(u32 *)(fp - 4) = r1; r2 = fp; r2 += -4; r1 = map ll; call lookup;
+# if r0 == 0 goto +2; r1 = 1; lock *(u64 *)r0 += r1; r0 = 0; exit. The descriptor goes into the map instruction.
+_COUNT_HEAD = bytes.fromhex("b701000000000000" "631afcff00000000" "bfa2000000000000" "07020000fcffffff")
+_COUNT_TAIL = bytes.fromhex(
+    "8500000001000000" "1500020000000000" "b701000001000000" "db10000000000000" "b700000000000000" "9500000000000000"
+)
+
+# The same with bpf_copy_from_user(fp - 8, 1, 0): r1 = fp; r1 += -8; r2 = 1; r3 = 0; call 148; r0 = 0; exit.
+_WAIT = bytes.fromhex(
+    "bfa1000000000000" "07010000f8ffffff" "b702000001000000" "b703000000000000" "8500000094000000"
+    "b700000000000000" "9500000000000000"
+)
+
+# The same with bpf_probe_read_kernel(fp - 8, 1, 0), helper 113.
+_COPY = _WAIT[:32] + bytes.fromhex("8500000071000000") + _WAIT[40:]
+
+# u64 on the stack, one more, and what it was: r1 = 1; *(u64 *)(fp - 8) = r1; r1 = fetch_add(fp - 8, r1); r0 = 0; exit.
+_ADD_AND_READ = bytes.fromhex(
+    "b701000001000000" "7b1af8ff00000000" "db1af8ff01000000" "b700000000000000" "9500000000000000"
+)
+
+# Looks up key 0 of a hash: *(u64 *)(fp - 8) = 0; r2 = fp; r2 += -8; r1 = map ll; call lookup; r0 = 0; exit.
+_LOOK_HEAD = bytes.fromhex("b701000000000000" "7b1af8ff00000000" "bfa2000000000000" "07020000f8ffffff")
+_LOOK_TAIL = bytes.fromhex("8500000001000000" "b700000000000000" "9500000000000000")
+
+
+_NOBODY = 0xFFFF_FFFF
+"""-1 as the kernel's pid_t."""
+
+
+def _takes(trial: Callable[[], int]) -> bool:
+    """Whether the kernel takes what a trial gives it, a program or a map; it is closed again."""
+    try:
+        os.close(trial())
+    except OSError:
+        return False
+    return True
+
+
+def bpf_error() -> int:
+    """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
+    if without("bpf"):
+        return errno.ENOSYS
+    try:
+        os.close(bpf.program_load(_EXIT, "tracer_try"))
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    return 0
+
+
+@lru_cache(maxsize=1)
+def has_ring() -> bool:
+    """BPF ring buffers (Linux 5.8)."""
+    return not without("ring") and _takes(lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
+
+
+@lru_cache(maxsize=1)
+def can_sleep() -> bool:
+    """Uprobe programs that wait for pages (Linux 6.0)."""
+    return not without("sleepable") and _takes(lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True))
+
+
+@lru_cache(maxsize=1)
+def can_read_kernel() -> bool:
+    """Helpers that copy the kernel's memory, our maps included: kernel lockdown in confidentiality mode closes them."""
+    return not without("kernel_reads") and _takes(lambda: bpf.program_load(_COPY, "tracer_try"))
+
+
+@lru_cache(maxsize=1)
+def has_atomics() -> bool:
+    """Atomic instructions that do more than add (Linux 5.12)."""
+    return not without("atomics") and _takes(lambda: bpf.program_load(_ADD_AND_READ, "tracer_try"))
+
+
+@lru_cache(maxsize=1)
+def has_long_keys() -> bool:
+    """Hashes with keys of more than 512 bytes (Linux 5.11)."""
+    size = LONGEST_OLD_KEY + 8
+    return not without("long_keys") and _takes(
+        lambda: bpf.map_create(MapType.HASH, size, 8, 1, bpf.F_NO_PREALLOC)
+    )
+
+
+@lru_cache(maxsize=1)
+def allocates_at_hits() -> bool:
+    """Whether programs may add to hashes that are not preallocated (Linux 6.1).
+
+    Before, the kernel warns in its log when such a program is loaded, once (5.10 does), which kernel.panic_on_warn
+    makes a panic. So it is asked by a program of another type, which kernels refuse without a warning: 5.10 and others
+    before 5.14 do not know the type, those before 6.1 take no such map in a program that sleeps.
+    """
+    if without("late_allocation"):
+        return False
+    descriptors: list[int] = []
+    try:
+        descriptors.append(bpf.map_create(MapType.HASH, 8, 8, 1, bpf.F_NO_PREALLOC))
+        code = _LOOK_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, descriptors[0], 0, 0, 0, 0) + _LOOK_TAIL
+        descriptors.append(bpf.program_load(code, "tracer_try", sleepable=True, kind=bpf.SYSCALL))
+    except OSError:
+        return False
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return True
+
+
+@lru_cache(maxsize=2)
+def has_multi(one_process: bool) -> bool:
+    """Whether one link takes many sites (Linux 6.6), for one process or for all.
+
+    Kernels 6.6 to 6.9 compared the task and not its memory (fixed by 46ba0e49b642), so that a link for one process saw
+    one thread of it. A trial of that takes some 35 ms, for the kernel waits when a link is closed. Nearly always it can
+    be spared: the kernel has the mend that refuses process -1 since then too.
+    """
+    if without("uprobe_multi") or _link_to_a_directory(None) != errno.EBADF:
+        return False
+    return not one_process or _link_to_a_directory(_NOBODY) == errno.EINVAL or _sees_other_threads()
+
+
+def _link_to_a_directory(pid: int | None) -> int:
+    """The errno of a link that nothing can come of: EBADF where the kernel looks at the file, EINVAL before that."""
+    try:
+        program = bpf.program_load(_EXIT, "tracer_try", multi=True)
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    directory = os.open("/", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.close(links.link_uprobes(program, directory, [0], None, pid=pid, returns=False).make())
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    finally:
+        os.close(directory)
+        os.close(program)
+    return 0
+
+
+def _sees_other_threads() -> bool:
+    """A trial with a link for this process to a function of libc, which a second thread calls."""
+    place = _trial_place()
+    if place is None:
+        return False
+    path, offset, call = place
+    descriptors: list[int] = []
+    try:
+        counter = bpf.map_create(MapType.ARRAY, 4, 8, 1)
+        descriptors.append(counter)
+        code = _COUNT_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, counter, 0, 0, 0, 0) + _COUNT_TAIL
+        program = bpf.program_load(code, "tracer_try", multi=True)
+        descriptors.append(program)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptors.append(file)
+        descriptors.append(links.link_uprobes(program, file, [offset], None, pid=os.getpid(), returns=False).make())
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        return bpf.map_lookup(counter, b"\0" * 4, 8) not in (None, b"\0" * 8)
+    except OSError:
+        return False
+    finally:
+        for descriptor in reversed(descriptors):
+            os.close(descriptor)
+
+
+def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
+    """A function of libc that hardly anybody calls: file, offset there, and how to call it."""
+    try:
+        function = ctypes.CDLL(None).a64l
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                fields = line.split(maxsplit=5)
+                start, end = (int(bound, 16) for bound in fields[0].split("-"))
+                if start <= address < end and len(fields) == 6 and fields[5].startswith("/"):
+                    path = os.fsencode(fields[5].rstrip("\n"))
+                    return path, address - start + int(fields[2], 16), lambda: function(b"a")
+    except (OSError, AttributeError, ValueError):
+        return None
+    return None
+
+
+def counts_semaphores() -> bool:
+    """Whether attaching to a site raises its semaphore (ref_ctr_offset, Linux 4.20); links always could."""
+    if without("ref_ctr"):
+        return False
+    return os.path.exists("/sys/bus/event_source/devices/uprobe/format/ref_ctr_offset") or has_multi(False)
+
+
+def raise_limits() -> None:
+    """Locked memory, which maps count against before Linux 5.11, and descriptors, one for each site without links."""
+    import resource
+
+    for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE):
+        soft, hard = resource.getrlimit(limit)
+        wanted = resource.RLIM_INFINITY if limit == resource.RLIMIT_MEMLOCK else hard
+        for new in ((wanted, max(hard, wanted) if wanted != resource.RLIM_INFINITY else wanted), (hard, hard)):
+            try:
+                resource.setrlimit(limit, new)
+                break
+            except (ValueError, OSError):
+                continue
+        del soft

@@ -1,0 +1,1 @@
+"""Hist triggers: their lines, their tables, and the maps that they feed."""

@@ -1,0 +1,163 @@
+"""The hist triggers of a session while it runs: set, read into its maps, and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracer.backends.ftrace.hist.file import Row, Table, parse
+from tracer.backends.ftrace.hist.trigger import THREAD, Column, Feed, Trigger
+from tracer.backends.ftrace.program import Event
+from tracer.errors import TracerError
+from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.lang.typed import MapDecl, Program
+from tracer.lang.types import IntType, Value
+from tracer.resolve.model import Target
+from tracer.resolve.processes.maps import in_first_pid_namespace
+from tracer.results.buckets import linear_bucket
+from tracer.results.integers import wrap_int
+from tracer.results.store import LocalMaps
+from tracer.results.values import Key
+
+_MASK = (1 << 64) - 1
+
+
+class HistTriggers:
+    """Sets the triggers of events, and adds what they have counted to the maps.
+
+    Their tables are never cleared, only read: what they show more than the last time is new. So nothing is lost between
+    two readings, and a map may be zeroed at any time.
+    """
+
+    def __init__(self, definitions: Definitions, program: Program) -> None:
+        self._definitions = definitions
+        self._program = program
+        self._events: list[Event] = []
+        self._seen: dict[tuple[str, str], Table] = {}
+        self._maps: frozenset[str] = frozenset()
+
+    @property
+    def hits(self) -> int:
+        """Hits that met a trigger, as far as they have been read."""
+        return sum(table.hits + table.dropped for table in self._seen.values())
+
+    @property
+    def maps(self) -> frozenset[str]:
+        """The maps that triggers feed."""
+        return self._maps
+
+    def prepare(self, events: Sequence[Event]) -> list[Event]:
+        """Sets all triggers, paused. The events, without triggers where the kernel refused one or writes its table in a
+        way that we cannot read.
+        """
+        return [self._prepared(event) if event.hist else event for event in events]
+
+    def start(self) -> None:
+        """Hits count from now on. Raises `TracerError`."""
+        self._alter("continue")
+
+    def stop(self) -> None:
+        """Hits no longer count. Raises `TracerError`."""
+        self._alter("pause")
+
+    def drop(self, event: Event, maps: LocalMaps) -> None:
+        """Ends the triggers of one event, once the maps have what they counted. Raises `TracerError`."""
+        for trigger in event.hist:
+            self._definitions.alter_trigger(event, trigger.action("pause"))
+        self.take(maps)
+        self._events.remove(event)
+        self._definitions.remove_triggers(event)
+
+    def take(self, maps: LocalMaps) -> None:
+        """Adds to the maps what the triggers have counted since the last time. Raises `TracerError`."""
+        for event in self._events:
+            tables = parse(self._definitions.hist(event))
+            for trigger in event.hist:
+                name = (event.name, trigger.line)
+                now, before = tables.get(trigger.line), self._seen[name]
+                if now is None or now.hits < before.hits:
+                    message = "a hist trigger of this trace is gone: somebody removed or cleared it"
+                    raise TracerError(message, detail=trigger.line)
+                # Each map counts what it leaves out; all branches feed as many (`hist.shape`).
+                maps.loss.keys += (now.dropped - before.dropped) * len(trigger.feeds[0])
+                for columns, row in now.rows.items():
+                    held = before.rows.get(columns)
+                    if row != held and row[0]:
+                        self._give(maps, trigger, columns, _more(row, held))
+                self._seen[name] = now
+
+    def _prepared(self, event: Event) -> Event:
+        if any(THREAD in trigger.keys for trigger in event.hist) and not in_first_pid_namespace():
+            return event.sampled("a key that is tid, which the kernel numbers in the first pid namespace, not in ours")
+        try:
+            for trigger in event.hist:
+                self._definitions.set_trigger(event, trigger.line, trigger.action("pause"))
+            tables = parse(self._definitions.hist(event))
+            if unknown := [trigger.line for trigger in event.hist if trigger.line not in tables]:
+                raise TracerError("the kernel lists the trigger in another way", detail=unknown[0])
+        except TracerError as error:
+            self._definitions.remove_triggers(event)
+            return event.sampled(error.message)
+        self._events.append(event)
+        self._seen |= {(event.name, trigger.line): Table({}, 0, 0) for trigger in event.hist}
+        self._maps |= event.hist_maps
+        return event
+
+    def _alter(self, action: str) -> None:
+        for event in self._events:
+            for trigger in event.hist:
+                self._definitions.alter_trigger(event, trigger.action(action))
+
+    def _give(self, maps: LocalMaps, trigger: Trigger, columns: tuple[int, ...], row: Row) -> None:
+        branch = columns[-1] if trigger.branch else 0
+        for feed in trigger.feeds[branch]:
+            _add(maps, self._program.maps[feed.map], feed, columns, row)
+
+
+def why_not(definitions: Definitions, target: Target) -> str | None:
+    """Why no hist trigger can be used for this target here."""
+    if target.pid is not None:
+        return "a hist trigger counts every process, and this trace is of one"
+    return definitions.why_no_triggers()
+
+
+def _more(row: Row, held: Row | None) -> Row:
+    """What a row has more than before; sums wrap at 64 bits."""
+    if held is None:
+        return row
+    sums = tuple((now - then) & _MASK for now, then in zip(row[1], held[1], strict=True))
+    return row[0] - held[0], sums
+
+
+def _add(maps: LocalMaps, decl: MapDecl, feed: Feed, columns: tuple[int, ...], row: Row) -> None:
+    key: Key = tuple(_value(part, columns) for part in feed.key)
+    hits, total = row[0], row[1][feed.total] if feed.total is not None else row[0] * feed.each
+    table = maps.table(decl.name)
+    inner = table.get(key)
+    if inner is None and len(table) >= maps.limit:
+        maps.loss.keys += hits
+        return
+    match decl.kind:
+        case "lhist":
+            number = feed.bucket
+            if isinstance(number, Column):
+                number = linear_bucket(columns[number.index], decl.low, decl.high, decl.step)
+            assert number is not None
+            counts = table.setdefault(key, {})
+            counts[number] = counts.get(number, 0) + hits
+        case "avg" | "stats":
+            count, so_far = inner or (0, 0)
+            table[key] = [count + hits, so_far + total]
+        case "count":
+            table[key] = (inner or 0) + hits
+        case "sum":
+            table[key] = (inner or 0) + total
+        case _:
+            assert isinstance(decl.value, IntType)
+            table[key] = wrap_int((inner or 0) + total, decl.value.bits, decl.value.signed)
+
+
+def _value(part: Column | Value, columns: tuple[int, ...]) -> Value:
+    if not isinstance(part, Column):
+        return part
+    number = columns[part.index]
+    return wrap_int(number, 64, True) if part.signed else number

@@ -1,0 +1,1 @@
+"""Perf descriptors and what they deliver."""

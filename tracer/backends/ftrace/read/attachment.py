@@ -1,0 +1,245 @@
+"""What is open in the kernel while events are read: their descriptors, the rings that those fill, and the leader that
+tells of an exec. What a sample means is the session's matter.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from tracer.backends.ftrace.decode import Decoder, Shape
+from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, Ended, NeedsSamples, Opener, Opening
+from tracer.backends.ftrace.read.leader import Leader, leader_of, takes_descriptors
+from tracer.backends.ftrace.read.reader import Reader
+from tracer.backends.ftrace.refusals import at_clause
+from tracer.errors import TracerError
+from tracer.kernel import buffers, perf
+from tracer.kernel.limits import MORE_DESCRIPTORS
+from tracer.kernel.trials.instructions import NOT_PROBED, Spot, place_of
+from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kernel.uprobe_events.trials import Trials, may_lose
+from tracer.kernel.workers.watcher import Watcher
+from tracer.resolve.model import Site, Target
+
+if TYPE_CHECKING:
+    from tracer.kernel.workers.copier import Copier
+
+LOOK_S = 0.05
+"""How often the rings are looked at while they are not full enough to wake us."""
+_BIRTHS = 1 << 18
+"""Bytes of a ring for forks and exits: some thousand of each between two looks."""
+_CLOCK = time.CLOCK_MONOTONIC
+
+
+class Attachment:
+    """Events that are open for one target, in the order of their `openings`. `shape` is that of their samples; `reader`
+    is None where all are counted, and until `read`. The session enables and disables the `descriptors`. `details` are
+    for those who want to know more.
+    """
+
+    def __init__(
+        self, openings: Sequence[Opening], program: FtraceProgram, target: Target, watcher: Watcher
+    ) -> None:
+        """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
+        self.shape = Shape(program.wants_cpu, program.frames > 0)
+        self.reader: Reader | None = None
+        self.details: tuple[str, ...] = ()
+        self._openings = openings
+        self._pid = target.pid
+        self._follow = program.plan.follow
+        self._raised = program.plan.raised
+        self._copier: Copier | None = None
+        self._rings: dict[int, perf.Ring] = {}
+        self._leader: Leader | None = None
+        self._dropped: list[int] = []
+        cpus = perf.online_cpus()
+        abilities = Abilities.detect()
+        self._tells_lost = abilities.format_lost
+        self._undo = ExitStack()
+        try:
+            if not all(opening.counted for opening in openings):
+                self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus)))
+            depth = perf.max_stack(program.frames)
+            self._opener = Opener(
+                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow
+            )
+            self._undo.callback(self._drop_leader)
+            self._leader = leader_of(self._pid)
+            command = target.program is not None
+            scoped = not takes_descriptors(target.program) and (command or not self._follow)
+            self.descriptors = self._opener.open(openings, self._pid, scoped)
+            self._undo.callback(self.descriptors.close)
+        except BaseException:
+            self._undo.close()
+            raise
+        if not self.descriptors.scoped:
+            self._drop_leader()
+
+    def read(self, decoders: Mapping[int, Decoder]) -> None:
+        """From now on `reader` reads the samples, by these decoders. Raises `TracerError`."""
+        rings = list(self._rings.values())
+        pid = self._own_pid()
+        if pid is not None and self._follow:
+            # Rings of their own, so that no number of samples leaves a fork without room.
+            rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
+        if self._raised:
+            self._copier = self._copier_of(rings)
+        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier)
+
+    def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
+        """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
+        poll = select.poll()
+        for fd in wake:
+            poll.register(fd, select.POLLIN)
+        if self._copier is None or not self._copier.runs:
+            # What one process is told of a ring, another is not.
+            for ring in self._rings.values():
+                poll.register(ring.fd, select.POLLIN)
+        leader = self._leader
+        if leader is not None and leader.hung_up:
+            timeout_s = min(timeout_s, LOOK_S)
+        elif leader is not None:
+            poll.register(leader.fd, 0)
+        ready = poll.poll(timeout_s * 1000)
+        if leader is not None and any(fd == leader.fd for fd, _ in ready):
+            leader.hung_up = True
+        return any(fd in wake for fd, _ in ready)
+
+    def follow_exec(self) -> None:
+        """Opens the descriptors anew where an exec has taken them away. Raises `TracerError`."""
+        if self._leader is None or not self._leader.has_execed():
+            return
+        self._drop_leader()
+        try:
+            self._leader = leader_of(self._pid)
+            fresh = self._opener.open(self._openings, self._pid)
+            for number in self._dropped:
+                fresh.drop(number)
+            if self._follow:
+                self.descriptors.add(fresh)
+            else:
+                self.descriptors.replace(fresh)
+        except Ended:
+            return  # the run loop will notice
+        except NeedsSamples:
+            message = f"process {self._pid} runs another program now, whose hits cannot be counted"
+            raise TracerError(message, MORE_DESCRIPTORS) from None
+        if self.reader is not None:
+            self.reader.pid = self._own_pid()
+
+    def drop(self, number: int) -> None:
+        """Ends one event, and does not open it anew after an exec."""
+        self.descriptors.drop(number)
+        self._dropped.append(number)
+
+    def hits(self) -> int:
+        """Hits of the target so far."""
+        if self.descriptors.check_pid and self.reader is not None:
+            return self.reader.delivered
+        return sum(hits for hits, _ in self._totals())
+
+    def lost(self) -> int:
+        """Samples lost so far."""
+        told = sum(lost for _, lost in self._totals())
+        return told or (self.reader.lost if self.reader is not None else 0)
+
+    def settle(self) -> None:
+        """All samples have been read: what is missing is lost."""
+        if self.reader is not None and not self._tells_lost:
+            # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
+            hits = sum(
+                hits for (hits, _), sampled in zip(self._totals(), self.descriptors.sampled, strict=True) if sampled
+            )
+            self.reader.lost = max(hits - self.reader.read, self.reader.lost)
+
+    def close(self) -> None:
+        """Closes everything, newest first; what was counted can still be asked for."""
+        self.descriptors.disable()  # which notes what they have counted
+        self._undo.close()
+
+    def _totals(self) -> list[tuple[int, int]]:
+        """Hits and lost samples of each event."""
+        return [self.descriptors.total(number) for number in range(len(self._openings))]
+
+    def _own_pid(self) -> int | None:
+        """Whose samples alone count, None where others' do not come."""
+        return self._pid if self.descriptors.check_pid else None
+
+    def _rings_of(self, cpus: Sequence[int], size: int, flags: int = perf.DISABLED) -> dict[int, perf.Ring]:
+        rings: dict[int, perf.Ring] = {}
+        try:
+            for cpu in cpus:
+                rings[cpu] = perf.Ring(cpu, size, _CLOCK, flags)
+                self._undo.callback(rings[cpu].close)
+        except OSError as error:
+            raise CannotOpen(error) from None
+        return rings
+
+    def _copier_of(self, rings: Sequence[perf.Ring]) -> Copier | None:
+        from tracer.kernel.workers.copier import Copier  # what is only counted needs none
+
+        try:
+            copier = Copier(rings, buffers.waiting())
+        except OSError as error:
+            self.details = (f"no process empties the buffers first: {error.strerror}; a flood may lose events",)
+            return None
+        self._undo.callback(copier.close)
+        self.details = (f"process {copier.pid} empties the buffers, {copier.priority}",)
+        return copier
+
+    def _drop_leader(self) -> None:
+        if self._leader is not None:
+            self._leader.close()
+            self._leader = None
+
+
+def open_events(
+    definitions: Definitions, events: list[Event], program: FtraceProgram, target: Target, stop: Callable[[], bool]
+) -> tuple[Attachment, list[Event], dict[Spot, Site]]:
+    """Opens defined events; returns them as they are read, with the sites that a pattern goes without since the kernel
+    does not probe them.
+
+    Raises `TracerError`, under the user's text where it is about an event, and `Stopped` once `stop` says so.
+    """
+    source = program.plan.program.source
+    left_out: dict[Spot, Site] = {}
+    trials: Trials | None = None
+    while True:
+        openings = [
+            Opening(definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts))
+            for event in events
+        ]
+        try:
+            return Attachment(openings, program, target, definitions.watcher), events, left_out
+        except NeedsSamples:
+            events = [event.uncounted() for event in events if not event.is_tally]
+            continue
+        except CannotOpen as error:
+            if error.number is None:
+                raise
+            at_fault = events[error.number]
+            complaint = at_clause(error, source, at_fault)
+            if error.code not in NOT_PROBED:
+                raise complaint from None
+        try:
+            if trials is None:
+                trials = Trials(definitions, source, stop)
+                found = [(event, trials.refused_by_kind(event)) for event in events]
+            else:
+                found = [(at_fault, trials.refused(at_fault))]
+                if not found[0][1]:
+                    raise complaint
+        except OSError as trouble:
+            raise CannotOpen(trouble) from None
+        refused = {place for _, places in found for place in places}
+        if not all(may_lose(event, places) for event, places in found):
+            raise complaint
+        left_out |= {place_of(place.site): place.site for place in refused}
+        kept = [definitions.without(event, refused, source) for event in events]
+        events = [event for event in kept if event is not None]
+        if not events:
+            raise complaint

@@ -1,0 +1,337 @@
+"""The perf descriptors of a session: which to open for whom, so that every hit of the target is seen exactly once.
+
+* Every process: one descriptor for each event and CPU.
+* One process: for each event, thread and CPU, as perf record does, inherited by the threads that it starts later
+  (`inherit_thread`, Linux 5.13). No other process is trapped. A thread that starts while descriptors are being opened
+  may have inherited one or not, and nothing tells which: so it all begins anew until no thread has come in between.
+* The command of -c and its descendants: the same, inherited over fork too. It waits behind its pipe meanwhile. With an
+  *anchor*, a machine-wide descriptor of the event that is never enabled: others are trapped, but neither counted nor
+  sampled. Without it breakpoints go astray. A uprobe is placed where an event's task has its memory, and the scheduler
+  lets a parent and a child that have inherited the same events swap these; when the parent ends, the event that names
+  the child goes, and with it the child's breakpoints (tried on 6.18: of 300 children whose parent had ended a sixth to
+  a quarter was missed; perf_event_context_sched_out, uprobe_perf_filter).
+* A running process and its descendants: machine-wide, and the samples of others are dropped (see `reader`). A child
+  that it forks while descriptors are being opened would have inherited some of them.
+* A process that is about to exec a set-user-ID program would lose its descriptors (see `leader`): machine-wide ones.
+* Where that does not end, where it takes too many descriptors, or where the kernel inherits over fork alone:
+  machine-wide (or inheriting) descriptors, and the samples of other processes are dropped on reading.
+
+Counters need no CPU of their own for one process, and cannot drop anything: there they need `inherit_thread`, or to
+follow from the start.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import dataclass, field
+from tracer.errors import TracerError
+from tracer.kernel import perf
+from tracer.kernel.disabled import without
+from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.kernel.syscall import Call
+from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
+from tracer.resolve.processes.maps import threads_of
+
+if TYPE_CHECKING:
+    from tracer.kernel.workers.watcher import Watcher
+
+_ATTEMPTS = 6
+_ANCHOR = -2
+"""In place of the CPU of an anchor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """One event to open: its number, its filter, and whether it is counted or sampled."""
+
+    id: int
+    filter: str | None
+    counted: bool
+
+
+@dataclass(slots=True)
+class Descriptors:
+    """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
+    `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
+    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen. `anchors` are
+    beside them, each with the number of its event. The `watcher` opened all of them, and closes them.
+    """
+
+    watcher: Watcher
+    by_event: list[list[int]]
+    check_pid: bool
+    scoped: bool = False
+    filtered: list[bool] = field(default_factory=list)
+    sampled: list[bool] = field(default_factory=list)
+    before: list[tuple[int, int]] = field(default_factory=list)
+    anchors: list[tuple[int, int]] = field(default_factory=list)
+    counts: list[tuple[int, int]] | None = None
+
+    def enable(self) -> None:
+        """Hits count from now on."""
+        for fds in self.by_event:
+            for fd in fds:
+                perf.enable(fd)
+
+    def disable(self) -> None:
+        """Hits no longer count; a second call does nothing."""
+        if self.counts is None:
+            for fds in self.by_event:
+                for fd in fds:
+                    perf.disable(fd)
+            self.counts = [self._read(number) for number in range(len(self.by_event))]
+
+    def total(self, number: int) -> tuple[int, int]:
+        """Hits and lost samples of one event so far."""
+        return self.counts[number] if self.counts is not None else self._read(number)
+
+    def replace(self, fresh: Descriptors) -> None:
+        """Goes on with other descriptors for the same events, which are enabled in the same moment."""
+        seen = Descriptors(self.watcher, self.by_event, self.check_pid, before=self.before)
+        seen.disable()
+        fresh.enable()
+        assert seen.counts is not None
+        self.by_event, self.before = fresh.by_event, seen.counts
+        self.check_pid, self.scoped = fresh.check_pid, fresh.scoped
+        seen.close()
+
+    def drop(self, number: int) -> None:
+        """Ends one event: it traps nobody any more, and its counts stay as they are."""
+        fds = self.by_event[number]
+        for fd in fds:
+            perf.disable(fd)
+        self.before[number] = self._read(number)
+        fds += [fd for event, fd in self.anchors if event == number]
+        self.anchors = [each for each in self.anchors if each[0] != number]
+        self.watcher.close(fds)
+        fds.clear()
+
+    def add(self, fresh: Descriptors) -> None:
+        """Goes on with further descriptors, which are enabled, beside those that descendants have inherited."""
+        if fresh.check_pid:
+            fresh.close()
+            raise NeedsSamples
+        fresh.enable()
+        for fds, more in zip(self.by_event, fresh.by_event, strict=True):
+            fds += more
+        self.anchors += fresh.anchors
+
+    def close(self) -> None:
+        """Closes all; a second call does nothing."""
+        self.watcher.close([fd for fds in self.by_event for fd in fds] + [fd for _, fd in self.anchors])
+        for fds in self.by_event:
+            fds.clear()
+        self.anchors.clear()
+
+    def _read(self, number: int) -> tuple[int, int]:
+        hits, lost = self.before[number]
+        for fd in self.by_event[number]:
+            one, of_those = perf.read_count(fd)
+            hits += one
+            lost += of_those
+        return hits, lost
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What this kernel's perf can do, by trying."""
+
+    format_lost: bool
+    inherit_thread: bool
+
+    @classmethod
+    def detect(cls) -> Abilities:
+        """Tries both on this very thread."""
+        return cls(
+            not without("format_lost")
+            and _accepted(perf.Attributes(perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, perf.FORMAT_LOST, perf.DISABLED)),
+            not without("inherit_thread")
+            and _accepted(
+                perf.Attributes(
+                    perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, 0, perf.DISABLED | perf.INHERIT | perf.INHERIT_THREAD
+                )
+            ),
+        )
+
+
+def _accepted(attributes: perf.Attributes) -> bool:
+    try:
+        fd = perf.open_event(attributes, 0, -1)
+    except OSError:
+        return False
+    os.close(fd)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
+    descriptors of one process are also those of its descendants.
+    """
+
+    cpus: Sequence[int]
+    rings: Mapping[int, perf.Ring]
+    sample_type: int
+    abilities: Abilities
+    clock: int | None
+    max_stack: int
+    watcher: Watcher
+    follow: bool = False
+
+    def open(self, openings: Sequence[Opening], pid: int | None, scoped: bool = True) -> Descriptors:
+        """All of them, disabled. Not `scoped`, those of one process are machine-wide nevertheless.
+
+        Raises `TracerError`; `NeedsSamples` where a counter would count others too.
+        """
+        wide = len(openings) * len(self.cpus)
+        allowed = allowed_descriptors()
+        if pid is None:
+            check_room(wide, allowed)
+            return self._open_wide(openings)
+        for _ in range(_ATTEMPTS if scoped else 0):
+            threads = threads_of(pid)
+            if not threads:
+                raise Ended(pid)
+            needed = sum(len(threads) * (1 if opening.counted else len(self.cpus)) for opening in openings)
+            needed += len(openings) if self.follow else 0
+            if needed > allowed:
+                break
+            opened = self._open_scoped(openings, threads)
+            if set(threads_of(pid)) <= set(threads):
+                return opened
+            opened.close()
+            time.sleep(0.002)
+        if any(opening.counted for opening in openings):
+            raise NeedsSamples
+        check_room(wide, allowed)
+        opened = self._open_wide(openings)
+        opened.check_pid = True
+        return opened
+
+    def _open_wide(self, openings: Sequence[Opening]) -> Descriptors:
+        return self._open_all(openings, [(-1, 0)], scoped=False)
+
+    def _open_scoped(self, openings: Sequence[Opening], threads: Sequence[int]) -> Descriptors:
+        only_threads = self.abilities.inherit_thread and not self.follow
+        if not only_threads and not self.follow and any(opening.counted for opening in openings):
+            raise NeedsSamples
+        flags = perf.INHERIT | (perf.INHERIT_THREAD if only_threads else 0)
+        opened = self._open_all(openings, [(thread, flags) for thread in threads], scoped=True)
+        opened.check_pid = not only_threads and not self.follow
+        opened.scoped = True
+        return opened
+
+    def _open_all(
+        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
+    ) -> Descriptors:
+        opened = Descriptors(
+            self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
+            sampled=[not opening.counted for opening in openings], before=[(0, 0)] * len(openings),
+        )  # fmt: skip
+        number = 0
+        try:
+            wanted = self._calls(openings, targets, scoped)
+            # A thread may have ended meanwhile.
+            found = self.watcher.open([call for *_, call in wanted], passing=[errno.ESRCH] if scoped else [])
+            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+                if fd >= 0 and cpu == _ANCHOR:
+                    opened.anchors.append((number, fd))
+                elif fd >= 0:
+                    opened.by_event[number].append(fd)
+            for (number, cpu, _), fd in zip(wanted, found, strict=False):
+                if fd >= 0 and cpu != _ANCHOR:
+                    self._lead(opened, number, openings[number], fd, cpu)
+                elif fd < 0 and (fd != -errno.ESRCH or not scoped):
+                    raise OSError(-fd, os.strerror(-fd))
+        except OSError as error:
+            opened.close()
+            raise CannotOpen(error, number) from None
+        except NeedsSamples:
+            opened.close()
+            raise
+        return opened
+
+    def _calls(
+        self, openings: Sequence[Opening], targets: Sequence[tuple[int, int]], scoped: bool
+    ) -> list[tuple[int, int, Call]]:
+        """In the order in which they are made, each with the number of its event, and the CPU."""
+        wanted = []
+        for number, opening in enumerate(openings):
+            attributes = self._attributes(opening, targets[0][1])
+            if scoped and self.follow:
+                anchor = perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, flags=perf.DISABLED)
+                wanted.append((number, _ANCHOR, perf.event_call(anchor, -1, self.cpus[0])))
+            for thread, _ in targets:
+                for cpu in [-1] if scoped and opening.counted else self.cpus:
+                    wanted.append((number, cpu, perf.event_call(attributes, thread, cpu)))
+        return wanted
+
+    def _lead(self, opened: Descriptors, number: int, opening: Opening, fd: int, cpu: int) -> None:
+        """Sets the filter of a descriptor, and where its samples go."""
+        if opening.filter is not None and opened.filtered[number]:
+            try:
+                perf.set_filter(fd, opening.filter)
+            except OSError:
+                # The interpreter tests the whole predicate anyhow; a counter has nobody to do so.
+                if opening.counted:
+                    raise NeedsSamples from None
+                opened.filtered[number] = False
+        if not opening.counted:
+            perf.set_output(fd, self.rings[cpu].fd)
+
+    def _attributes(self, opening: Opening, flags: int) -> perf.Attributes:
+        lost = perf.FORMAT_LOST if self.abilities.format_lost else 0
+        if opening.counted:
+            return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
+        return perf.Attributes(
+            perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost,
+            flags | perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL, 0, self.clock, self.max_stack,
+        )  # fmt: skip
+
+
+class Ended(TracerError):
+    """The process to trace is no more."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"process {pid} has ended")
+
+
+class NeedsSamples(Exception):
+    """Counters cannot do here what samples can."""
+
+
+def raise_limit() -> None:
+    """Raises our soft limit of descriptors to the hard one; the child of -c, forked before, keeps its own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class CannotOpen(TracerError):
+    """perf_event_open was refused; `number` is the event's among the openings, None where it was about no event."""
+
+    def __init__(self, error: OSError, number: int | None = None) -> None:
+        code = error.errno or 0
+        words = "not supported" if code in NOT_PROBED else os.strerror(code)
+        message = f"the kernel refused to read a probe (perf_event_open): {words}"
+        super().__init__(message, _HINTS.get(code, "--backend bcc reads it in another way"))
+        self.number, self.code = number, code
+
+
+_HINTS = {
+    **dict.fromkeys(NOT_PROBED, REMEDY),
+    errno.EACCES: "it needs root or CAP_PERFMON; try: sysctl kernel.perf_event_paranoid=1",
+    errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
+    errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
+    errno.EMFILE: MORE_DESCRIPTORS,
+    errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+    errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
+}

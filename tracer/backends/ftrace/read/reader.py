@@ -1,0 +1,250 @@
+"""From the rings of all CPUs to samples in the order of time.
+
+The rings are emptied in rounds, more often than samples are interpreted, so that a slow program does not make them
+overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's
+later one already is. So a sample is handed on only once a whole round lies behind it: its time is before the moment at
+which the round before began to read.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from tracer.backends.ftrace.decode import PID, TID, TIME, Decoder, Sample, Shape
+from tracer.kernel import buffers, perf
+
+if TYPE_CHECKING:
+    from tracer.kernel.workers.copier import Copier
+
+_MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
+_SHORT = 8
+_PIECE = 1 << 18  # bytes decoded between two looks at the rings
+
+
+class Reader:
+    """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped, but
+    with `follow` not those of its descendants, whose forks are in the rings too. Where there is a `copier`, it empties
+    the rings.
+    """
+
+    def __init__(
+        self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None,
+        follow: bool = False, copier: Copier | None = None,
+    ) -> None:
+        self._rings = rings
+        self._copier = copier
+        self._decoders = decoders
+        self._shape = shape
+        self.pid = pid
+        self._family = {pid} if follow and pid is not None else None
+        self._returned: list[Sample] = []
+        self._rounds: deque[perf.Round] = deque()
+        self._backlog = 0
+        self._limit = buffers.waiting()
+        self._carry: list[Sample] = []
+        self._horizon = 0
+        self._complete = True
+        self._sizes: dict[tuple[int, int], struct.Struct] = {}
+        self.lost = 0
+        """Samples lost according to the rings' own records, for kernels whose descriptors do not tell."""
+        self.read = 0
+        """Samples found in the rings, those of other processes too."""
+        self.delivered = 0
+        """Samples handed on."""
+
+    @property
+    def waiting(self) -> int:
+        """How many times there are samples to ask for: rounds that wait to be decoded, and what was put back."""
+        return len(self._rounds) + bool(self._returned)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are samples that only the next rounds release."""
+        return bool(self._rounds or self._carry or self._returned)
+
+    def collect(self, held_up: bool = False) -> None:
+        """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
+        who is `held_up` and cannot handle that has no use for it, and may ask for long.
+        """
+        for found in self._taken():
+            if found.blocks or (not held_up and (self._carry or self._rounds)):
+                self._rounds.append(found)
+                self._backlog += sum(map(len, found.blocks))
+                self._complete = found.complete
+            elif self._copier is not None and not self._rounds:
+                self._copier.free(found)
+
+    def keep_up(self) -> None:
+        """Sees to it that the rings are emptied while samples are interpreted."""
+        if self._copier is None or self._copier.is_full:
+            self.collect()
+
+    def _taken(self) -> list[perf.Round]:
+        rounds: list[perf.Round] = []
+        if self._copier is not None:
+            rounds = self._copier.take()
+            if self._copier.runs:
+                return rounds
+            self._copier = None
+        if self._backlog <= self._limit:  # else it waits in the rings, and counts as lost once those are full
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            rounds.append(perf.Round(now, True, [block for ring in self._rings if (block := ring.take())]))
+        return rounds
+
+    def next_samples(self, final: bool = False, until: int | None = None) -> list[Sample]:
+        """The samples that were put back, else those that the oldest round releases, oldest first, but none later than
+        `until`; with `final` all that there are, after some calls.
+        """
+        if self._returned:
+            # They are earlier than all that a round releases. No round is decoded meanwhile: who is behind would get
+            # ever more of them put back.
+            samples = self._returned
+            keep = len(samples) if until is None else bisect_right(samples, until, key=itemgetter(TIME))
+            self._returned = samples[keep:]
+            del samples[keep:]
+            self.delivered += len(samples)
+            return samples
+        samples = self._carry
+        if self._rounds:
+            oldest = self._rounds.popleft()
+            for block in oldest.blocks:
+                self._backlog -= len(block)
+                self._decode(bytes(block), samples)
+            if self._copier is not None:
+                self._copier.free(oldest)
+            horizon = self._horizon
+            if oldest.complete:
+                self._horizon = oldest.began
+        else:
+            horizon = self._horizon
+        samples.sort(key=itemgetter(TIME))
+        if final and not self._rounds and self._complete:
+            self._carry = []
+        else:
+            limit = horizon if until is None else min(horizon, until)
+            keep = bisect_right(samples, limit, key=itemgetter(TIME))
+            self._carry = samples[keep:]
+            del samples[keep:]
+        if self._family is not None:
+            samples = _of_family(samples, self._family)
+        self.delivered += len(samples)
+        return samples
+
+    def put_back(self, samples: list[Sample]) -> None:
+        """Takes back samples that were handed on and not used: they come first the next time."""
+        self.delivered -= len(samples)
+        self._returned = samples + self._returned
+
+    def drop(self) -> int:
+        """Throws away all samples that are there; returns how many that were."""
+        dropped = 0
+        self.collect()
+        while self.unfinished:
+            dropped += len(self.next_samples(final=True))
+            if not self._rounds:
+                self.collect()
+        return dropped
+
+    def _decode(self, data: bytes, out: list[Sample]) -> None:
+        """Appends the samples of a ring's bytes."""
+        begin = len(out)
+        if self._shape.callchain:
+            self._decode_singly(data, out)
+        else:
+            self._decode_runs(data, out)
+        self.read += len(out) - begin
+        if self.pid is not None and self._family is None:
+            out[begin:] = [sample for sample in out[begin:] if sample[PID] == self.pid]
+
+    def _decode_runs(self, data: bytes, out: list[Sample]) -> None:
+        header = struct.Struct("=IHH").unpack_from
+        number = struct.Struct("=H").unpack_from
+        number_at = struct.calcsize(self._shape.prefix) + 4
+        event_index = self._shape.event
+        decoders, view = self._decoders, memoryview(data)
+        position, end, singly, looked = 0, len(data), 0, 0
+        while position < end:
+            kind, _, size = header(data, position)
+            if kind != perf.RECORD_SAMPLE:
+                self._other(kind, data, position, out)
+                position += size
+                continue
+            event = number(data, position + number_at)[0]
+            decoder = decoders[event]
+            if decoder.decode is not None:
+                out.append(decoder.decode(data, position))
+                position += size
+                continue
+            record = self._struct(decoder, size)
+            if singly:
+                singly -= 1
+                out.append(record.unpack_from(data, position))
+                position += size
+                continue
+            before = len(out)
+            stop = min(end, position + _PIECE)
+            for sample in record.iter_unpack(view[position : stop - (stop - position) % size]):
+                if sample[2] != size or sample[event_index] != event or sample[0] != perf.RECORD_SAMPLE:
+                    break
+                out.append(sample)
+            run = len(out) - before
+            position += run * size
+            if run < _SHORT:
+                singly = _MANY
+            if position > looked + _PIECE:
+                looked = position
+                self.keep_up()
+
+    def _decode_singly(self, data: bytes, out: list[Sample]) -> None:
+        header = struct.Struct("=IHH").unpack_from
+        number = struct.Struct("=H").unpack_from
+        count = struct.Struct("=Q").unpack_from
+        chain_at = struct.calcsize(self._shape.prefix)
+        position = 0
+        while position < len(data):
+            kind, _, size = header(data, position)
+            if kind != perf.RECORD_SAMPLE:
+                self._other(kind, data, position, out)
+            else:
+                raw = position + chain_at + 8 + 8 * count(data, position + chain_at)[0] + 4
+                decode = self._decoders[number(data, raw)[0]].decode
+                assert decode is not None, "with call chains every event has a decode function"
+                out.append(decode(data, position))
+            position += size
+
+    def _struct(self, decoder: Decoder, size: int) -> struct.Struct:
+        """The whole record, its padding included."""
+        key = (decoder.id, size)
+        found = self._sizes.get(key)
+        if found is None:
+            found = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
+        return found
+
+    def _other(self, kind: int, data: bytes, position: int, out: list[Sample]) -> None:
+        if kind == perf.RECORD_LOST:
+            self.lost += struct.unpack_from("=Q", data, position + 16)[0]
+        elif kind == perf.RECORD_FORK:
+            self.read -= 1
+            out.append(_BIRTH.unpack_from(data, position))
+
+
+_BIRTH = struct.Struct("=IHHII8xQ")
+"""A fork as a sample that has the parent in the place of the thread: header, pid, ppid, two threads, time."""
+
+
+def _of_family(samples: list[Sample], family: set[int]) -> list[Sample]:
+    """Those of the family, which its forks extend. Exits do not matter: a number that is used again comes by a fork."""
+    kept = []
+    for sample in samples:
+        if sample[0] != perf.RECORD_FORK:
+            if sample[PID] in family:
+                kept.append(sample)
+        elif sample[PID] != sample[TID]:  # no mere thread
+            (family.add if sample[TID] in family else family.discard)(sample[PID])
+    return kept

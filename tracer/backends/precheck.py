@@ -1,0 +1,123 @@
+"""Which places of a plan the kernel will not probe, found out before anything is attached.
+
+It looks at an instruction when a process has it in memory. Where none has, a probe attaches without an error, and in a
+program that loads the file later (also that of `-c`) it is passed over without a word. So of each doubtful kind of
+instruction one is tried: in the watcher, which nobody kills meanwhile, in memory that is mapped to be executed and is
+never executed. A trial takes the kernel some 100 ms, and those of several kinds go on at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tracer.errors import Diagnostic, ProgramError
+from tracer.kernel.trials.instructions import (
+    DOUBTFUL,
+    NOT_PROBED,
+    Spot,
+    Stopped,
+    codes_of,
+    kind_of,
+    may_go_without,
+    place_of,
+)
+from tracer.lang.walk import attach_points
+
+if TYPE_CHECKING:
+    from tracer.errors import Span
+    from tracer.kernel.workers.watcher import Watcher
+    from tracer.plan.model import Plan, ProbePlan
+    from tracer.resolve.model import Site
+    from tracer.resolve.safety.disassembly import Instruction
+
+_APART = 16
+"""Bytes that are looked at of each instruction."""
+
+
+def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[Spot, Site]:
+    """The places of patterns that the kernel will not probe. Raises `ProgramError` for one that is named alone, or
+    where a clause would have none left, and `Stopped` once `stop` says so.
+    """
+    if os.uname().machine != "x86_64":
+        return {}  # what is doubtful there is not known; some of it comes out when it is attached
+    sites = plan.sites
+    try:
+        codes = codes_of(sites)
+    except OSError:
+        return {}  # a file that has gone: attaching says so
+    kinds = {
+        place_of(site): kind
+        for site, code in zip(sites, codes, strict=True)
+        if code and code[0] in DOUBTFUL and (kind := kind_of(code))
+    }
+    if not kinds:
+        return {}
+    if stop():
+        raise Stopped
+    examples = {kind_of(code): code for site, code in zip(sites, codes, strict=True) if place_of(site) in kinds}
+    bad = _refused(examples, watcher)
+    refused = {place_of(site): site for site in sites if kinds.get(place_of(site)) in bad}
+    for probe in plan.probes:
+        own = [site for variant in probe.variants for site in variant.sites]
+        out = [site for site in own if place_of(site) in refused]
+        alone = [site for site in out if len(out) == len(own) or not may_go_without(probe.clause, place_of(site))]
+        if alone:
+            code = next(code for site, code in zip(sites, codes, strict=True) if site is alone[0])
+            raise _refusal(plan, alone[0], code, _point(probe, alone[0], plan))
+    return refused
+
+
+def _point(probe: ProbePlan, site: Site, plan: Plan) -> Span:
+    """Where the attach point stands that a site is of."""
+    spans = probe.clause.spans
+    return spans[site.point] if site.point < len(spans) else attach_points(probe.clause, plan.program.source)
+
+
+def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]:
+    """The kinds, by an example of the code of each, that the kernel refuses."""
+    # Loaded where there is something doubtful, which is seldom.
+    from tracer.kernel.links import perf_uprobe
+    from tracer.overhead import trap_timer
+
+    try:
+        code = b"".join(code.ljust(_APART, b"\0") for code in examples.values())
+        file, start = trap_timer.code_file(code)
+    except OSError:
+        return frozenset()  # it cannot be tried here
+    try:
+        places = range(start, start + len(code), _APART)
+        found = watcher.try_code(file, [perf_uprobe(file, at, 0, pid=watcher.pid, returns=False) for at in places])
+    except OSError:
+        return frozenset()
+    finally:
+        os.close(file)
+    return frozenset(kind for kind, answer in zip(examples, found, strict=True) if -answer in NOT_PROBED)
+
+
+def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
+    from tracer.resolve.elf.layout import EM_X86_64
+    from tracer.resolve.safety.disassembly import decode
+
+    instructions = decode(code, site.address, EM_X86_64)
+    shown = code[: instructions[0].size if instructions else 8].hex(" ")
+    message = f"{site.probe} cannot be probed: the kernel takes no probe on the instruction there ({shown})"
+    later = None if site.kind == "uretprobe" else _later(instructions, code)
+    place = "" if later is None else f"uprobe:{site.path}:{later:#x}, behind it, or "
+    hint = f"probe {place}what calls it"
+    return ProgramError(plan.program.source, [Diagnostic(message, span, hint)], exit_code=1)
+
+
+def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
+    """The address of the next instruction that the kernel surely takes, if all that come to the first come to it."""
+    from tracer.resolve.safety.misdecoded import is_misread
+
+    for before, each in pairwise(instructions):
+        if before.jumps or not before.goes_on:
+            break
+        bytes_there = code[each.address - instructions[0].address :]
+        if not kind_of(bytes_there) and not is_misread(bytes_there):
+            return each.address
+    return None

@@ -1,0 +1,1 @@
+"""What both backends use of the kernel, without policy: system calls, tracefs, limits."""

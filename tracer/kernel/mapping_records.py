@@ -1,0 +1,132 @@
+"""Which files processes map while a trace runs, told by the kernel: names for addresses of processes that have ended.
+
+A process that lives for a millisecond is gone before anyone could read its /proc/PID/maps. perf's records of mmap, exec
+and fork (`struct perf_event_mmap_event` and its kin in `<linux/perf_event.h>`) miss none, cost nothing per hit, and
+are read when a name is asked for, and before their rings are full. Both backends use them; they need no BPF.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from tracer.dataclass import dataclass
+from tracer.kernel import perf
+
+_RING = 1 << 20
+_LARGE = 512  # bytes, which nearly all records stay below
+_WANTED = perf.MMAP | perf.MMAP2 | perf.COMM | perf.COMM_EXEC | perf.TASK | perf.SAMPLE_ID_ALL
+_EXECUTABLE = 4  # PROT_EXEC
+
+# pid, tid, start, length, file offset, major, minor, inode, generation, protection, flags; then the path
+_MMAP2 = struct.Struct("=IIQQQIIQQII")
+_PIDS = struct.Struct("=II")
+_FORK = struct.Struct("=IIII")
+_LOST = struct.Struct("=8xQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A process mapped part of a file as code: addresses in bytes, the file by device, inode and path."""
+
+    pid: int
+    start: int
+    length: int
+    offset: int
+    device: tuple[int, int]
+    inode: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A process runs another program: what it had mapped before is gone."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A process began as a copy of another."""
+
+    pid: int
+    parent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """So many records found no room: what is known of any process may be of the past. 0: a ring was full, and says how
+    many only with the next record that it has room for.
+    """
+
+    count: int
+
+
+Record = Mapped | Executed | Forked | Missed
+
+
+class MappingRecords:
+    """The records since it was opened, about one process and its descendants or about everybody."""
+
+    def __init__(self, pid: int | None) -> None:
+        """Raises `OSError` where perf_event_open(2) does not allow it."""
+        flags = _WANTED | (perf.INHERIT if pid is not None else 0)
+        self._rings: list[perf.Ring] = []
+        try:
+            for cpu in perf.online_cpus():
+                self._rings.append(perf.Ring(cpu, _RING, None, flags, -1 if pid is None else pid))
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def pressing(self) -> bool:
+        """Whether a ring should be read soon; costs next to nothing."""
+        spans = (ring.span for ring in self._rings)
+        return any(head - tail > _RING // 8 for tail, head in spans)
+
+    def take(self) -> Iterator[Record]:
+        """What is new, in the order of time."""
+        full = any(ring.size - (head - tail) < _LARGE for ring in self._rings for tail, head in (ring.span,))
+        found = sorted((each for ring in self._rings for each in _records(ring.take())), key=lambda each: each[0])
+        for _, record in found:
+            yield record
+        if full:
+            yield Missed(0)
+
+    def close(self) -> None:
+        """Ends the recording."""
+        for ring in self._rings:
+            ring.close()
+        self._rings = []
+
+
+def _records(data: bytes) -> Iterator[tuple[int, Record]]:
+    """Each record with its time, which `sample_id_all` puts into its last 8 bytes."""
+    at = 0
+    while at + 8 <= len(data):
+        kind, misc, size = struct.unpack_from("=IHH", data, at)
+        if size < 8:
+            return
+        body = data[at + 8 : at + size]
+        at += size
+        record = _record(kind, misc, body)
+        if record is not None:
+            yield struct.unpack_from("=Q", body, len(body) - 8)[0], record
+
+
+def _record(kind: int, misc: int, body: bytes) -> Record | None:
+    if kind == perf.RECORD_MMAP2:
+        pid, _, start, length, offset, major, minor, inode, _, protection, _ = _MMAP2.unpack_from(body)
+        path = body[_MMAP2.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        if protection & _EXECUTABLE:
+            return Mapped(pid, start, length, offset, (major, minor), inode, path)
+    elif kind == perf.RECORD_COMM and misc & perf.MISC_COMM_EXEC:
+        return Executed(_PIDS.unpack_from(body)[0])
+    elif kind == perf.RECORD_LOST:
+        return Missed(int(_LOST.unpack_from(body)[0]))
+    elif kind == perf.RECORD_FORK:
+        pid, parent, _, _ = _FORK.unpack_from(body)
+        if pid != parent:
+            return Forked(pid, parent)
+    return None

@@ -1,0 +1,286 @@
+"""perf_event_open(2) and the ring it fills: the layouts of `<linux/perf_event.h>`, and nothing about probes.
+
+Sizes are bytes, times nanoseconds of the clock that the descriptor was opened with. Failures are `OSError`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import struct
+import time
+from collections.abc import Sequence
+
+from tracer.dataclass import dataclass
+from tracer.kernel.syscall import Call
+
+TYPE_SOFTWARE = 1
+TYPE_TRACEPOINT = 2
+SOFTWARE_DUMMY = 9
+
+SAMPLE_TID = 1 << 1
+SAMPLE_TIME = 1 << 2
+SAMPLE_CALLCHAIN = 1 << 5
+SAMPLE_CPU = 1 << 7
+SAMPLE_RAW = 1 << 10
+
+FORMAT_LOST = 1 << 4
+
+DISABLED = 1 << 0
+INHERIT = 1 << 1
+MMAP = 1 << 8
+COMM = 1 << 9
+TASK = 1 << 13
+WATERMARK = 1 << 14
+SAMPLE_ID_ALL = 1 << 18
+EXCLUDE_CALLCHAIN_KERNEL = 1 << 21
+EXCLUDE_CALLCHAIN_USER = 1 << 22
+MMAP2 = 1 << 23
+COMM_EXEC = 1 << 24
+USE_CLOCKID = 1 << 25
+INHERIT_THREAD = 1 << 35
+
+RECORD_LOST = 2
+RECORD_COMM = 3
+RECORD_FORK = 7
+RECORD_SAMPLE = 9
+RECORD_MMAP2 = 10
+MISC_COMM_EXEC = 1 << 13
+
+CALLCHAIN_MARKS = (1 << 64) - 4095
+"""Entries from here on are no addresses but say whose the next ones are (PERF_CONTEXT_USER and its kin)."""
+
+_IOC_ENABLE = 0x2400
+_IOC_DISABLE = 0x2401
+_IOC_SET_OUTPUT = 0x2405
+_IOC_SET_FILTER = 0x40082406
+
+_FLAG_FD_CLOEXEC = 1 << 3
+_SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "s390x": 331, "ppc64le": 319}
+
+# type, size, config, sample_period, sample_type, read_format, flags, wakeup, bp_type, config1, config2,
+# branch_sample_type, sample_regs_user, sample_stack_user, clockid, sample_regs_intr, aux_watermark, sample_max_stack
+_ATTR = struct.Struct("=IIQQQQQIIQQQQIiQIHH")
+
+_HEAD = 1024
+_TAIL = 1032
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What of `struct perf_event_attr` is used here; `clock` is a clockid for `use_clockid`, or None. `config1` and
+    `config2` mean what the type says.
+    """
+
+    type: int
+    config: int
+    sample_type: int = 0
+    read_format: int = 0
+    flags: int = 0
+    watermark: int = 0
+    clock: int | None = None
+    max_stack: int = 0
+    config1: int = 0
+    config2: int = 0
+
+    def pack(self) -> bytes:
+        """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
+        flags = self.flags | (USE_CLOCKID if self.clock is not None else 0)
+        period = 1 if self.sample_type else 0
+        return _ATTR.pack(
+            self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
+            self.config1, self.config2, 0, 0, 0, self.clock or 0, 0, 0, self.max_stack, 0,
+        )  # fmt: skip
+
+
+def prctl(option: int, value: int | bytes) -> None:
+    """Sets an option of this process, a number or a text; that it may be refused does not matter."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value) if isinstance(value, int) else value, 0, 0, 0)
+
+
+def open_event(attributes: Attributes, pid: int, cpu: int) -> int:
+    """A descriptor for one event; `pid` is a thread id or -1 for all, `cpu` a CPU or -1 for all (not both).
+
+    For events that place no breakpoints: the others are the watcher's.
+    """
+    return event_call(attributes, pid, cpu).make()
+
+
+def event_call(attributes: Attributes, pid: int, cpu: int) -> Call:
+    """The call that opens an event."""
+    number = _SYSCALL.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"perf_event_open: unknown system call number on {os.uname().machine}")
+    return Call(number, attributes.pack(), after=(pid, cpu, -1, _FLAG_FD_CLOEXEC))
+
+
+def enable(fd: int) -> None:
+    """Starts counting, in inherited copies too."""
+    fcntl.ioctl(fd, _IOC_ENABLE, 0)
+
+
+def disable(fd: int) -> None:
+    """Stops counting, in inherited copies too; when it returns, no further hit is counted or written."""
+    fcntl.ioctl(fd, _IOC_DISABLE, 0)
+
+
+def set_output(fd: int, ring_fd: int) -> None:
+    """Samples of `fd` go to the ring of `ring_fd`, which must be on the same CPU and have the same clock."""
+    fcntl.ioctl(fd, _IOC_SET_OUTPUT, ring_fd)
+
+
+def set_filter(fd: int, text: str) -> None:
+    """Only hits for which the event filter `text` is true are counted and sampled."""
+    fcntl.ioctl(fd, _IOC_SET_FILTER, ctypes.create_string_buffer(text.encode()))
+
+
+def read_count(fd: int) -> tuple[int, int]:
+    """Hits so far, with those of inherited copies, and how many of them did not fit the ring (0 on kernels that do
+    not tell, before 6.0).
+    """
+    data = os.read(fd, 16)
+    count = int.from_bytes(data[:8], "little" if struct.pack("=H", 1) == b"\1\0" else "big")
+    lost = struct.unpack_from("=Q", data, 8)[0] if len(data) == 16 else 0
+    return count, lost
+
+
+class Ring:
+    """The memory in which one CPU's samples arrive, owned by a descriptor that measures nothing itself.
+
+    An event of its own (the software dummy) holds the ring, so that it outlives every thread and probe.
+    """
+
+    def __init__(self, cpu: int, size: int, clock: int | None, flags: int = DISABLED, pid: int = -1) -> None:
+        """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full.
+
+        `flags` can ask for records of the kernel's own (MMAP2, COMM, TASK) about `pid`, or about everybody.
+        """
+        self.cpu = cpu
+        self.size = size
+        self.fd = open_event(
+            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | flags, size // 4, clock), pid, cpu
+        )
+        try:
+            self._map()
+        except OSError:
+            os.close(self.fd)
+            raise
+
+    def _map(self) -> None:
+        self._memory = mmap.mmap(
+            self.fd, mmap.PAGESIZE + self.size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
+        )
+        self._data = mmap.PAGESIZE
+        # Each is read and written by one aligned 8-byte access, as the protocol asks; struct would copy bytewise.
+        self._head = ctypes.c_uint64.from_buffer(self._memory, _HEAD)
+        self._tail = ctypes.c_uint64.from_buffer(self._memory, _TAIL)
+
+    def remap(self) -> None:
+        """In a forked process, which the kernel does not give the mapping."""
+        self._unmap()  # first: the new mapping may be where the old one was
+        self._map()
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is anything to take."""
+        return self._head.value != self._tail.value
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The positions from where to where there are whole records; they only grow."""
+        head: int = self._head.value
+        return self._tail.value, head
+
+    def copy(self, tail: int, head: int, to: memoryview) -> None:
+        """What is between two positions, into memory of that size."""
+        start, stop = tail & (self.size - 1), head & (self.size - 1)
+        data = memoryview(self._memory)[self._data :]
+        if start < stop:
+            to[:] = data[start:stop]
+        else:
+            to[: self.size - start] = data[start:]
+            to[self.size - start :] = data[:stop]
+
+    def advance(self, head: int) -> None:
+        """Frees the place of all that is before `head`."""
+        self._tail.value = head
+
+    def take(self) -> bytes:
+        """All whole records that are there, in the order in which they were written, and frees their place."""
+        head: int = self._head.value
+        tail: int = self._tail.value
+        if head == tail:
+            return b""
+        start, stop = tail & (self.size - 1), head & (self.size - 1)
+        memory, data = self._memory, self._data
+        if start < stop:
+            taken = memory[data + start : data + stop]
+        else:
+            taken = memory[data + start : data + self.size] + memory[data : data + stop]
+        self._tail.value = head
+        return taken
+
+    def close(self) -> None:
+        """Unmaps the ring and closes its descriptor; a second call does nothing."""
+        if self.fd < 0:
+            return
+        self._unmap()
+        os.close(self.fd)
+        self.fd = -1
+
+    def _unmap(self) -> None:
+        del self._head, self._tail
+        self._memory.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was in some rings at a moment. `began`: before that (nanoseconds of CLOCK_MONOTONIC) it was not yet looked
+    at. Not `complete`: some rings have more. Those of a copier have a `number`.
+    """
+
+    began: int
+    complete: bool
+    blocks: Sequence[bytes | memoryview]
+    number: int = -1
+
+
+def max_stack(frames: int) -> int:
+    """The depth of call chains to ask the kernel for: at most kernel.perf_event_max_stack, or it refuses."""
+    if frames == 0:
+        return 0
+    try:
+        with open("/proc/sys/kernel/perf_event_max_stack") as file:
+            return min(frames, int(file.read()))
+    except (OSError, ValueError):
+        return min(frames, 127)
+
+
+def online_cpus() -> tuple[int, ...]:
+    """The CPUs that descriptors can be opened on."""
+    with open("/sys/devices/system/cpu/online") as file:
+        text = file.read().strip()
+    cpus: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return tuple(cpus)
+
+
+def boot_offset_ns() -> int:
+    """CLOCK_BOOTTIME minus CLOCK_MONOTONIC: tracepoint samples take the second alone (the first is not safe in an NMI,
+    so perf refuses it for them), `nsecs` shows the first. The difference changes only while the machine sleeps.
+    """
+    best, offset = None, 0
+    for _ in range(8):
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        if best is None or after - before < best:
+            best, offset = after - before, boot - (before + after) // 2
+    # On a machine that never slept the two are one clock: what is left then is the cost of the calls.
+    return offset if abs(offset) > 50_000 else 0

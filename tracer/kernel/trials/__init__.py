@@ -1,0 +1,1 @@
+"""What the kernel does with an instruction, found out by trying."""

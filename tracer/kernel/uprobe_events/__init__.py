@@ -1,0 +1,1 @@
+"""Probes defined in tracefs: made, tried, and undone whatever happens."""

@@ -1,0 +1,295 @@
+"""The definitions of one session in uprobe_events: made, described, and undone whatever happens."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from tracer.backends.ftrace.checks import can_stand, check_file, check_identity, check_panic, gone
+from tracer.backends.ftrace.program import MOST_FETCHES, Event, Place
+from tracer.backends.ftrace.refusals import at_clause, at_fetch
+from tracer.dataclass import replace
+from tracer.errors import Source, TracerError
+from tracer.kernel.tracefs import LONGEST_LINE, Refused, Tracefs, find
+from tracer.kernel.trials.instructions import Stopped
+from tracer.kernel.uprobe_events import owner
+from tracer.kernel.uprobe_events.cleanup import sweep
+from tracer.kernel.uprobe_events.format import EventFormat, parse_format
+from tracer.kernel.workers.watcher import Watcher
+
+_PATIENCE_S = 2.0
+_BATCH = 512
+
+
+class Definitions:
+    """One group of events. `close` removes them; where it cannot, the watcher goes on trying.
+
+    `watcher` is what opens and closes descriptors of the events.
+    """
+
+    def __init__(self, watcher: Watcher | None = None) -> None:
+        """Claims a group, and starts the watcher where there is none yet; it ends then with the definitions. Raises
+        `TracerError`.
+        """
+        self._tracefs: Tracefs = find()
+        sweep(self._tracefs, without_lock=False)
+        self._defined: list[str] = []
+        self._triggers: list[tuple[str, str]] = []
+        self._formats: dict[str, EventFormat] = {}
+        self._placed: list[str] = []  # file and event of each place, as the kernel's list of hits has them
+        self._can_stand: dict[str, bool] = {}
+        self.watcher = watcher or Watcher()
+        self._ends_watcher = watcher is None
+        try:
+            self._owner = owner.claim()
+            self.watcher.hold(self._owner.fd)
+        except BaseException:
+            self._end_watcher()
+            raise
+        self.watcher.undo_unlink(self._owner.path)
+        self._unused: int | None = None
+
+    @property
+    def group(self) -> str:
+        """The session's group."""
+        return self._owner.group
+
+    def define(
+        self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
+    ) -> list[Event]:
+        """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place.
+
+        Raises `TracerError`, with a span of `source` where it is about a probe, and `Stopped` once `stop` says so.
+        """
+        # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
+        self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
+        check_panic(events, source)
+        several = self.takes_several()
+        split = [part for event in events for part in ([event] if several else event.split())]
+        self._define_events(split, source, stop)
+        return split
+
+    def without(self, event: Event, refused: Collection[Place], source: Source) -> Event | None:
+        """Defines an event anew, without some places, where it has any of them; None where it has no other. Raises
+        `TracerError`.
+        """
+        places = tuple(place for place in event.places if place not in refused)
+        if len(places) == len(event.places):
+            return event
+        self._drop(event.name)
+        if not places:
+            return None
+        fresh = replace(event, name=f"{event.name}_", places=places)
+        self._define_events([fresh], source)
+        return fresh
+
+    @contextmanager
+    def trial(self, event: Event, places: Sequence[Place], source: Source) -> Iterator[int]:
+        """The number of an event that has some of another's places, and is gone afterwards. Raises `TracerError`."""
+        part = replace(event, name="trial", places=tuple(places))
+        self._define_events([part], source)
+        try:
+            yield parse_format(self._tracefs.format(self.group, part.name), part.fetches(part.places[0])).id
+        finally:
+            self._drop(part.name)
+
+    def _drop(self, name: str) -> None:
+        """Removes an event that nobody uses; where it cannot be removed now, `close` tries again."""
+        with suppress(TracerError):
+            if self._tracefs.undefine(self.group, name):
+                self._defined.remove(name)
+                self._placed = [each for each in self._placed if each.rpartition(" ")[2] != name]
+
+    def _define_events(
+        self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        # The kernel looks for the event of a definition from the first place on that it has: so the first ones first.
+        # What remains grows with the square: it compares each new place with all definitions there are, whosever
+        # (validate_ref_ctr_offset), some 13 ns each on 6.18, so 10,000 places take 0.5 s and 40,000 more than 10 s.
+        for event in events:
+            if stop():
+                raise Stopped
+            self.watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
+            self._defined.append(event.name)
+            self._define_alone(event, event.places[:1], source)
+        for event in events:
+            for first in range(1, len(event.places), _BATCH):
+                if stop():
+                    raise Stopped
+                self._define_batch(event, first, source)
+
+    def _define_batch(self, event: Event, first: int, source: Source) -> None:
+        """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
+        places = event.places[first : first + _BATCH]
+        lines = [line for place in places if (line := self._line(event, place)) is not None]
+        files = {(place.site.path, place.site.identity) for place in places}
+        if len(lines) == len(places):
+            try:
+                for path, identity in files:
+                    check_file(path, identity)
+                whole = self._tracefs.define_all(lines)
+                # Whether the names still meant those files when the kernel looked them up.
+                for path, identity in files:
+                    check_file(path, identity)
+                if whole:
+                    self._placed += [f"{place.site.path} {event.name}" for place in places]
+                    return
+                taken = self._tracefs.places(self.group, event.name) - first
+                self._placed += [f"{place.site.path} {event.name}" for place in places[:taken]]
+                places = places[taken:]
+            except TracerError as error:
+                raise at_clause(error, source, event, places[0].branch) from None
+        self._define_alone(event, places, source)
+
+    def _define_alone(self, event: Event, places: Sequence[Place], source: Source) -> None:
+        for place in places:
+            try:
+                self._define(event, place)
+            except Refused as error:
+                raise at_fetch(error, source, event, place.branch, error.fetch) from None
+            except TracerError as error:
+                raise at_clause(error, source, event, place.branch) from None
+
+    def _line(self, event: Event, place: Place) -> str | None:
+        """The definition of a place under its file's name; None where it cannot be said so."""
+        path = place.site.path
+        if path not in self._can_stand:
+            self._can_stand[path] = can_stand(path)
+        line = event.definition(place, self.group, path)
+        sayable = self._can_stand[path] and len(event.fetches(place)) <= MOST_FETCHES
+        return line if sayable and len(os.fsencode(line)) <= LONGEST_LINE else None
+
+    def takes_several(self) -> bool:
+        """Whether an event can have several places (Linux 5.4)."""
+        return self._tracefs.knows("many")
+
+    def in_use(self) -> None:
+        """From now on the kernel itself refuses to remove them; but for those that have triggers alone, which outlive
+        their tracer. Their lock stays: who can take it `alone` knows that no session with triggers lives.
+        """
+        if not self._triggers:
+            self._unlock()
+
+    def why_no_triggers(self) -> str | None:
+        """Why hist triggers cannot be used here, None where they can."""
+        if not self._tracefs.knows("hist"):
+            return "this kernel has no hist triggers"
+        if self._tracefs.restricts_processes():
+            return "set_event_pid or set_event_notrace_pid of tracefs hides processes from hist triggers"
+        return None
+
+    def set_trigger(self, event: Event, line: str, action: str) -> None:
+        """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""
+        if self._unused is None:
+            raise TracerError("the lock on uprobe_events cannot be had")
+        self.watcher.undo_write(self._tracefs.trigger_file(self.group, event.name), f"!{line}")
+        self._triggers.append((event.name, f"!{line}"))
+        self.alter_trigger(event, action)
+
+    def alter_trigger(self, event: Event, action: str) -> None:
+        """Pauses or continues a trigger. Raises `TracerError`."""
+        self._tracefs.trigger(self.group, event.name, action, self.watcher.append)
+
+    def hist(self, event: Event) -> str:
+        """The tables of an event's triggers. Raises `TracerError`."""
+        return self._tracefs.hist(self.group, event.name)
+
+    def remove_triggers(self, event: Event | None = None) -> None:
+        """Removes all triggers, or those of one event, newest first. An event that keeps one is not removed either."""
+        tried = [each for each in self._triggers[::-1] if event is None or each[0] == event.name]
+        for name, line in tried:
+            with suppress(TracerError):
+                self._tracefs.trigger(self.group, name, line, self.watcher.append)
+        stay = {name for name, _ in tried if self._tracefs.triggers(self.group, name)}
+        self._triggers = [each for each in self._triggers if each not in tried or each[0] in stay]
+
+    def _unlock(self) -> None:
+        if self._unused is not None:
+            os.close(self._unused)
+            self._unused = None
+
+    def format(self, event: Event) -> EventFormat:
+        """The layout of a defined event."""
+        if event.name not in self._formats:
+            self._formats[event.name] = parse_format(
+                self._tracefs.format(self.group, event.name), event.fetches(event.places[0])
+            )
+        return self._formats[event.name]
+
+    def hits(self) -> dict[str, list[int]] | None:
+        """Hits so far of each place of each event, in the order of their definition. Raises `TracerError`.
+
+        The kernel's list of hits names files and events, not groups. Where another tracer has an `e0` in the same file,
+        the list of definitions tells whose is whose; None where somebody changed that in between.
+        """
+        places, counts = self._tracefs.profile()
+        own = set(self._placed)
+        ours = [at for at, place in enumerate(places) if place in own]
+        if len(ours) != len(self._placed):
+            known = self._tracefs.definition_lines()
+            if [name for _, name in known] != [place.rpartition(" ")[2] for place in places]:
+                return None
+            ours = [at for at, (group, _) in enumerate(known) if group == self.group]
+        found: dict[str, list[int]] = {}
+        for at in ours:
+            found.setdefault(places[at].rpartition(" ")[2], []).append(counts[at])
+        return found
+
+    def close(self) -> None:
+        """Removes all definitions, newest first."""
+        self.remove_triggers()
+        self._unlock()
+        deadline = time.monotonic() + _PATIENCE_S
+        left = self._defined[::-1]
+        while left:
+            left = [name for name in left if not self._undefine(name)]
+            if time.monotonic() > deadline:
+                break
+            if left:
+                time.sleep(0.005)
+        if not left:
+            self.watcher.forget()
+        self._end_watcher()
+        self._defined = []
+        self._owner.release(empty=not left)
+
+    def _end_watcher(self) -> None:
+        if self._ends_watcher:
+            self.watcher.end()
+
+    def _undefine(self, name: str) -> bool:
+        if any(name == event for event, _ in self._triggers):
+            return False
+        try:
+            return self._tracefs.undefine(self.group, name)
+        except TracerError:
+            return False
+
+    def _define(self, event: Event, place: Place) -> None:
+        site = place.site
+        what = f"{site.path}:0x{site.offset:x}"
+        if (wanted := len(event.fetches(place))) > MOST_FETCHES:
+            # 6.1 leaves out those beyond without a word; 6.12 and 6.18 refuse them.
+            message = f"the kernel takes {MOST_FETCHES} values of a probe, and at {what} {wanted} are to be read"
+            raise Refused(message, "read fewer there, or --backend bcc", "", MOST_FETCHES)
+        try:
+            fd = os.open(site.path, os.O_PATH | os.O_CLOEXEC)
+        except OSError as error:
+            raise gone(site.path, error) from None
+        try:
+            check_identity(os.fstat(fd), site.identity, site.path)
+            path = site.path
+            line = event.definition(place, self.group, path)
+            if not can_stand(site.path) or len(os.fsencode(line)) > LONGEST_LINE:
+                # The line is cut into words at blanks and ends at '#', with no way to escape them; this name of the
+                # same file is looked up once, here and now.
+                path = f"/proc/self/fd/{fd}"
+                line = event.definition(place, self.group, path)
+            self._tracefs.define(line, what)
+            self._placed.append(f"{path} {event.name}")
+            # Whether the name still meant that file when the kernel looked it up.
+            check_file(site.path, site.identity)
+        finally:
+            os.close(fd)

@@ -1,0 +1,72 @@
+"""Which places of events the kernel does not probe: found by trying some, machine-wide, for whoever has the file in
+memory (see `kernel.trials.instructions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tracer.backends.ftrace.program import Event, Place
+from tracer.errors import Source
+from tracer.kernel import perf
+from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_of, kind_of, may_go_without, parts, place_of
+from tracer.kernel.uprobe_events.definitions import Definitions
+
+
+def may_lose(event: Event, refused: Iterable[Place]) -> bool:
+    """Whether an event can go without these of its places."""
+    return all(
+        may_go_without(run.clause, place_of(place.site)) for place in refused for run in event.branches[place.branch]
+    )
+
+
+class Trials:
+    """Tries places. A trial takes the kernel some 100 ms, so the first time one instruction speaks for all of its kind;
+    where that was not enough, each place speaks for itself.
+    """
+
+    def __init__(self, definitions: Definitions, source: Source, stop: Callable[[], bool]) -> None:
+        self._definitions = definitions
+        self._source = source
+        self._stop = stop
+        self._kinds: dict[bytes, bool] = {b"": True}
+
+    def refused_by_kind(self, event: Event) -> list[Place]:
+        """Places of an event whose kind of instruction the kernel does not probe. Raises `TracerError`, `OSError`."""
+        refused = []
+        for place, code in zip(event.places, codes_of([place.site for place in event.places]), strict=True):
+            kind = kind_of(code)
+            if kind not in self._kinds:
+                self._kinds[kind] = self._takes(event, [place])
+            if not self._kinds[kind]:
+                refused.append(place)
+        return refused
+
+    def refused(self, event: Event) -> list[Place]:
+        """All places of an event that the kernel does not probe. Raises `TracerError`, `OSError`."""
+        refused: list[Place] = []
+        untried = [list(event.places)]
+        while untried:
+            part = untried.pop()
+            if self._takes(event, part):
+                continue
+            if len(part) > 1:
+                untried += parts(part, codes_of([place.site for place in part]))
+            else:
+                refused += part
+        return refused
+
+    def _takes(self, event: Event, places: Sequence[Place]) -> bool:
+        if self._stop():
+            raise Stopped
+        watcher = self._definitions.watcher
+        with self._definitions.trial(event, places, self._source) as number:
+            try:
+                attributes = perf.Attributes(perf.TYPE_TRACEPOINT, number, flags=perf.DISABLED)
+                fd = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))
+            except OSError as error:
+                if error.errno in NOT_PROBED:
+                    return False
+                raise
+            watcher.close([fd])
+        return True

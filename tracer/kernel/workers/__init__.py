@@ -1,0 +1,1 @@
+"""Processes beside the tracer: they outlive it, or run while it has no CPU."""

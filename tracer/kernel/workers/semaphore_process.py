@@ -1,0 +1,43 @@
+"""The process that raises semaphores, and lowers them when its standard input ends (see `kernel.workers.spawn`).
+
+It alone knows what is up, so there is one way down for every end of the tracer. It reads one line of JSON, the process
+or null and the semaphores; answers with one line when they are up, and with another when they are down.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+
+
+def main() -> None:
+    """From the request to the end of the pipe."""
+    from tracer.kernel.workers.semaphores import Counting, Semaphore
+
+    lines = sys.stdin.buffer
+    pid, semaphores = json.loads(lines.readline())
+    counting = Counting(Semaphore(*each) for each in semaphores)
+    try:
+        raised = counting.raise_all(pid)
+    except OSError as error:
+        _say({"error": f"{error.filename or 'its memory'}: {error.strerror}"})
+        return
+    _say({"raised": raised, "refused": sorted(counting.refused.items())})
+    lines.read()
+    counting.lower_all()
+    _say({"lowered": True})
+
+
+def _say(answer: object) -> None:
+    with suppress(BrokenPipeError):  # the tracer may have gone; what is to be done is done all the same
+        os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    os.chdir("/")
+    # Whoever waits for the end of a pipe that the tracer inherited must not wait for this process.
+    os.closerange(3, 1 << 16)
+    sys.path.append(os.path.abspath(f"{__file__}/../../../.."))
+    main()

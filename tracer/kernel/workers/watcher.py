@@ -1,0 +1,275 @@
+"""The process that puts breakpoints into programs and takes them out, so that killing the tracer cannot.
+
+A task with SIGKILL pending can do neither (uprobe_write_opcode gives up, for get_user_pages does): killed while it
+attaches or detaches, a tracer leaves its breakpoints in every process, and the kernel logs "failed to unregister,
+leaking uprobe" (of 1,501 in each of six processes up to all; Linux 6.18). A fatal SIGTERM or SIGUSR2 counts as SIGKILL
+there. A task that exits can again: SIGKILL is no longer pending then.
+
+So what is not to be killed is another process: people, shells, terminals and the OOM killer end the tracer, and this
+one notices, finishes the call that it is in, closes what it has opened, and goes. It makes each call that may write
+breakpoints: those that open links and perf events, the closing of either, and writes to an event's trigger file. It
+hands its descriptors on and keeps its own, so that the tracer's is never the last: the tracer closes first, and then
+asks for it. Enabling, disabling and filtering write no breakpoint and are the tracer's.
+
+It also takes undo steps for what outlives its descriptors, each before the deed that it belongs to. When the tracer
+ends without `forget`, they are done, newest first, until each has succeeded or found nothing to undo. A file is removed
+only once all steps after it are done: it is the lock by which the next start sees that there is something to sweep.
+
+No definition may be removed while a descriptor holds its event. Of an event with one place the kernel refuses that
+(EBUSY); of one with many it frees all places but the last, whose breakpoints and handlers stay (6.18:
+unregister_trace_uprobe looks at siblings before it looks whether they are in use). So the steps wait until the tracer
+has ended altogether, its descriptors with it, and the lock is held here too. What the process itself does stands in
+`watching`.
+"""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import os
+import signal
+import struct
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_WAITALL, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from tracer.errors import TracerError
+from tracer.kernel.syscall import Call
+
+# `_socket`: the module above it takes 4 ms to load, a twentieth of a trace's start.
+
+_MOST = 250
+"""Descriptors in one message: the kernel takes 253 (SCM_MAX_FD)."""
+_LEFT = "the process that takes the probes out was killed: tracer took them out by itself"
+_HEAD = struct.Struct("=I")
+_OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+"""Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
+settled. All signals at once would take ten times as long to name as to block.
+"""
+
+
+class Gone(TracerError):
+    """Somebody killed the process."""
+
+    def __init__(self) -> None:
+        super().__init__("the process that attaches probes and takes them out was killed", "run the command again")
+
+
+class Watcher:
+    """The tracer's side: starts the process, hands it calls and steps, ends it."""
+
+    def __init__(self) -> None:
+        """Forks: a copy of this process needs half a millisecond, a new interpreter ten. Raises `TracerError`."""
+        from tracer.kernel.workers.watcher_process import (
+            run,  # here and not in the child, where each page that it touches is copied
+        )
+
+        tracer = os.getpid()
+        ours, its = socketpair()
+        self._connection = ours
+        self._numbers: dict[int, int] = {}
+        self._ended = False
+        self._undone = True
+        self.left: str | None = None
+        """What to say at the end, where somebody killed it."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _become(run, its, tracer)
+        except OSError as error:
+            ours.close()
+            its.close()
+            message = f"cannot start the process that attaches probes: {error.strerror}"
+            hint = "is memory short, or the number of processes limited (ulimit -u)? else run it again"
+            raise TracerError(message, hint) from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        its.close()
+
+    def undo_write(self, path: str, text: str) -> None:
+        """To undo the next deed, append `text` to `path`. Returns once the process has the step."""
+        self._undone = False
+        self._tell("undo", "write", os.fsencode(path), text.encode("utf-8", "surrogateescape") + b"\n")
+
+    def undo_unlink(self, path: str) -> None:
+        """To undo the next deed, remove the file `path`."""
+        self._undone = False
+        self._tell("undo", "unlink", os.fsencode(path), b"")
+
+    def append(self, path: str, text: str) -> None:
+        """Appends to a file by one write(2), here where the process is gone. Raises `OSError`."""
+        data = text.encode("utf-8", "surrogateescape")
+        try:
+            self._ask("append", os.fsencode(path), data)
+        except Gone:
+            append(os.fsencode(path), data)
+
+    def hold(self, descriptor: int) -> None:
+        """Keeps one of ours open, a lock, until the process ends. Raises `OSError`, and `Gone`."""
+        self._ask("hold", descriptors=[descriptor])
+
+    def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
+        """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
+        number. In order, none is made after the first that fails with another errno than those to pass over. Raises
+        `Gone`; and `OSError` where what it opened cannot be handed on. Then nothing stays open.
+        """
+        found: list[int] = []
+        try:
+            for first in range(0, len(calls), _MOST):
+                part = calls[first : first + _MOST]
+                answer = self._open(part, passing, together)
+                found += answer
+                if len(answer) < len(part):
+                    break
+        except (OSError, Gone):
+            self.close(fd for fd in found if fd >= 0)
+            raise
+        return found
+
+    def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool) -> list[int]:
+        rows, ours = _rows(calls)
+        answer, passed = self._ask("open", rows, tuple(passing), together, descriptors=ours)
+        opened = [number for number in answer if number >= 0]
+        if len(opened) != len(passed):
+            for fd in passed:
+                os.close(fd)
+            self._ask("close", opened, together)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        self._numbers.update(zip(passed, opened, strict=True))
+        fds = iter(passed)
+        return [next(fds) if number >= 0 else number for number in answer]
+
+    def try_code(self, file: int, calls: Sequence[Call]) -> list[int]:
+        """Makes calls all together while it has the file in its memory as code that it never executes, and closes what
+        they open. For each 0, or the errno as a negative number. Raises `Gone`; and `OSError` where the file cannot be
+        mapped so.
+        """
+        rows, ours = _rows(calls)
+        answer, _ = self._ask("try", rows, ours.index(file), descriptors=ours)
+        found: list[int] = answer
+        return found
+
+    def open_one(self, call: Call) -> int:
+        """Makes one call. Raises `OSError`, and `Gone`."""
+        (fd,) = self.open([call])
+        if fd < 0:
+            raise OSError(-fd, os.strerror(-fd))
+        return fd
+
+    def close(self, descriptors: Iterable[int], together: bool = False) -> None:
+        """Closes what `open` returned; returns once the process has too. `together`: the kernel's waits are one."""
+        fds = list(descriptors)
+        numbers = [self._numbers.pop(fd) for fd in fds]
+        for fd in fds:
+            os.close(fd)
+        if numbers:
+            try:
+                self._ask("close", numbers, together)
+            except Gone:
+                self._reap()  # it may hold them to its very end
+
+    def forget(self) -> None:
+        """All is undone: drops the steps so far."""
+        self._tell("forget")
+        self._undone = True
+
+    def leave(self) -> None:
+        """Lets the process end, once it has done the steps that it still has. A second call does nothing."""
+        self._tell("leave")
+        self._connection.close()
+
+    def end(self) -> None:
+        """The same, and waits for it; where it still has steps to do, it goes on alone."""
+        self.leave()
+        if self._undone:
+            self._reap()
+
+    def _reap(self) -> None:
+        if not self._ended:
+            with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
+                os.waitpid(self.pid, 0)
+            self._ended = True
+
+    def _tell(self, *message: object) -> None:
+        # Where somebody killed it the session goes on: its own undoing and `cleanup` remain.
+        if self._connection.fileno() >= 0:
+            try:
+                send(self._connection, message)
+            except (BrokenPipeError, ConnectionResetError):
+                self.left = _LEFT
+
+    def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:
+        try:
+            send(self._connection, message, descriptors)
+            received = receive(self._connection)
+        except (BrokenPipeError, ConnectionResetError):
+            received = None
+        if received is None:
+            self.left = _LEFT
+            raise Gone
+        answer, passed = received
+        if isinstance(answer, int) and answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return answer, passed
+
+
+def _become(run: Callable[[socket, int], None], connection: socket, tracer: int) -> NoReturn:
+    """The child's side. Nothing of the tracer's own may run in it, however this ends."""
+    status = 1
+    try:
+        run(connection, tracer)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _rows(calls: Sequence[Call]) -> tuple[list[tuple[object, ...]], list[int]]:
+    """The calls to be sent, and the descriptors that they name by their place."""
+    ours = list(dict.fromkeys(fd for call in calls for _, fd in (*call.descriptors, *call.paths)))
+    return [_row(call, ours) for call in calls], ours
+
+
+def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:
+    at = descriptors.index
+    return (
+        call.number, call.structure, call.before, call.after, call.pointers,
+        tuple((offset, at(fd)) for offset, fd in call.descriptors),
+        tuple((offset, at(fd)) for offset, fd in call.paths),
+    )  # fmt: skip
+
+
+def append(path: bytes, text: bytes) -> None:
+    """Appends to a file by one write(2). Raises `OSError`."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(fd, text)
+    finally:
+        os.close(fd)
+
+
+def send(connection: socket, message: Any, descriptors: Sequence[int] = ()) -> None:
+    """Sends what marshal(3) takes, and descriptors with it. Raises `OSError`."""
+    data = marshal.dumps(message)
+    data = _HEAD.pack(len(data)) + data
+    rights = [(SOL_SOCKET, SCM_RIGHTS, struct.pack(f"={len(descriptors)}i", *descriptors))] if descriptors else []
+    sent = connection.sendmsg([data], rights)
+    if sent < len(data):
+        connection.sendall(memoryview(data)[sent:])
+
+
+def receive(connection: socket) -> tuple[Any, list[int]] | None:
+    """What was sent, None where the other side has gone. Raises `OSError`."""
+    head, rights, _, _ = connection.recvmsg(_HEAD.size, CMSG_SPACE(4 * _MOST), MSG_CMSG_CLOEXEC | MSG_WAITALL)
+    passed = [fd for *_, data in rights for (fd,) in struct.iter_unpack("=i", data)]
+    if len(head) < _HEAD.size:
+        return None
+    wanted: int = _HEAD.unpack(head)[0]
+    data = b""
+    while len(data) < wanted:  # a signal can end the wait
+        part = connection.recv(wanted - len(data), MSG_WAITALL)
+        if not part:
+            return None
+        data += part
+    return marshal.loads(data), passed

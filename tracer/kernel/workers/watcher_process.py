@@ -1,0 +1,203 @@
+"""What the watcher's process does (see `watcher`): it holds nothing of the tracer but one end of a connection."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import signal
+import time
+from _socket import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tracer.kernel.syscall import Call
+from tracer.kernel.workers.watcher import append, receive, send
+
+_PATIENCE_S = 60.0
+_THREADS = 64
+
+_GONE = {errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EINVAL}
+"""There is nothing to undo."""
+
+_SIGNALS = frozenset(range(1, signal.NSIG)) - {32, 33, 34}
+"""All but those of libc's own threads."""
+
+_T = TypeVar("_T")
+_Step = tuple[str, bytes, bytes]
+
+
+def run(connection: socket, tracer: int) -> None:
+    """The forked process from its start to its end; `tracer` is the process that it was forked from."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, _SIGNALS)
+    _settle(connection.fileno(), tracer)
+    _serve(connection, tracer)
+
+
+def _settle(connection: int, tracer: int) -> None:
+    os.setsid()  # no terminal, shell or killed process group means it
+    os.chdir("/")
+    # Whoever waits for the end of a pipe that the tracer has must not wait for this process.
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != connection:
+            with suppress(OSError):  # the listing's own
+                os.close(int(name))
+    # Neither name holds the tracer's: `pkill -9 -f` of that would end both at once.
+    _say("/proc/self/comm", b"uprobe-undo")
+    _say("/proc/self/oom_score_adj", b"-1000")
+    with open("/proc/self/stat", "rb") as file:
+        start, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
+    words = b"uprobe-undo: takes out the probes of process %d when that ends" % tracer
+    if 0 < start < end:
+        ctypes.memmove(start, words[: end - start - 1].ljust(end - start, b"\0"), end - start)
+
+
+def _say(path: str, text: bytes) -> None:
+    with suppress(OSError), open(path, "wb") as file:
+        file.write(text)
+
+
+def _serve(connection: socket, tracer: int) -> None:
+    """Does what it is asked for until the tracer ends, then undoes what is left."""
+    held: set[int] = set()
+    left = False
+    steps: list[_Step] = []
+    with suppress(BrokenPipeError, ConnectionResetError):
+        while (received := receive(connection)) is not None:
+            (kind, *words), passed = received
+            if kind == "undo":
+                steps.append((words[0], words[1], words[2]))
+            elif kind == "leave":
+                left = True
+                break
+            elif kind == "forget":
+                steps.clear()
+            else:
+                _answer(connection, held, kind, words, passed)
+    for fd in held:
+        os.close(fd)
+    # A killed process's descriptors close one by one; its children get another parent only afterwards.
+    while steps and not left and os.getppid() == tracer:
+        time.sleep(0.001)
+    _undo_all(steps)
+
+
+def _answer(connection: socket, held: set[int], kind: str, words: list[Any], passed: list[int]) -> None:
+    if kind == "open":
+        rows, passing, together = words
+        if together:
+            found = _together(lambda row: _open(row, passed), rows)
+        else:
+            found = _in_order(connection, rows, passing, passed)
+        opened = [number for number in found if number >= 0]
+        held.update(opened)
+        for fd in passed:
+            os.close(fd)
+        send(connection, found, opened)
+    elif kind == "close":
+        numbers, together = words
+        held.difference_update(numbers)
+        if together:
+            _together(os.close, numbers)
+        else:
+            for number in numbers:
+                os.close(number)
+        send(connection, 0)
+    elif kind == "try":
+        rows, file = words
+        answer: list[int] | int
+        try:
+            answer = _try(rows, file, passed)
+        except OSError as error:
+            answer = -(error.errno or errno.EIO)
+        for fd in passed:
+            os.close(fd)
+        send(connection, answer)
+    elif kind == "hold":
+        send(connection, 0)  # kept open to the end
+    else:
+        assert kind == "append"
+        try:
+            append(words[0], words[1])
+        except OSError as error:
+            send(connection, -(error.errno or errno.EIO))
+        else:
+            send(connection, 0)
+
+
+def _in_order(connection: socket, rows: Sequence[Any], passing: Sequence[int], passed: Sequence[int]) -> list[int]:
+    poll = select.poll()
+    poll.register(connection.fileno(), 0)
+    found: list[int] = []
+    for row in rows:
+        if poll.poll(0):
+            break  # the tracer has gone
+        found.append(_open(row, passed))
+        if found[-1] < 0 and -found[-1] not in passing:
+            break
+    return found
+
+
+def _open(row: Any, passed: Sequence[int]) -> int:
+    """The descriptor, or the errno as a negative number."""
+    number, structure, before, after, pointers, descriptors, paths = row
+    ours = tuple((offset, passed[index]) for offset, index in descriptors)
+    named = tuple((offset, passed[index]) for offset, index in paths)
+    try:
+        return Call(number, structure, before, after, pointers, ours, named).make()
+    except OSError as error:
+        return -(error.errno or errno.EIO)
+
+
+def _try(rows: Sequence[Any], file: int, passed: Sequence[int]) -> list[int]:
+    from mmap import MAP_PRIVATE, PROT_EXEC, PROT_READ, mmap
+
+    def attempt(row: Any) -> int:
+        fd = _open(row, passed)
+        if fd >= 0:
+            os.close(fd)
+        return min(fd, 0)
+
+    with mmap(passed[file], 0, MAP_PRIVATE, PROT_READ | PROT_EXEC):
+        return _together(attempt, rows)
+
+
+def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
+    """What waits in the kernel waits at the same time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(items), _THREADS)) as pool:
+        return list(pool.map(function, items))
+
+
+def _undo_all(steps: Sequence[_Step]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    pause = 0.002
+    while steps and time.monotonic() < deadline:
+        left: list[_Step] = []
+        for step in reversed(steps):
+            # A trigger that stays holds its event.
+            waits = left if step[0] == "unlink" else [each for each in left if each[1].endswith(b"/trigger")]
+            if waits or not _undo(step):
+                left.append(step)
+        steps = left[::-1]
+        if steps:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.25)
+
+
+def _undo(step: _Step) -> bool:
+    kind, path, text = step
+    try:
+        if kind == "unlink":
+            os.unlink(path)
+        else:
+            append(path, text)
+    except OSError as error:
+        return error.errno in _GONE
+    return True

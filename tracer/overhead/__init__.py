@@ -1,0 +1,1 @@
+"""The overhead guard: hits a second, what a hit costs, and a limit."""

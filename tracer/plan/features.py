@@ -1,0 +1,115 @@
+"""What a backend can do on this host: the one table that `check`, `info` and the documentation read.
+
+Each backend has a function from what it has found of the kernel to a state for every feature. The names of the findings
+are those by which they can be switched off (`kernel.disabled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from tracer.dataclass import dataclass
+
+
+class Feature(Enum):
+    """Something a program can need of a backend. The value is the name that users see (`tracer info`)."""
+
+    UPROBE = "uprobe"
+    URETPROBE = "uretprobe"
+    SEMAPHORE = "usdt semaphore"
+    MANY_SITES = "probe with many sites"
+    PROCESS = "-p, -c"
+    FOLLOW = "--follow"
+    PREDICATE = "predicate"
+    COUNT = "count()"
+    AGGREGATION = "sum, avg, min, max, stats, hist, lhist"
+    MAP = "@x = …, @x++, delete, clear, zero"
+    EVENT = "printf, print, time, exit"
+    USER_SPACE = "BEGIN, END, interval"
+    MEMORY_INDEXED = "argument at base + index * scale"
+    GLOBAL_INDEXED = "argument at symbol + index * scale"
+    NUMBERS = "pid, tid"
+    UID = "uid, gid, username"
+    STRING = "str"
+    STRING_COMPUTED = "str of a computed address"
+    LOAD = "reading memory through a pointer"
+    LOAD_COMPUTED = "reading memory at a computed address"
+    USER_STACK = "ustack"
+    SYMBOL = "usym"
+    LOOP = "while"
+    MAP_LENGTH = "len"
+    AGGREGATION_READ = "reading an aggregation in a probe"
+    STRING_FUNCTIONS = "strlen, strcontains"
+    KEYS_OF_CLEARED = "len, has_key or delete in a probe where probes clear or zero the map"
+    SHARED_AGGREGATION = "reading an aggregation in a probe that BEGIN or an interval fills"
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """It works: `how` where that is worth a word, `but` for what is not as elsewhere ("partly")."""
+
+    how: str = ""
+    but: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """Why not, and what to do about it."""
+
+    reason: str
+    hint: str | None = None
+
+
+State = Supported | Unsupported
+
+Has = Callable[[str], bool]
+"""Whether the kernel has a feature, a key of `without.KNOWN`."""
+
+NEEDS_ROOT = Unsupported("tracing needs root", "run it with sudo")
+
+NO_COUNTER = Unsupported(
+    "the kernel does not count semaphores (ref_ctr, Linux 4.20)",
+    "--usdt-file-activation raises them in the processes that run now",
+)
+"""`Feature.SEMAPHORE`, on either backend."""
+
+
+def elsewhere(backend: str) -> str:
+    """The remedy that the other backend is; `choose` replaces it where that cannot be used either."""
+    return f"--backend {backend} can"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one backend allows here.
+
+    `unusable` is set where nothing works (no bpf(), no tracefs, not root). `features` has a state for each feature,
+    None where only root can tell; one that is not in it is supported. `facts` are findings for `info`: name to "yes",
+    "no: reason" or a value; what only root can see is "unknown".
+    """
+
+    backend: str
+    unusable: Unsupported | None
+    features: Mapping[Feature, State | None]
+    facts: Mapping[str, str]
+
+    @property
+    def missing(self) -> dict[Feature, Unsupported]:
+        """The features that it has not."""
+        return {feature: state for feature, state in self.features.items() if isinstance(state, Unsupported)}
+
+
+def settled(
+    states: Callable[[Has], Mapping[Feature, State]], found: Mapping[str, bool | None]
+) -> dict[Feature, State | None]:
+    """The states that follow from what was found; None where they depend on something that is None, not known."""
+    best, worst = states(lambda name: found[name] is not False), states(lambda name: bool(found[name]))
+    return {feature: _common(state, worst[feature]) for feature, state in best.items()}
+
+
+def _common(best: State, worst: State) -> State | None:
+    if best == worst:
+        return best
+    same = isinstance(best, Supported) and isinstance(worst, Supported) and best.but == worst.but
+    return Supported() if same else None
