@@ -40,7 +40,7 @@ class Marks:
     def __init__(self) -> None:
         self.told: list[tuple[str, int, bool]] = []
 
-    def raised(self, name: str, mark: int, cleared: bool) -> None:
+    def note_reset(self, name: str, mark: int, cleared: bool) -> None:
         self.told.append((name, mark, cleared))
 
 

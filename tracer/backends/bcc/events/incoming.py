@@ -164,6 +164,6 @@ def _reader(record: Record, marked: Container[str], maps: KernelMaps) -> Callabl
     cleared = record.kind == "clear"
 
     def raised(data: bytes, at: int) -> None:
-        maps.raised(name, mark_in(data, at), cleared)
+        maps.note_reset(name, mark_in(data, at), cleared)
 
     return raised

@@ -1,12 +1,12 @@
-"""What clear(@x) and zero(@x) in a probe have put behind.
+"""Resets: clear(@x) and zero(@x) in a probe.
 
 Hits that come after them must count, so they cannot wait for user space: the program raises the map's *mark* in the
-control block, and every key carries the mark at which it was made. A mark counts clears in its low 32 bits and zeros
-in the high ones. At a mark (c, z) the map has the elements of (c, z) with their values, and those of (c, z') with
-z' < z with 0; all others are of the past.
+control block, and every key carries the mark at which it was made. A mark (c, z) counts the clears and the zeros so
+far. At (c, z) the map has the elements of (c, z) with their values, and those of (c, z') with z' < z with 0; all others
+have been cleared.
 
-The records of the statements tell user space, in order with those of `print(@x)`, up to where elements may go. They
-are given back `SETTLED_S` later, when no program that found one before the clear still adds to it.
+The records of the statements tell user space, in order with those of `print(@x)`, which elements may go. They are given
+back `SETTLED_S` later, when no program that found one before the reset still adds to it.
 """
 
 from __future__ import annotations
@@ -15,176 +15,178 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from itertools import takewhile
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.maps.tabledata import Raw
-from tracer.dataclass import dataclass, field
+from tracer.backends.bcc.maps.contents import Raw
+from tracer.backends.bcc.maps.elements import Element
 from tracer.results.values import Key
 
 SETTLED_S = 0.05
 """How long after a clear a program may still be adding to an element that it found before."""
 
-T = TypeVar("T")
+E = TypeVar("E")
 
 _TOGETHER_S = 0.01
-_CLEARS = 0xFFFF_FFFF
-_read = struct.Struct("=Q").unpack_from
+_mark = struct.Struct("=Q")
+
+
+def in_order(mark: int) -> int:
+    """A mark of the kernel, clears in the low half, as a number that grows with each reset: clears in the high half.
+    And back.
+    """
+    return (mark & 0xFFFF_FFFF) << 32 | mark >> 32
 
 
 def clears(mark: int) -> int:
     """How often the map had been cleared."""
-    return mark & _CLEARS
-
-
-def newer(mark: int, than: int) -> bool:
-    """Whether one mark of a map comes after another."""
-    return _order(mark) > _order(than)
-
-
-def _order(mark: int) -> tuple[int, int]:
-    return clears(mark), mark >> 32
+    return mark >> 32
 
 
 def mark_of(raw: Raw) -> int:
     """The mark that an element was made at."""
-    return int(_read(raw[1], 8)[0])
+    return in_order(_mark.unpack_from(raw[1], 8)[0])
 
 
-def moved(raw: Raw, mark: int) -> Raw:
-    """The same key at another mark."""
-    return raw[0], raw[1][:8] + struct.pack("=Q", mark) + raw[1][16:]
+class Settled(NamedTuple):
+    """What no program adds to any more: elements made before the mark `cleared` are cleared, those up to `zeroed` 0."""
+
+    cleared: int
+    zeroed: int
+
+    def reach(self, mark: int) -> bool:
+        """Whether elements of this mark may go."""
+        return mark < self.cleared or mark <= self.zeroed
 
 
-class Settling:
-    """The generations of a map that user space has cleared, as long as a program may still be adding to them."""
-
-    def __init__(self) -> None:
-        self._at: dict[int, float] = {}
-
-    def ended(self, generation: int) -> None:
-        """A clear has ended it."""
-        now = time.monotonic()
-        # In the order in which they ended: those before the first that has not settled have.
-        settled = list(takewhile(lambda each: self._at[each] <= now - SETTLED_S, self._at))
-        for each in settled:
-            del self._at[each]
-        self._at[generation] = now
-
-    def has_settled(self, generation: int) -> bool:
-        """Whether nothing is added to an earlier generation any more."""
-        return self._at.get(generation, 0.0) <= time.monotonic() - SETTLED_S
-
-
-@dataclass(slots=True)
-class Past:
-    """The marks of one map as user space follows them. `moment` is the mark that a print wants to see, while it is
-    handled; `at` that of the last reading; `zeroed` the keys whose elements were given back though zero() keeps
+class Marks:
+    """The marks of one map, in order, as user space follows them. `wanted` is the mark that a print wants to see, while
+    it is handled; `at` that of the last reading; `zeroed` the keys whose elements were given back though zero() keeps
     them, with the clears before.
     """
 
-    control: Control
-    index: int
-    moment: int | None = None
-    at: int = 0
-    zeroed: dict[Key, int] = field(default_factory=dict)
-    _raised: deque[tuple[float, list[tuple[int, bool]]]] = field(default_factory=deque)
+    def __init__(self, control: Control, index: int) -> None:
+        self._control = control
+        self._index = index
+        self.wanted: int | None = None
+        self.at = 0
+        self.zeroed: dict[Key, int] = {}
+        self._resets: deque[tuple[float, Settled]] = deque()
 
     def now(self) -> int:
         """The mark that new elements carry."""
-        return self.control.mark(self.index)
+        return in_order(self._control.mark(self._index))
 
     def begin(self) -> None:
         """A reading begins: call it before the table is read, so that nothing newer is in between."""
-        self.at = self.now() if self.moment is None else self.moment
+        self.at = self.now() if self.wanted is None else self.wanted
 
-    def shown(self, raw: Raw) -> bool:
+    def shows(self, raw: Raw) -> bool:
         """Whether an element is in the map as it was at `at`."""
         mark = mark_of(raw)
-        return clears(mark) == clears(self.at) and not newer(mark, self.at)
+        return clears(mark) == clears(self.at) and mark <= self.at
 
     def is_zero(self, raw: Raw) -> bool:
         """Whether zero() has come between an element and the reading."""
-        return newer(self.at, mark_of(raw))
+        return mark_of(raw) < self.at
 
     def zero_keys(self) -> list[Key]:
         """The keys that zero() kept and whose elements have been given back."""
         return [key for key, cleared in self.zeroed.items() if cleared == clears(self.at)]
 
-    def raised(self, before: int, cleared: bool) -> None:
+    def note(self, before: int, cleared: bool) -> None:
         """A record of clear (else of zero) with the mark before it."""
         now = time.monotonic()
-        if not self._raised or self._raised[-1][0] < now - _TOGETHER_S:
-            self._raised.append((now, []))
-        raises = self._raised[-1][1]
-        if raises and raises[-1][1] == cleared:
-            raises.pop()  # a later one of the same kind reaches further
-        raises.append((before, cleared))
+        reset = Settled(clears(before) + 1 << 32, -1) if cleared else Settled(0, before)
+        if self._resets and self._resets[-1][0] >= now - _TOGETHER_S:
+            now, last = self._resets.pop()
+            reset = _later(last, reset)
+        self._resets.append((now, reset))
 
-    def due(self) -> list[tuple[int, bool]]:
-        """The raises that have settled since it was asked last."""
-        settled = time.monotonic() - SETTLED_S - _TOGETHER_S
-        found: list[tuple[int, bool]] = []
-        while self._raised and self._raised[0][0] <= settled:
-            found += self._raised.popleft()[1]
+    def settled(self) -> Settled | None:
+        """The resets that have settled since it was asked last."""
+        end = time.monotonic() - SETTLED_S - _TOGETHER_S
+        found = None
+        while self._resets and self._resets[0][0] <= end:
+            reset = self._resets.popleft()[1]
+            found = reset if found is None else _later(found, reset)
         return found
 
-    def waits(self) -> bool:
-        """Whether anything is to be given back, now or soon."""
-        return bool(self._raised)
+
+def _later(one: Settled, other: Settled) -> Settled:
+    return Settled(max(one.cleared, other.cleared), max(one.zeroed, other.zeroed))
 
 
-class Ended(Generic[T]):
-    """Readings of what clears and zeros have ended: it changes no more, so one serves all prints of earlier marks.
-    `read` reads the whole table.
+class History(Generic[E]):
+    """A map that probes reset, as it is and as it was at earlier marks: for `print(@x); clear(@x)` in a probe.
+
+    What resets have ended changes no more, so that one reading serves the prints of many marks. But for what a program
+    adds that had found an element before: where that had been printed, it goes over into the present, so that no hit is
+    in no print.
     """
 
-    def __init__(self, past: Past, read: Callable[[], dict[Raw, T]]) -> None:
-        self._past = past
+    def __init__(self, marks: Marks, element: Element[E], read: Callable[[], dict[Raw, E]], adds: bool) -> None:
+        """`read` reads the whole table; `adds` says whether programs add to its elements."""
+        self.marks = marks
+        self._element = element
         self._read = read
-        self._mark = -1
-        self._groups: dict[int, dict[Raw, T]] = {}
+        self._adds = adds
+        self._read_at = -1
+        self._by_clears: dict[int, dict[Raw, E]] = {}
+        self._last_print: tuple[int, dict[Raw, E]] | None = None
+        self._printed: dict[int, dict[Raw, E]] = {}
+        self._late: dict[Raw, E] = {}
 
-    def at(self, moment: int) -> dict[Raw, T]:
+    def present(self) -> dict[Raw, E]:
+        """All elements now, with what came late to those that had been printed among the present ones."""
+        found = self._read()
+        self._join(found, self._late)
+        now = _mark.pack(in_order(self.marks.now()))
+        late: dict[Raw, E] = {}
+        for raw, element in found.items() if self._printed else ():
+            printed = self._printed.get(mark_of(raw))
+            new = None if printed is None else self._element.since(element, printed.get(raw))
+            if printed is not None and new is not None:
+                printed[raw] = element
+                moved = raw[0], raw[1][:8] + now + raw[1][16:]
+                self._join(late, {moved: new})
+        self._join(self._late, late)
+        self._join(found, late)
+        return found
+
+    def at(self, mark: int) -> dict[Raw, E]:
         """The elements that the map had at a mark."""
-        if self._mark < 0 or not newer(self._mark, moment):
-            self._mark = self._past.now()
-            self._groups = {}
-            for raw, value in self._read().items():
-                self._groups.setdefault(clears(mark_of(raw)), {})[raw] = value
-        group = self._groups.get(clears(moment), {})
-        return {raw: value for raw, value in group.items() if not newer(mark_of(raw), moment)}
+        if self._read_at <= mark:
+            self._read_at = self.marks.now()
+            self._by_clears = {}
+            for raw, element in self.present().items():
+                self._by_clears.setdefault(clears(mark_of(raw)), {})[raw] = element
+        of_clear = self._by_clears.get(clears(mark), {})
+        view = {raw: element for raw, element in of_clear.items() if mark_of(raw) <= mark}
+        self._last_print = (mark, view)
+        return view
 
-    def forget(self) -> None:
-        """Elements have been given back."""
-        self._mark = -1
-        self._groups = {}
+    def note(self, before: int, cleared: bool) -> None:
+        """A record of a reset; a print just before it has shown what that ended."""
+        self.marks.note(before, cleared)
+        if self._adds and self._last_print is not None and self._last_print[0] == before:
+            self._printed[before] = self._last_print[1]
+        self._last_print = None
 
+    def forget(self, raw: Raw) -> None:
+        """An element has been deleted."""
+        self._late.pop(raw, None)
 
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """Up to where settled raises reach: `dead`, the last clear's mark before it, and `zeroed`, the last zero's."""
+    def settle(self, settled: Settled) -> list[Raw]:
+        """The elements that resets have ended for good: they are to be deleted."""
+        gone = [raw for raw in self.present() if settled.reach(mark_of(raw))]
+        self._late = {raw: late for raw, late in self._late.items() if not settled.reach(mark_of(raw))}
+        self._printed = {mark: view for mark, view in self._printed.items() if not settled.reach(mark)}
+        self._read_at = -1
+        self._by_clears = {}
+        return gone
 
-    dead: int | None
-    zeroed: int | None
-
-    @staticmethod
-    def of(raises: list[tuple[int, bool]]) -> Behind:
-        """Of what `Past.due` gave."""
-        dead = [before for before, cleared in raises if cleared]
-        zeroed = [before for before, cleared in raises if not cleared]
-        return Behind(max(dead, key=_order, default=None), max(zeroed, key=_order, default=None))
-
-    def reaches(self, mark: int) -> bool:
-        """Whether elements of this mark have been given back."""
-        ends = [end for end in (self.dead, self.zeroed) if end is not None]
-        return any(not newer(mark, end) for end in ends)
-
-    def is_dead(self, raw: Raw) -> bool:
-        """Whether a clear has put an element behind."""
-        return self.dead is not None and clears(mark_of(raw)) <= clears(self.dead)
-
-    def is_zeroed(self, raw: Raw) -> bool:
-        """Whether only an element's key counts any more."""
-        return self.zeroed is not None and not newer(mark_of(raw), self.zeroed)
+    def _join(self, elements: dict[Raw, E], others: dict[Raw, E]) -> None:
+        for raw, other in others.items():
+            held = elements.get(raw)
+            elements[raw] = other if held is None else self._element.joined(held, other)

@@ -1,0 +1,275 @@
+"""An in-memory bpf(2): maps as the kernel keeps them, driven through the same attributes as the real one.
+
+A test can do at any command what programs do at that moment (`at`), and take from the kernel what older ones lack
+(`lacking`). Descriptors are real ones, so that they can be closed, and arrays made for it can be mapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+import pytest
+
+from tracer.kernel import bpf, syscall
+
+CREATE, LOOKUP, UPDATE, DELETE, NEXT = 0, 1, 2, 3, 4
+PROG_LOAD, LOOKUP_BATCH, UPDATE_BATCH, DELETE_BATCH, LINK_CREATE = 5, 24, 26, 27, 28
+HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY = 1, 2, 5, 6
+
+Attribute: TypeAlias = "ctypes.Array[ctypes.c_char]"
+
+
+@dataclass
+class Map:
+    """One map. `elements` are those of a hash, or of an array what is not zero."""
+
+    kind: int
+    key_size: int
+    value_size: int
+    max_entries: int
+    flags: int
+    cpus: int
+    elements: dict[bytes, bytes] = field(default_factory=dict)
+    memory: mmap.mmap | None = None
+
+    @property
+    def is_array(self) -> bool:
+        return self.kind in (ARRAY, PERCPU_ARRAY)
+
+    @property
+    def per_cpu(self) -> bool:
+        return self.kind in (PERCPU_HASH, PERCPU_ARRAY)
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value as bpf(2) hands it over."""
+        return -(-self.value_size // 8) * 8 * self.cpus if self.per_cpu else self.value_size
+
+    def keys(self) -> list[bytes]:
+        return [struct.pack("=I", at) for at in range(self.max_entries)] if self.is_array else list(self.elements)
+
+    def get(self, key: bytes) -> bytes:
+        if not self.is_array:
+            if key not in self.elements:
+                raise _failure(errno.ENOENT)
+            return self.elements[key]
+        (index,) = struct.unpack("=I", key)
+        if index >= self.max_entries:
+            raise _failure(errno.ENOENT)
+        if self.memory is not None:
+            return self.memory[index * self.value_size : (index + 1) * self.value_size]
+        return self.elements.get(key, bytes(self.size))
+
+    def set(self, key: bytes, value: bytes, flags: int = 0) -> None:
+        assert len(value) == self.size
+        there = self.is_array or key in self.elements
+        if flags == bpf.UPDATE_NEW and there:
+            raise _failure(errno.EEXIST)
+        if flags == bpf.UPDATE_EXISTING and not there:
+            raise _failure(errno.ENOENT)
+        full = not there and len(self.elements) >= self.max_entries
+        if full or (self.is_array and struct.unpack("=I", key)[0] >= self.max_entries):
+            raise _failure(errno.E2BIG)
+        if self.memory is not None:
+            at = struct.unpack("=I", key)[0] * self.value_size
+            self.memory[at : at + self.value_size] = value
+        else:
+            self.elements[key] = value
+
+    def delete(self, key: bytes) -> None:
+        if self.is_array:
+            raise _failure(errno.EINVAL)
+        if self.elements.pop(key, None) is None:
+            raise _failure(errno.ENOENT)
+
+    def words(self, key: bytes, cpu: int = 0) -> list[int]:
+        """What a program on this CPU sees: the words of its slot, zeros where there is none yet."""
+        try:
+            value = self.get(key)
+        except OSError:
+            value = bytes(self.size)
+        slot = self.size // self.cpus if self.per_cpu else self.size
+        at = slot * cpu if self.per_cpu else 0
+        return list(struct.unpack(f"={slot // 8}Q", value[at : at + slot]))
+
+    def put(self, key: bytes, words: list[int], cpu: int = 0) -> None:
+        """A program writes its slot; a full map takes no new key."""
+        data = struct.pack(f"={len(words)}Q", *(word % 2**64 for word in words))
+        if self.per_cpu:
+            try:
+                value = self.get(key)
+            except OSError:
+                value = bytes(self.size)
+            data = value[: len(data) * cpu] + data + value[len(data) * (cpu + 1) :]
+        self.set(key, data)
+
+
+@dataclass
+class Program:
+    """A program as it was loaded: its code, type, flags and expected attach type."""
+
+    code: bytes
+    kind: int
+    flags: int
+    attach_type: int
+
+
+@dataclass
+class FakeBpf:
+    """The kernel. `commands` are all so far; `bucket` is the least number of elements that a batch must have room for;
+    programs of `refused` kinds are not loaded.
+    """
+
+    cpus: int = 4
+    bucket: int = 1
+    lacking: frozenset[int] = frozenset()
+    errors: dict[int, int] = field(default_factory=dict)
+    maps: dict[int, Map] = field(default_factory=dict)
+    programs: dict[int, Program] = field(default_factory=dict)
+    links: list[bytes] = field(default_factory=list)
+    commands: list[int] = field(default_factory=list)
+    _pending: deque[tuple[int, bool, Callable[[], None]]] = field(default_factory=deque)
+
+    def at(self, command: int, action: Callable[[], None], after: bool = False) -> None:
+        """Once, right before (else `after`) the next such command. Several wait for each other."""
+        self._pending.append((command, after, action))
+
+    def call(self, number: int, *arguments: object) -> int:
+        """In place of `kernel.syscall.call`."""
+        assert number == bpf.number_of(bpf.BPF)
+        command, attribute, _ = arguments
+        assert isinstance(command, ctypes._SimpleCData)
+        assert isinstance(attribute, ctypes.Array)
+        self.commands.append(command.value)
+        self._run_pending(command.value, False)
+        if command.value in self.lacking:
+            raise _failure(errno.EINVAL)
+        if (code := self.errors.pop(command.value, None)) is not None:
+            raise _failure(code)
+        try:
+            return self._does[command.value](self, attribute)
+        finally:
+            self._run_pending(command.value, True)
+
+    def _run_pending(self, command: int, after: bool) -> None:
+        if self._pending and self._pending[0][:2] == (command, after):
+            self._pending.popleft()[2]()
+
+    # --- commands ---
+
+    def _create(self, attribute: Attribute) -> int:
+        kind, key_size, value_size, max_entries, flags = struct.unpack_from("=IIIII", attribute)
+        fd = os.memfd_create("map")
+        made = self.maps[fd] = Map(kind, key_size, value_size, max_entries, flags, self.cpus)
+        if flags & bpf.F_MMAPABLE:
+            os.ftruncate(fd, -(-value_size * max_entries // mmap.PAGESIZE) * mmap.PAGESIZE)
+            made.memory = mmap.mmap(fd, 0)
+        return fd
+
+    def _element(self, attribute: Attribute) -> tuple[Map, int, int, int]:
+        fd, key, value, flags = struct.unpack_from("=I4xQQQ", attribute)
+        return self.maps[fd], key, value, flags
+
+    def _lookup(self, attribute: Attribute) -> int:
+        held, key, value, _ = self._element(attribute)
+        found = held.get(ctypes.string_at(key, held.key_size))
+        ctypes.memmove(value, found, len(found))
+        return 0
+
+    def _update(self, attribute: Attribute) -> int:
+        held, key, value, flags = self._element(attribute)
+        held.set(ctypes.string_at(key, held.key_size), ctypes.string_at(value, held.size), flags)
+        return 0
+
+    def _delete(self, attribute: Attribute) -> int:
+        held, key, _, _ = self._element(attribute)
+        held.delete(ctypes.string_at(key, held.key_size))
+        return 0
+
+    def _next(self, attribute: Attribute) -> int:
+        held, key, following, _ = self._element(attribute)
+        keys = held.keys()
+        previous = ctypes.string_at(key, held.key_size) if key else None
+        # From the start where the one before is gone.
+        index = keys.index(previous) + 1 if previous in keys else 0
+        if index >= len(keys):
+            raise _failure(errno.ENOENT)
+        ctypes.memmove(following, keys[index], held.key_size)
+        return 0
+
+    def _lookup_batch(self, attribute: Attribute) -> int:
+        cursor, out, keys, values, count, fd = struct.unpack_from("=QQQQII", attribute)
+        held = self.maps[fd]
+        struct.pack_into("=I", attribute, 32, 0)
+        if count < self.bucket and not held.is_array:
+            raise _failure(errno.ENOSPC)
+        start = struct.unpack("=I", ctypes.string_at(cursor, 4))[0] if cursor else 0
+        found = held.keys()[start : start + count]
+        for number, key in enumerate(found):
+            ctypes.memmove(keys + number * held.key_size, key, held.key_size)
+            ctypes.memmove(values + number * held.size, held.get(key), held.size)
+        struct.pack_into("=I", attribute, 32, len(found))
+        ctypes.memmove(out, struct.pack("=I", start + len(found)), 4)
+        if start + count >= len(held.keys()):
+            raise _failure(errno.ENOENT)
+        return 0
+
+    def _update_batch(self, attribute: Attribute) -> int:
+        _, _, keys, values, count, fd = struct.unpack_from("=QQQQII", attribute)
+        held = self.maps[fd]
+        for at in range(count):
+            key = ctypes.string_at(keys + at * held.key_size, held.key_size)
+            held.set(key, ctypes.string_at(values + at * held.size, held.size))
+        return 0
+
+    def _delete_batch(self, attribute: Attribute) -> int:
+        _, _, keys, _, count, fd = struct.unpack_from("=QQQQII", attribute)
+        held = self.maps[fd]
+        for at in range(count):
+            struct.pack_into("=I", attribute, 32, at)
+            held.delete(ctypes.string_at(keys + at * held.key_size, held.key_size))
+        return 0
+
+    def _load(self, attribute: Attribute) -> int:
+        kind, count, code = struct.unpack_from("=IIQ", attribute)
+        flags = struct.unpack_from("=I", attribute, 44)[0]
+        attach_type = struct.unpack_from("=I", attribute, 68)[0]
+        fd = os.memfd_create("program")
+        self.programs[fd] = Program(ctypes.string_at(code, 8 * count), kind, flags, attach_type)
+        return fd
+
+    def _link(self, attribute: Attribute) -> int:
+        self.links.append(attribute.raw)
+        return os.memfd_create("link")
+
+    _does: ClassVar[dict[int, Callable[[FakeBpf, Attribute], int]]] = {
+        CREATE: _create, LOOKUP: _lookup, UPDATE: _update, DELETE: _delete, NEXT: _next, PROG_LOAD: _load,
+        LOOKUP_BATCH: _lookup_batch, UPDATE_BATCH: _update_batch, DELETE_BATCH: _delete_batch, LINK_CREATE: _link,
+    }  # fmt: skip
+
+    def close(self) -> None:
+        for fd in (*self.maps, *self.programs):
+            try:
+                os.close(fd)
+            except OSError:
+                continue
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **settings: int) -> FakeBpf:
+    """Puts it in the place of the kernel's."""
+    fake = FakeBpf(**settings)  # type: ignore[arg-type]
+    for module in (syscall, bpf):
+        monkeypatch.setattr(module, "call", fake.call)
+    return fake
+
+
+def _failure(number: int) -> OSError:
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,145 @@
+"""What an element of a table is, by the table's shape: from its bytes to a value, and how elements add up."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Protocol, TypeVar
+
+from tracer.backends.bcc.maps.layout import decoder
+from tracer.backends.bcc.maps.tables import Shape, Table
+from tracer.lang.typed import MapDecl
+from tracer.results.integers import wrap_int
+from tracer.results.store import UNSET, empty_value, is_signed
+from tracer.results.values import Average, MapValue
+
+E = TypeVar("E")
+
+_TOP = 1 << 63
+_MASK = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Element(Protocol[E]):
+    """One element at one moment is an `E`. `zero` is the value of a key that zero() has kept."""
+
+    zero: MapValue
+
+    def read(self, data: bytes) -> E | None:
+        """The parts of all CPUs put together; None for a place of an array where nothing is."""
+
+    def since(self, now: E, before: E | None) -> E | None:
+        """What has come since the element was read `before`; None for nothing."""
+
+    def joined(self, one: E, other: E) -> E:
+        """Two elements of one key, of different generations."""
+
+    def value(self, element: E) -> MapValue:
+        """In the forms of `results.values`."""
+
+
+class _Counter:
+    """A u64 that is added to: count(), `++`, a bucket of a histogram."""
+
+    def __init__(self, decl: MapDecl, slots: int) -> None:
+        self.zero: MapValue = {} if decl.kind in ("hist", "lhist") else 0
+        self._words = struct.Struct(f"={slots}Q")
+        self._signed = decl.kind == "scalar" and is_signed(decl)
+
+    def read(self, data: bytes) -> int | None:
+        total: int = sum(self._words.unpack(data))
+        return total & _MASK
+
+    def since(self, now: int, before: int | None) -> int | None:
+        return (now - (before or 0)) & _MASK or None
+
+    def joined(self, one: int, other: int) -> int:
+        return (one + other) & _MASK
+
+    def value(self, element: int) -> MapValue:
+        return wrap_int(element, 64, self._signed)
+
+
+class _Total:
+    """Hits and their total, both u64: sum(), avg(), stats(), `+=`."""
+
+    def __init__(self, decl: MapDecl, slots: int) -> None:
+        self._average = decl.kind in ("avg", "stats")
+        self.zero: MapValue = Average(0, 0) if self._average else 0
+        self._words = struct.Struct(f"={2 * slots}Q")
+        self._signed = is_signed(decl)
+
+    def read(self, data: bytes) -> tuple[int, int] | None:
+        words = self._words.unpack(data)
+        return sum(words[::2]) & _MASK, sum(words[1::2]) & _MASK
+
+    def since(self, now: tuple[int, int], before: tuple[int, int] | None) -> tuple[int, int] | None:
+        hits, total = before or (0, 0)
+        return ((now[0] - hits) & _MASK, (now[1] - total) & _MASK) if now[0] != hits else None
+
+    def joined(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        return (one[0] + other[0]) & _MASK, (one[1] + other[1]) & _MASK
+
+    def value(self, element: tuple[int, int]) -> MapValue:
+        total = wrap_int(element[1], 64, self._signed)
+        return Average(element[0], total) if self._average else total
+
+
+class _Extreme:
+    """A u64 that only grows (see `Shape.EXTREME`); in arrays each CPU's has a u64 behind that says whether it is there.
+
+    Of an extreme nothing can be subtracted: what has changed since it was read is new as a whole.
+    """
+
+    def __init__(self, decl: MapDecl, slots: int, array: bool) -> None:
+        self.zero: MapValue = UNSET
+        self._words = struct.Struct(f"={2 * slots if array else slots}Q")
+        self._array = array
+        self._signed = is_signed(decl)
+        self._flip = (_TOP if self._signed else 0) ^ (_MASK if decl.kind == "min" else 0)
+
+    def read(self, data: bytes) -> int | None:
+        words: tuple[int, ...] = self._words.unpack(data)
+        if self._array:
+            words = tuple(word for word, seen in zip(words[::2], words[1::2], strict=True) if seen)
+        return max(words, default=None)
+
+    def since(self, now: int, before: int | None) -> int | None:
+        return now if now != before else None
+
+    def joined(self, one: int, other: int) -> int:
+        return max(one, other)
+
+    def value(self, element: int) -> MapValue:
+        return wrap_int(element ^ self._flip, 64, self._signed)
+
+
+class _Scalar:
+    """A value as `layout` has it, which programs and user space assign."""
+
+    def __init__(self, decl: MapDecl) -> None:
+        self.zero: MapValue = empty_value(decl.value)
+        self._decode = decoder(decl.value)
+
+    def read(self, data: bytes) -> bytes | None:
+        return data
+
+    def since(self, now: bytes, before: bytes | None) -> bytes | None:
+        return now if now != before else None
+
+    def joined(self, one: bytes, other: bytes) -> bytes:
+        return other
+
+    def value(self, element: bytes) -> MapValue:
+        return self._decode(element, 0)
+
+
+def element_of(table: Table, slots: int) -> Element[Any]:
+    """What the elements of a table are, whose values have this many CPUs' parts."""
+    match table.shape:
+        case Shape.COUNTER:
+            return _Counter(table.decl, slots)
+        case Shape.TOTAL:
+            return _Total(table.decl, slots)
+        case Shape.EXTREME:
+            return _Extreme(table.decl, slots, table.grid is not None)
+        case Shape.VALUE:
+            return _Scalar(table.decl)

@@ -1,0 +1,314 @@
+"""A map that probes touch, as user space sees it: the kernel's elements, less what earlier clears took away.
+
+User space never writes an element that probes add to: setting a per-CPU value overwrites every CPU's, and what was
+added meanwhile is gone. So `clear` and `delete` note what had been read (`_taken`), and reading subtracts it: each hit
+is in exactly one reading. Scalars are assigned, by programs and user space alike: these it writes and deletes directly,
+and what was assigned between reading and clearing is carried over into the new generation, unless a program has
+assigned that key anew.
+
+An element of an old generation is deleted once a reading, `SETTLED_S` after the clear, finds nothing new in it. What
+remains is a program that was stopped for longer than that between finding its element and adding to it: its one hit is
+lost. (A program that waits for a page has not looked for its element yet, and makes a new one.)
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from typing import Any, Generic, TypeVar
+
+from tracer.backends.bcc.control import Control
+from tracer.backends.bcc.maps.contents import Contents, Raw
+from tracer.backends.bcc.maps.elements import Element, element_of
+from tracer.backends.bcc.maps.generations import Generations, generation_of, moved_to
+from tracer.backends.bcc.maps.layout import encode, wrap
+from tracer.backends.bcc.maps.marks import History, Marks, clears, in_order, mark_of
+from tracer.backends.bcc.maps.tables import Shape
+from tracer.kernel import bpf
+from tracer.lang.types import IntType, Value
+from tracer.results.events import Loss
+from tracer.results.values import Key, MapValue
+
+E = TypeVar("E")
+
+
+class KernelMap(Generic[E]):
+    """What scalars and the maps that probes add to have in common. `marks` are there where probes reset the map."""
+
+    def __init__(self, contents: Contents, control: Control, marks: Marks | None) -> None:
+        self.table = table = contents.table
+        self._contents = contents
+        self._control = control
+        self._element: Element[E] = element_of(table, contents.slots)
+        self._generations = None if table.generation is None else Generations(control, table.generation)
+        adds = table.shape is not Shape.VALUE
+        self._history = None if marks is None else History(marks, self._element, self._read, adds)
+        self._decode_key = None if table.key is None else table.key.decoder()
+        self._taken: dict[Raw, E] = {}
+        self._in_handler = False
+        self._seen: dict[Raw, E] | None = None
+
+    def begin_handler(self) -> None:
+        """From here to `end_handler` the map is read once."""
+        self._in_handler = True
+
+    def end_handler(self) -> None:
+        """The next handler reads anew."""
+        self._in_handler = False
+        self._seen = None
+        if self._history is not None:
+            self._history.marks.wanted = None
+
+    # --- reading ---
+
+    def items(self) -> dict[Key, MapValue]:
+        """The map, in the forms of `results.values`, without what user space adds; `UNSET` in a min or max map is what
+        zero() left.
+        """
+        element, view = self._element, self._view()
+        found: dict[Key, Any] = {}
+        marks = None if self._history is None else self._history.marks
+        zeros = [] if marks is None else marks.zero_keys()
+        for raw, now in view.items():
+            left = element.since(now, self._taken.get(raw))
+            if left is None:
+                continue
+            key, bucket = self._place(raw)
+            if marks is not None and marks.is_zero(raw):
+                zeros.append(key)
+            elif self.table.buckets > 1:
+                counts = found.setdefault(key, {})
+                counts[bucket] = counts.get(bucket, 0) + element.value(left)
+            else:
+                held = found.get(key)
+                found[key] = left if held is None else element.joined(held, left)
+        if self.table.buckets == 1:
+            found = {key: element.value(left) for key, left in found.items()}
+        for key in zeros:
+            found.setdefault(key, element.zero)
+        return found
+
+    def _view(self) -> dict[Raw, E]:
+        """The reading of this handler, or a new one."""
+        if self._seen is not None:
+            return self._seen
+        view = self._present()
+        if self._in_handler:
+            self._seen = view
+        return view
+
+    def _present(self) -> dict[Raw, E]:
+        """The elements now, or at the mark that a print wants. Gives back those of old generations that nothing changes
+        any more.
+        """
+        history = self._history
+        if history is None:
+            found = self._read()
+            self._leave_behind(found)
+            return found
+        marks = history.marks
+        marks.begin()
+        if marks.wanted is not None:
+            return history.at(marks.wanted)
+        found = history.present()
+        self._leave_behind(found)
+        return {raw: element for raw, element in found.items() if marks.shows(raw)}
+
+    def _read(self) -> dict[Raw, E]:
+        """The kernel's elements."""
+        read = self._element.read
+        found = ((raw, read(data)) for raw, data in self._contents.all())
+        return {raw: element for raw, element in found if element is not None}
+
+    def _leave_behind(self, found: dict[Raw, E]) -> None:
+        """Deletes what has settled in old generations, and takes it out of `found`."""
+        if self._generations is None or not (current := self._generations.current()):
+            return
+        for raw, element in list(found.items()):
+            generation = generation_of(raw)
+            if generation == current:
+                continue
+            if element != self._taken.get(raw):
+                self._changed_late(raw, element, found)
+            elif self._generations.has_settled(generation):
+                self._contents.delete(raw)
+                self._forget(raw)
+                del found[raw]
+
+    def _changed_late(self, raw: Raw, element: E, found: dict[Raw, E]) -> None:
+        """An element of an old generation has changed since it was read: it stays, and the next clear takes it."""
+
+    def _forget(self, raw: Raw) -> None:
+        """An element has been deleted."""
+        self._taken.pop(raw, None)
+        if self._history is not None:
+            self._history.forget(raw)
+
+    def _place(self, raw: Raw) -> tuple[Key, int]:
+        """The key of the program, and the bucket."""
+        table = self.table
+        if self._decode_key is not None:
+            return self._decode_key(raw[1]), struct.unpack_from("=I", raw[1], 4)[0] if table.buckets > 1 else 0
+        assert table.grid is not None
+        place, bucket = divmod(struct.unpack("=I", raw[1])[0], table.buckets)
+        return table.grid.key(place), bucket
+
+    # --- what probes reset ---
+
+    def look_back(self, mark: int | None) -> None:
+        """Until the handler ends, or is said again: the map as it was at a mark of the kernel (None: as it is)."""
+        assert self._history is not None
+        self._history.marks.wanted = None if mark is None else in_order(mark)
+        self._seen = None
+
+    def note_reset(self, before: int, cleared: bool) -> None:
+        """A probe has cleared (else zeroed) the map, whose mark had been `before`."""
+        assert self._history is not None
+        self._history.note(in_order(before), cleared)
+
+    def tidy(self) -> None:
+        """Gives back what probes have reset, as far as it has settled."""
+        history = self._history
+        if history is None or (settled := history.marks.settled()) is None:
+            return
+        zeroed = history.marks.zeroed
+        gone = history.settle(settled)
+        for raw in gone:
+            self._taken.pop(raw, None)
+            zeroed[self._place(raw)[0]] = clears(mark_of(raw))
+        self._contents.delete_many(gone)
+        history.marks.zeroed = {key: at for key, at in zeroed.items() if at >= clears(settled.cleared)}
+
+    # --- clearing ---
+
+    def clear(self) -> None:
+        """Takes away what this handler's reading has seen."""
+        view = self._view()
+        if self._history is not None:
+            self._history.marks.zeroed.clear()
+        self._take(view)
+        if self._generations is not None:
+            self._generations.end()
+        if self.table.length is not None:
+            self._control.empty(self.table.length)
+        if self._in_handler:
+            # The reading stays, and everything in it is taken: the map is empty until the handler ends.
+            self._seen = {}
+
+    def _take(self, view: dict[Raw, E]) -> None:
+        """From here on what is in `view` does not count."""
+        self._taken.update(view)
+
+
+class AddedMap(KernelMap[Any]):
+    """A map that probes add to."""
+
+    def delete(self, key: Key) -> None:
+        """Takes away one key. Where probes read the map too it must really go; so must an extreme, but for one in an
+        array: that is deleted at the end alone, when nothing is added any more.
+        """
+        view = self._view()
+        extreme = self.table.shape is Shape.EXTREME and self.table.grid is None
+        gone = False
+        if self._history is not None:
+            self._history.marks.zeroed.pop(key, None)
+        for raw in [raw for raw in view if self._place(raw)[0] == key]:
+            if extreme or not self.table.per_cpu:
+                gone = self._contents.delete(raw) or gone
+                self._forget(raw)
+                del view[raw]
+            else:
+                self._taken[raw] = view[raw]
+        if gone and self.table.length is not None:
+            self._control.give(self.table.length, -1)
+
+
+class ScalarMap(KernelMap[bytes]):
+    """A map of values that are assigned. `loss.keys` counts those that found it full."""
+
+    def __init__(self, contents: Contents, control: Control, marks: Marks | None, loss: Loss) -> None:
+        super().__init__(contents, control, marks)
+        self._loss = loss
+
+    def set(self, key: Key, value: Value) -> None:
+        """Assigns."""
+        raw, data = self._raw(key), encode(self.table.decl.value, value)
+        self._write(raw, data)
+        if self._seen is not None:
+            self._seen[raw] = data
+
+    def add(self, key: Key, delta: int) -> None:
+        """Adds to an integer. A probe's addition in the microsecond between our reading and writing would be lost."""
+        before = self._contents.get(self._raw(key))
+        number = 0 if before is None else self._element.value(before)
+        assert isinstance(number, int)
+        kind = self.table.decl.value
+        self.set(key, wrap(kind, number + delta) if isinstance(kind, IntType) else number + delta)
+
+    def delete(self, key: Key) -> None:
+        """Removes a key."""
+        raws = [self._raw(key)]
+        if self._history is not None:
+            self._history.marks.zeroed.pop(key, None)
+            raws += [raw for raw in self._present() if raw not in raws and self._place(raw)[0] == key]
+        for raw in raws:
+            if self._contents.delete(raw) and self.table.length is not None:
+                self._control.give(self.table.length, -1)
+            if self._seen is not None:
+                self._seen.pop(raw, None)
+
+    def clear(self) -> None:
+        """Removes what this handler's reading has seen."""
+        super().clear()
+        self._leave_behind(self._read())
+
+    def _take(self, view: dict[Raw, bytes]) -> None:
+        if self._generations is not None:
+            super()._take(view)
+        else:
+            for raw in view:
+                self._contents.delete(raw)
+
+    def _present(self) -> dict[Raw, bytes]:
+        found = super()._present()
+        if self._generations is None or (self._history is not None and self._history.marks.wanted is not None):
+            return found
+        current = self._generations.current()
+        return {raw: value for raw, value in found.items() if generation_of(raw) == current}
+
+    def _changed_late(self, raw: Raw, element: bytes, found: dict[Raw, bytes]) -> None:
+        if self._generations is None or (self._history is not None and not self._history.marks.shows(raw)):
+            return
+        self._taken[raw] = element
+        moved = moved_to(raw, self._generations.current())
+        if self._write(moved, element, only_new=True):
+            found[moved] = element
+
+    def _raw(self, key: Key) -> Raw:
+        layout = self.table.key
+        assert layout is not None
+        generation = 0 if self._generations is None else self._generations.current()
+        mark = 0 if self._history is None else in_order(self._history.marks.now())
+        encoded = layout.encode(key, generation, mark=mark)
+        return layout.sizes.index(len(encoded)), encoded
+
+    def _write(self, raw: Raw, data: bytes, only_new: bool = False) -> bool:
+        """Writes an element, or counts that there is no room; whether it was written."""
+        try:
+            if only_new or self.table.length is not None:
+                try:
+                    self._contents.put(raw, data, bpf.UPDATE_NEW)
+                except FileExistsError:
+                    if only_new:
+                        return False
+                else:
+                    if self.table.length is not None:
+                        self._control.give(self.table.length, 1)
+                    return True
+            self._contents.put(raw, data)
+        except OSError as error:
+            if error.errno not in (errno.E2BIG, errno.ENOMEM):
+                raise
+            self._loss.keys += 1
+            return False
+        return True
