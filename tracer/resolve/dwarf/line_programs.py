@@ -1,10 +1,9 @@
 """Line programs: which addresses a compiler says the lines of a source file begin at.
 
 `.debug_line` is one line program per compile unit: a header with the table of its source files, and a byte code that
-yields the rows (address, file, line, column, is_stmt, …). pyelftools decodes that, some 90,000 rows a second. So a unit
-is decoded only where its header can name the file at all, told by the bytes of the name: in the header itself, or by
-the name's offset in `.debug_line_str`. Of libc's 2,063 units that leaves one for malloc.c (0.06 s) and the 372 that
-include stdlib.h (1.3 s).
+yields the rows (address, file, line, column, is_stmt, …). A unit is decoded only where its header can name the file at
+all, told by the bytes of the name: in the header itself, or by the name's offset in `.debug_line_str`. Of libc's 2,063
+units that leaves one for malloc.c and the 372 that include stdlib.h.
 
 Before DWARF 5 the directory that relative names start from is not in `.debug_line` but an attribute of the compile
 unit (DW_AT_comp_dir), which costs reading `.debug_info` as well.
@@ -20,8 +19,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from functools import cached_property
-from io import BytesIO
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tracer.errors import TracerError
 from tracer.resolve.dwarf.line_headers import MAX_PATH, Header, Unit, read_header, units
@@ -34,9 +32,14 @@ _MANY_REFERENCES = 256
 _TOP_DIE = 1 << 14
 """More than the attributes of a compile unit take before DW_AT_stmt_list: two paths and the compiler's options."""
 
+# Opcodes, and behind a zero byte extended ones (DWARF 5, 6.2.5.2 and 6.2.5.3).
+_COPY, _ADVANCE_ADDRESS, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN, _NEGATE_IS_STMT = 1, 2, 3, 4, 5, 6
+_ADD_OF_255, _FIXED_ADVANCE = 8, 9
+_END_SEQUENCE, _SET_ADDRESS = 1, 2
+
 
 class Row(NamedTuple):
-    """One row of the line table; `path` is None for files that were not asked for."""
+    """One row of the line table; `path` is None for files that were not asked for, whose rows in a run are one."""
 
     path: str | None
     line: int
@@ -123,25 +126,14 @@ class LinePrograms:
         return result
 
     def _sequences(self, pattern: str) -> Iterator[Sequence]:
-        from elftools.dwarf.lineprogram import LineProgram
-        from elftools.dwarf.structs import DWARFStructs
-
         candidates = self._candidates(os.fsencode(posixpath.basename(pattern)))
         homes = self._directories_before_5({unit.start for unit in candidates if unit.version < 5})
         for unit in candidates:
             header = read_header(self._lines, unit, self._names)
             paths = _paths(header, homes.get(unit.start, b""))
             wanted = {number: path for number, path in paths if _ends_in(path, pattern)}
-            if not wanted:
-                continue
-            structs = DWARFStructs(
-                little_endian=True,
-                dwarf_format=32 if unit.offset_size == 4 else 64,
-                address_size=8,
-                dwarf_version=unit.version,
-            )
-            code = self._lines[unit.code : unit.end]
-            yield from _split(LineProgram(header.registers, BytesIO(code), structs, 0, len(code)), wanted)
+            if wanted:
+                yield from decode(self._lines[unit.code : unit.end], header, wanted)
 
     def _directories_before_5(self, wanted: set[int]) -> dict[int, bytes]:
         """DW_AT_comp_dir by the place of the unit's line program."""
@@ -206,16 +198,82 @@ def _ends_in(path: str, pattern: str) -> bool:
     return path == pattern or path.endswith(f"/{pattern}")
 
 
-def _split(program: Any, wanted: dict[int, str]) -> Iterator[Sequence]:
-    """The sequences of a line program that have rows of the wanted files."""
-    rows: list[Row] = []
-    for entry in program.get_entries():
-        state = entry.state
-        if state is None:
-            continue
-        if state.end_sequence:
-            if any(row.path is not None for row in rows):
-                yield (*rows, Row(None, 0, 0, state.address, False))
-            rows = []
-        else:
-            rows.append(Row(wanted.get(state.file), state.line, state.column, state.address, bool(state.is_stmt)))
+def decode(code: bytes, header: Header, wanted: dict[int, str]) -> Iterator[Sequence]:
+    """The sequences of a line program that have rows of the wanted files, given by number. Raises `IndexError` or
+    `struct.error` where it is cut off.
+    """
+    base, step = len(header.operands) + 1, header.step
+    # What each special opcode adds to address and line.
+    special = [
+        (step * (each // header.line_range), header.line_base + each % header.line_range) for each in range(256 - base)
+    ]
+    file_of, new = wanted.get, tuple.__new__
+    at, end = 0, len(code)
+    while at < end:
+        rows: list[Row] = []
+        address, number, line, column, is_stmt = 0, 1, 1, 0, header.is_stmt
+        path, any_wanted, other_line = file_of(number), False, -1
+        ended = False
+        while at < end and not ended:
+            opcode = code[at]
+            at += 1
+            if opcode >= base:
+                more, lines = special[opcode - base]
+                address += more
+                line += lines
+            elif opcode == _ADVANCE_LINE:
+                value, at = _leb(code, at, signed=True)
+                line += value
+                continue
+            elif opcode == 0:
+                size, at = _leb(code, at)
+                kind, operand = code[at], at + 1
+                at += size
+                if kind == _SET_ADDRESS:
+                    (address,) = struct.unpack_from("<Q", code, operand)
+                if kind != _END_SEQUENCE:
+                    continue
+                ended = True
+            elif opcode == _FIXED_ADVANCE:
+                address += int.from_bytes(code[at : at + 2], "little")
+                at += 2
+                continue
+            elif opcode != _COPY:
+                value = 0
+                for _ in range(header.operands[opcode - 1]):
+                    value, at = _leb(code, at)
+                if opcode == _ADVANCE_ADDRESS:
+                    address += step * value
+                elif opcode == _SET_FILE:
+                    number = value
+                    path = file_of(number)
+                elif opcode == _SET_COLUMN:
+                    column = value
+                elif opcode == _NEGATE_IS_STMT:
+                    is_stmt = not is_stmt
+                elif opcode == _ADD_OF_255:
+                    address += special[-1][0]
+                continue
+            if ended:
+                rows.append(Row(None, 0, 0, address, False))
+            elif path is not None:
+                rows.append(new(Row, (path, line, column, address, is_stmt)))
+                any_wanted, other_line = True, -1
+            elif other_line != bool(line):
+                rows.append(Row(None, line, column, address, is_stmt))
+                other_line = bool(line)
+        if ended and any_wanted:
+            yield tuple(rows)
+
+
+def _leb(code: bytes, at: int, signed: bool = False) -> tuple[int, int]:
+    """A number in LEB128 and the place behind it."""
+    value = shift = 0
+    while shift < 70:
+        byte = code[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return (value - (1 << shift) if signed and value >> (shift - 1) else value), at

@@ -16,8 +16,9 @@ import pytest
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf import line_programs
 from tracer.resolve.dwarf.line_headers import read_header, units
-from tracer.resolve.dwarf.line_programs import LinePrograms
+from tracer.resolve.dwarf.line_programs import LinePrograms, Sequence, decode
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.model import Reg, Site, Target
 from tracer.resolve.sites.expand import expand
@@ -239,17 +240,14 @@ def test_compressed_line_tables_say_the_same(place: Path, version: str) -> None:
 
 
 def test_only_units_that_can_name_the_file_are_decoded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from elftools.dwarf.lineprogram import LineProgram
-
     shop = built(place)
     decoded = []
-    original = LineProgram.get_entries
 
-    def counted(self: Any) -> Any:
-        decoded.append(self)
-        return original(self)
+    def counted(code: bytes, *more: Any) -> Iterator[Sequence]:
+        decoded.append(code)
+        return decode(code, *more)
 
-    monkeypatch.setattr(LineProgram, "get_entries", counted)
+    monkeypatch.setattr(line_programs, "decode", counted)
     sites(f"uprobe:{shop}:main.c:5")
     assert len(decoded) == 1
     sites(f"uprobe:{shop}:price.h:4")
