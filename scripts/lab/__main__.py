@@ -8,8 +8,8 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
+from scripts.lab import LabError, NotAvailable
 from scripts.lab.boot import Ended, run
-from scripts.lab.errors import LabError, NotAvailable
 from scripts.lab.images import image_of, is_cached, package_of
 from scripts.lab.kernels import KERNELS, kernel
 
@@ -29,7 +29,7 @@ def main() -> int:
         if arguments.command == "run":
             return _run(arguments)
         # Heavier: it knows the tests.
-        from scripts.lab.testing import prepare_kernels, tabulate, test_kernels
+        from scripts.lab.suite import prepare_kernels, tabulate, test_kernels
 
         if arguments.command == "prepare":
             return prepare_kernels(arguments.kernels)

@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from scripts.lab import LabError
 from scripts.lab.cache import cache_directory, made
 from scripts.lab.children import run
-from scripts.lab.errors import LabError
 from scripts.lab.fetch import Package, unpacked
 
 FRAGMENT = Path(__file__).with_name("nobpf.fragment")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from scripts.lab.errors import LabError
+from scripts.lab import LabError
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)

@@ -1,6 +1,6 @@
 """Debian's packages, by an apt of our own: its sources, lists and archives lie in the cache, the host's are left alone.
 
-Signatures are verified by debian-archive-keyring; proxies and the like come from the host's apt.conf.
+Archives, their keys, proxies and the like are the host's; the suites are ours.
 """
 
 from __future__ import annotations
@@ -10,28 +10,15 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.lab import NotAvailable
+from scripts.lab.archives import sources
 from scripts.lab.cache import cache_directory, locked, made
-from scripts.lab.errors import NotAvailable
 
-_SOURCES = """\
-Types: deb
-URIs: http://deb.debian.org/debian
-Suites: bookworm bullseye
-Components: main
-Architectures: amd64
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-
-Types: deb
-URIs: http://deb.debian.org/debian-security
-Suites: bookworm-security bullseye-security
-Components: main
-Architectures: amd64
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-"""
-
+_SUITES = ("bookworm", "bullseye", "sid", "bookworm-security", "bullseye-security")
 _LISTS_ARE_GOOD_FOR_S = 24 * 3600
 
 
@@ -68,40 +55,46 @@ def choose(pattern: str) -> Package:
     return Package(name, match[1])
 
 
-def unpacked(package: Package) -> Path:
-    """The directory with the package's files, fetched if they are not there yet. Raises `NotAvailable`."""
-    return made(str(package), lambda directory: _fetch(package, directory))
+def unpacked(package: Package, parts: Sequence[str] = ()) -> Path:
+    """The directory with the package's files, fetched if they are not there yet. Raises `NotAvailable`.
+
+    `parts`: those that an image of the newest kernels consists of, each a package with another word for "image".
+    """
+    names = [package.name.replace("-image-", f"-{part}-") for part in parts] or [package.name]
+    return made(str(package), lambda directory: _fetch(names, package.version, directory))
 
 
-def _fetch(package: Package, directory: Path) -> None:
-    print(f"vm: fetching {package.name} {package.version}", file=sys.stderr)
+def _fetch(names: Sequence[str], version: str, directory: Path) -> None:
+    print(f"vm: fetching {', '.join(names)} {version}", file=sys.stderr)
+    wanted = [f"{name}={version}" for name in names]
     try:
-        _ask("apt-get", "download", "-q", f"{package.name}={package.version}", cwd=directory)
+        _ask("apt-get", "download", "-q", *wanted, cwd=directory)
     except NotAvailable:
-        _update(0)  # the file may have been replaced by a newer one
-        _ask("apt-get", "download", "-q", f"{package.name}={package.version}", cwd=directory)
+        _update(0)  # the files may have been replaced by newer ones
+        _ask("apt-get", "download", "-q", *wanted, cwd=directory)
     for archive in directory.glob("*.deb"):
         subprocess.run(["dpkg", "-x", archive, directory], check=True)
         archive.unlink()
 
 
 def _update(good_for_s: float) -> None:
-    """Fetches the lists where they are older than that; old ones will do where nobody answers."""
+    """Fetches the lists where they are older than that; some, or old ones, will do where an archive does not answer."""
     stamp = cache_directory() / "apt" / "updated"
+    text = sources(_SUITES)
     with locked("apt"):
-        if stamp.exists() and time.time() - stamp.stat().st_mtime < good_for_s:
+        written = stamp.with_name("debian.sources")
+        is_same = written.exists() and written.read_text() == text
+        if is_same and stamp.exists() and time.time() - stamp.stat().st_mtime < good_for_s:
             return
-        stamp.parent.mkdir(exist_ok=True)
         for each in ("lists/partial", "archives/partial"):
             (stamp.parent / each).mkdir(parents=True, exist_ok=True)
-        (stamp.parent / "debian.sources").write_text(_SOURCES)
+        written.write_text(text)
         try:
             _ask("apt-get", "update", "-q", "--error-on=any")
         except NotAvailable as error:
-            if not stamp.exists():
+            if not any((stamp.parent / "lists").glob("*_Packages*")):
                 raise
-            print(f"vm: going on with older package lists: {error}", file=sys.stderr)
-            return
+            print(f"vm: going on with the package lists that are here: {error}", file=sys.stderr)
         stamp.touch()
 
 

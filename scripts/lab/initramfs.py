@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.lab.errors import LabError
+from scripts.lab import LabError
 
 # What the command prints goes to files of the host, written through: what a guest wrote before it died is there.
 INIT = r"""#!/bin/busybox sh

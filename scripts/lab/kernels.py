@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scripts.lab.errors import LabError
+from scripts.lab import LabError
 
 BCC, FTRACE = "bcc", "ftrace"
 
@@ -14,6 +14,7 @@ class Kernel:
     """One kernel of the laboratory.
 
     `package`: a pattern of Debian's packages, its first group being the number that grows; None for the one we build.
+    `parts`: the packages that it consists of, where it holds no file itself.
     `append` is for its command line. `backends` are those that must work on it; `features` what else its tests may
     count on (see tests/vm): `hist`, hist triggers; `sleepable`, BPF uprobe programs that wait for pages;
     `multi`, uprobe_multi links; `reads`, BPF helpers that copy the kernel's memory;
@@ -28,6 +29,7 @@ class Kernel:
     backends: tuple[str, ...]
     features: frozenset[str] = frozenset()
     append: str = ""
+    parts: tuple[str, ...] = ()
     required: bool = False
 
 
@@ -66,6 +68,14 @@ KERNELS = (
         r"linux-image-6\.12\.(\d+)\+deb12-amd64(?:-unsigned)?",
         (BCC, FTRACE),
         frozenset({"hist", "reads", "sleepable", "multi", "string_page"}),
+    ),
+    Kernel(
+        "7.2",
+        "Debian unstable's: user probes on ten-byte nops without a trap",
+        r"linux-image-7\.2\.(\d+)\+deb\d+-amd64",
+        (BCC, FTRACE),
+        frozenset({"hist", "reads", "sleepable", "multi", "string_page"}),
+        parts=("binary", "modules", "base"),
     ),
     Kernel(
         "5.10",

@@ -1,4 +1,4 @@
-"""Which tests run on a kernel, and what came of them.
+"""`scripts/vm test`: the tests on several kernels, two machines at a time.
 
 They are the contract suite on each backend that the kernel has, and tests/vm. Both run in the guest by pytest, from the
 same files as here. What can be made beforehand is made here: the traced programs, the BPF objects, Python's bytecode.
@@ -7,20 +7,23 @@ same files as here. What can be made beforehand is made here: the traced program
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from scripts.lab import LabError, NotAvailable
 from scripts.lab.boot import Ended, run
 from scripts.lab.cache import cache_directory, locked
+from scripts.lab.children import end_all
 from scripts.lab.children import run as run_here
-from scripts.lab.errors import LabError
 from scripts.lab.images import image_of
-from scripts.lab.kernels import BCC, Kernel
+from scripts.lab.kernels import BCC, KERNELS, Kernel, kernel
+from scripts.lab.results import Outcome, Result, keep, kept, report, write_table
 from tests.targets.build import cache_dir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,47 +33,74 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.vm.plugin", "-p", 
 
 # Under emulation a run of tracer takes seconds, and two machines may have one processor between them.
 _PATIENCE = 10
+_QUICK, _WHOLE = "0/3", "0/1"
+_TIMEOUT_S = 3600.0
 _COMPLAINTS = 5
 _COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|general protection|Kernel panic|INFO: task|rcu: INFO")
 
 
-@dataclass(frozen=True)
-class Result:
-    """One test in a guest.
+def test_kernels(names: Sequence[str], everything: bool, quick: bool) -> int:
+    """Runs the tests on the kernels named, else on those that scripts/test runs, or on all; reports on stdout.
 
-    `outcome` is passed, skipped or failed; or refused or excepted, where the suite says that the backend refuses the
-    case, or answers otherwise on such a kernel, and it did so.
+    Returns 1 where anything failed. A kernel that cannot be had has not passed, but only a required one fails.
     """
-
-    test: str
-    backend: str | None
-    outcome: str
-    said: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of the tests on one kernel; `trouble` is whatever else was wrong, in lines."""
-
-    kernel: str
-    release: str
-    results: tuple[Result, ...]
-    trouble: tuple[str, ...]
-    took_s: float
-    day: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything is as it must be."""
-        return not self.trouble and bool(self.results) and not self.failures
-
-    @property
-    def failures(self) -> tuple[Result, ...]:
-        """The tests that failed."""
-        return tuple(result for result in self.results if result.outcome == "failed")
+    wanted = [kernel(name) for name in names] or [each for each in KERNELS if everything or each.required]
+    outcomes: dict[str, Outcome | NotAvailable] = {}
+    for each, outcome in _outcomes(wanted, _QUICK if quick else _WHOLE):
+        outcomes[each.name] = outcome
+        print(report(outcome) if isinstance(outcome, Outcome) else f"{each.name}: not available: {outcome}", flush=True)
+        if isinstance(outcome, Outcome) and not quick:
+            keep(outcome)
+    if everything and not quick:
+        write_table(outcomes)
+    failed = [each for each in wanted if not _is_well(each, outcomes[each.name])]
+    return 1 if failed else 0
 
 
-def prepare(kernels: Sequence[Kernel], part: str) -> None:
+def tabulate() -> int:
+    """Writes the table from the last whole run on each kernel."""
+    outcomes = {each.name: outcome for each in KERNELS if (outcome := kept(each.name)) is not None}
+    write_table(outcomes)
+    return 0
+
+
+def prepare_kernels(names: Sequence[str]) -> int:
+    """Fetches or builds the kernels, and what their tests need."""
+    wanted = [kernel(name) for name in names] or [each for each in KERNELS if each.required]
+    for each in wanted:
+        image_of(each)
+    _prepare(wanted, _QUICK)
+    return 0
+
+
+def _is_well(kernel: Kernel, outcome: Outcome | NotAvailable) -> bool:
+    return outcome.passed if isinstance(outcome, Outcome) else not kernel.required
+
+
+def _outcomes(kernels: Sequence[Kernel], part: str) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
+    """In the order in which they end."""
+    _prepare(kernels, part)
+    with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        running = {pool.submit(_outcome, each, part): each for each in kernels}
+        try:
+            for done in as_completed(running):
+                yield running[done], done.result()
+        finally:
+            end_all()  # nothing where all is done; on Ctrl-C the threads would wait for their machines
+            pool.shutdown(cancel_futures=True)
+
+
+def _outcome(kernel: Kernel, part: str) -> Outcome | NotAvailable:
+    try:
+        return _test(kernel, part, _TIMEOUT_S)
+    except NotAvailable as error:
+        return error
+    except LabError as error:
+        print(f"vm: {kernel.name}: {error}", file=sys.stderr)
+        return Outcome(kernel.name, "", (), (str(error),), 0.0)
+
+
+def _prepare(kernels: Sequence[Kernel], part: str) -> None:
     """Makes beforehand what does not depend on the kernel being there."""
     with locked("prepare"):
         _here(sys.executable, "-m", "tests.targets.build")
@@ -84,7 +114,7 @@ def prepare(kernels: Sequence[Kernel], part: str) -> None:
         _here(*_PYTEST, "--vm-kernel", kernels[0].name, "--collect-only", *TESTS)
 
 
-def test(kernel: Kernel, part: str, timeout_s: float) -> Outcome:
+def _test(kernel: Kernel, part: str, timeout_s: float) -> Outcome:
     """Runs the tests on a kernel. Raises `LabError` where the kernel cannot be had."""
     start = time.monotonic()
     image = image_of(kernel)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from scripts.lab import LabError
 from scripts.lab.boot import Image, run
 from scripts.lab.children import child
-from scripts.lab.errors import LabError
 from tests.harness.cli import until
 
 # Stands in for qemu: does to the shared directory what a guest's init does.

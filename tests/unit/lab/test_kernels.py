@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from scripts.lab import LabError
 from scripts.lab.build import FRAGMENT, not_taken
-from scripts.lab.errors import LabError
 from scripts.lab.fetch import newest
 from scripts.lab.kernels import KERNELS, kernel
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import lzma
 from pathlib import Path
 
-from scripts.lab.modules import depends, modules_of
+from scripts.lab.images import depends, modules_of
 
 
 def module(name: str, *others: str) -> bytes:

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.lab.errors import LabError, NotAvailable
-from scripts.lab.kept import from_json, to_json
-from scripts.lab.report import report
-from scripts.lab.suite import Outcome, Result, complaints
-from scripts.lab.table import DOCUMENT, table, write_table
+from scripts.lab import LabError, NotAvailable
+from scripts.lab.results import DOCUMENT, Outcome, Result, from_json, report, table, to_json, write_table
+from scripts.lab.suite import complaints
 
 GOOD = Outcome(
     "6.1",
@@ -65,6 +63,7 @@ def test_the_table_says_what_passed_and_what_could_not_be_had() -> None:
         "|  |  |  | ftrace | 0 | 1 | 0 | 0 |  |\n"
         "| 6.1-lockdown | not run |  |  |  |  |  |  |  |\n"
         "| 6.12 | not run |  |  |  |  |  |  |  |\n"
+        "| 7.2 | not run |  |  |  |  |  |  |  |\n"
         "| 5.10 | not available: nobody answers |  |  |  |  |  |  |  |\n"
         "\n"
         "- nobpf: `a[x-ftrace-text]` failed.\n"

@@ -1,0 +1,194 @@
+"""What came of the tests on a kernel: kept, reported, and written into the table of docs/kernels.md."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scripts.lab import LabError, NotAvailable
+from scripts.lab.cache import cache_directory
+from scripts.lab.kernels import KERNELS, SOURCE_PACKAGE, Kernel
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
+_FROM = "<!-- written by scripts/vm test --all: from here -->"
+_TO = "<!-- to here -->"
+_HEADER = ("kernel", "run on", "where from", "backend", "passed", "refused", "exceptions", "failed", "own tests")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test in a guest.
+
+    `outcome` is passed, skipped or failed; or refused or excepted, where the suite says that the backend refuses the
+    case, or answers otherwise on such a kernel, and it did so.
+    """
+
+    test: str
+    backend: str | None
+    outcome: str
+    said: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the tests on one kernel; `trouble` is whatever else was wrong, in lines."""
+
+    kernel: str
+    release: str
+    results: tuple[Result, ...]
+    trouble: tuple[str, ...]
+    took_s: float
+    day: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is as it must be."""
+        return not self.trouble and bool(self.results) and not self.failures
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """The tests that failed."""
+        return tuple(result for result in self.results if result.outcome == "failed")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one backend came to on a kernel, in legs: a case in one format. `backend` is None for tests/vm.
+
+    `refused` and `excepted` legs have passed too: the suite says that the backend refuses the case everywhere, or that
+    it answers otherwise on such a kernel.
+    """
+
+    backend: str | None
+    passed: int
+    refused: int
+    excepted: int
+    skipped: int
+    failed: int
+
+    def __str__(self) -> str:
+        what = "tests of this kernel" if self.backend is None else f"contract on {self.backend}"
+        parts = [f"{self.passed} passed"]
+        parts += [
+            f"{count} {name}"
+            for count, name in (
+                (self.refused, "refused"),
+                (self.excepted, "said exceptions"),
+                (self.skipped, "left out"),
+                (self.failed, "FAILED"),
+            )
+            if count
+        ]
+        return f"{what}: {', '.join(parts)}"
+
+
+def rows(results: Sequence[Result]) -> list[Row]:
+    """The counts by backend, the tests of the kernel last."""
+    found: list[Row] = []
+    for backend in sorted({result.backend for result in results}, key=lambda name: (name is None, name or "")):
+        counts = Counter(result.outcome for result in results if result.backend == backend)
+        outcomes = ("passed", "refused", "excepted", "skipped", "failed")
+        found.append(Row(backend, *(counts[outcome] for outcome in outcomes)))
+    return found
+
+
+def report(outcome: Outcome) -> str:
+    """Some lines: the counts, and all that went wrong."""
+    verdict = "passed" if outcome.passed else "FAILED"
+    lines = [f"{outcome.kernel} ({outcome.release or 'did not boot'}): {verdict}, {outcome.took_s:.0f} s"]
+    lines += [f"  {row}" for row in rows(outcome.results)]
+    for result in outcome.failures:
+        lines += [f"--- {outcome.kernel}: {result.test}", result.said.rstrip()]
+    lines += [f"--- {outcome.kernel}: {line}" for line in outcome.trouble]
+    return "\n".join(lines)
+
+
+def keep(outcome: Outcome) -> None:
+    """Keeps what came of the whole suite on a kernel, instead of what was kept of it."""
+    path = cache_directory() / "results" / f"{outcome.kernel}.json"
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(to_json(outcome))
+    part.replace(path)
+
+
+def kept(kernel: str) -> Outcome | None:
+    """What is kept of a kernel."""
+    path = cache_directory() / "results" / f"{kernel}.json"
+    return from_json(path.read_text()) if path.exists() else None
+
+
+def to_json(outcome: Outcome) -> str:
+    """All of it, as one object."""
+    return json.dumps(asdict(outcome))
+
+
+def from_json(text: str) -> Outcome:
+    """The inverse of `to_json`."""
+    fields = json.loads(text)
+    results = tuple(Result(**each) for each in fields.pop("results"))
+    return Outcome(results=results, trouble=tuple(fields.pop("trouble")), **fields)
+
+
+def write_table(outcomes: Mapping[str, Outcome | NotAvailable], document: Path = DOCUMENT) -> None:
+    """Puts the table between its marks in the document, which stays as it is otherwise."""
+    text = document.read_text()
+    before, mark, rest = text.partition(_FROM)
+    _, end, after = rest.partition(_TO)
+    if not mark or not end:
+        raise LabError(f"{document} has no marks for the table")
+    document.write_text(f"{before}{_FROM}\n{table(outcomes)}\n{_TO}{after}")
+
+
+def table(outcomes: Mapping[str, Outcome | NotAvailable]) -> str:
+    """The table in Markdown, and below it whatever differed."""
+    lines = ["", _line(_HEADER), _line("---" for _ in _HEADER)]
+    notes: list[str] = []
+    for kernel in KERNELS:
+        outcome = outcomes.get(kernel.name)
+        if isinstance(outcome, Outcome):
+            lines += _rows(kernel, outcome)
+            notes += [f"- {kernel.name}: `{result.test}` failed." for result in outcome.failures]
+            notes += [f"- {kernel.name}: {line}" for line in outcome.trouble[:1]]
+        else:
+            why = "not run" if outcome is None else f"not available: {outcome}"
+            lines.append(_line((kernel.name, why, *("" for _ in _HEADER[2:]))))
+    return "\n".join([*lines, *(["", *notes] if notes else [])])
+
+
+def _rows(kernel: Kernel, outcome: Outcome) -> list[str]:
+    counts = {row.backend: row for row in rows(outcome.results)}
+    own = counts.get(None, Row(None, 0, 0, 0, 0, 0))
+    lines: list[str] = []
+    for backend in kernel.backends:
+        row = counts.get(backend, Row(backend, 0, 0, 0, 0, 0))
+        first = not lines
+        lines.append(
+            _line(
+                (
+                    f"{kernel.name} ({outcome.release})" if first else "",
+                    outcome.day if first else "",
+                    _origin(kernel) if first else "",
+                    backend,
+                    *(str(count) for count in (row.passed, row.refused, row.excepted, row.failed)),
+                    _own(own) if first else "",
+                )
+            )
+        )
+    return lines
+
+
+def _own(row: Row) -> str:
+    return f"{row.passed} passed" + (f", {row.failed} failed" if row.failed else "")
+
+
+def _origin(kernel: Kernel) -> str:
+    made_of = f"built from {SOURCE_PACKAGE}" if kernel.package is None else "Debian's package"
+    return f"{made_of}, `{kernel.append}`" if kernel.append else made_of
+
+
+def _line(cells: Iterable[str] | Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
