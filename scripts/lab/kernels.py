@@ -19,7 +19,8 @@ class Kernel:
     count on (see tests/vm): `hist`, hist triggers; `sleepable`, BPF uprobe programs that wait for pages;
     `multi`, uprobe_multi links; `reads`, BPF helpers that copy the kernel's memory;
     `string_page`, strings of an ftrace event that stay in their page (CVE-2024-50067; 5.10.262 writes past it, and what
-    that overwrites makes the kernel complain or crash: there is nothing to try). `required` kernels are those that
+    that overwrites makes the kernel complain or crash: there is nothing to try); `nop10`, user probes on ten-byte nops
+    that become calls. `required` kernels are those that
     scripts/test runs, and that must be to be had.
     """
 
@@ -74,7 +75,7 @@ KERNELS = (
         "Debian unstable's: user probes on ten-byte nops without a trap",
         r"linux-image-7\.2\.(\d+)\+deb\d+-amd64",
         (BCC, FTRACE),
-        frozenset({"hist", "reads", "sleepable", "multi", "string_page"}),
+        frozenset({"hist", "reads", "sleepable", "multi", "string_page", "nop10"}),
         parts=("binary", "modules", "base"),
     ),
     Kernel(

@@ -1,10 +1,13 @@
 /* redzone N: calls leaf functions N times each that keep their argument in the red zone, below the stack pointer, across a
  * USDT probe, and prints how often it was another one behind it. The probe `redzone:both` is `nop; nop5`, as newer headers
- * write it; `redzone:alone` is a five-byte nop alone; `redzone:calls` is one too, in a function that calls another. */
+ * write it, `redzone:ten` is `nop; nop10`, as the newest do; `redzone:alone` is a five-byte nop alone; `redzone:calls` is
+ * one too, in a function that calls another. With a second argument it says "ready" and waits for a line, before its
+ * calls and at its end. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #define NOP5 ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
+#define NOP10 ".byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
 
 #define SITE(name, nops)                                                                                               \
   "990: " nops                                                                                                         \
@@ -33,6 +36,7 @@
   }
 
 LEAF(both, "nop\n" NOP5)
+LEAF(ten, "nop\n" NOP10)
 LEAF(alone, NOP5)
 
 __attribute__((noinline)) static long calls(long value) {
@@ -40,11 +44,22 @@ __attribute__((noinline)) static long calls(long value) {
   return labs(value) + (putchar('.') == EOF);
 }
 
+static void wait(int argc) {
+  if (argc > 2) {
+    puts("ready");
+    fflush(stdout);
+    getchar();
+  }
+}
+
 int main(int argc, char **argv) {
   long rounds = argc > 1 ? atol(argv[1]) : 1000, wrong = 0;
+  wait(argc);
   for (long i = 0; i < rounds; i++) wrong += both(i) != i;
+  for (long i = 0; i < rounds; i++) wrong += ten(i) != i;
   for (long i = 0; i < rounds; i++) wrong += alone(i) != i;
   for (long i = 0; i < 3; i++) calls(i);
   printf("\nwrong %ld\n", wrong);
+  wait(argc);
   return 0;
 }

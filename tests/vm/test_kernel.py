@@ -12,6 +12,7 @@ import pytest
 
 from scripts.lab.kernels import Kernel
 from tests.harness.cli import tracer
+from tracer.kernel.trials.nop10 import calls_nop10
 
 NO_BPF = (
     "the kernel has no bpf(), or something like a container's seccomp filter hides it",
@@ -44,6 +45,7 @@ def test_the_kernel_has_the_backends_of_the_table_and_no_others(kernel: Kernel, 
 
 def test_the_kernel_has_the_features_of_the_table_and_no_others(kernel: Kernel, info: dict[str, Any]) -> None:
     there = {name for name, called in CALLED.items() if info["features"].get(called) == "yes"}
+    there |= {"nop10"} if calls_nop10() else set()
     assert there == kernel.features
 
 

@@ -27,6 +27,7 @@ ASSUMED_NS = 1000.0
 _MOST_SITES = 64
 """Looked at of an attach point that has more, evenly spread."""
 
+_NOP10 = "662e0f1f840000000000"
 _STEPPED = "4889f8"  # mov %rdi,%rax
 
 Kind = tuple[str, bool]
@@ -39,6 +40,7 @@ def instruction_like(code: bytes) -> str:
     """
     plain = code[1:] if code[:1] == b"\x41" else code
     for start_of, stands_for in (
+        (bytes.fromhex(_NOP10), _NOP10),
         (b"\x90", "90"), (b"\x0f\x1f\x44\x00\x00", "0f1f440000"), (b"\x66\x90", "6690"), (b"\x0f\x1f", "6690"),
         (b"\x66\x0f\x1f", "6690"), (b"\xf3\x0f\x1e\xfa", "f30f1efa"), (b"\xc3", "c3"),
         (b"\xe8", "eb00"), (b"\xe9", "eb00"), (b"\xeb", "eb00"),

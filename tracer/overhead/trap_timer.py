@@ -6,7 +6,8 @@ Instructions that the kernel emulates cost 0.5 us, others it executes in a page 
 probe on it is of this process alone.
 
 It reads one line of JSON, `{"kinds": [[INSTRUCTION, RETURNS], …], "sample_type": N}`, the instruction in hex digits,
-and answers with one: the nanoseconds of CPU time for each kind, or why it cannot be measured.
+and answers with one: the nanoseconds of CPU time for each kind, or why it cannot be measured. Or `{"rewrites":
+INSTRUCTION}`, and the answer is whether the kernel makes it a call (see `kernel.trials.nop10`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _HITS = 200
 _ROUND_NS = 4_000_000
 """CPU time of a round where that is more than `_HITS` hits."""
 
+_FEW = 10
 _BODY = 64
 _RING = 1 << 20
 _PMU = "/sys/bus/event_source/devices/uprobe/type"
@@ -60,7 +62,7 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float:
         event = probe(file, start + _BODY, returns, sample_type)
         descriptors.append(event)
         ring = mmap.mmap(event, mmap.PAGESIZE + _RING) if sample_type else None
-        call(10)  # the first hits find pages and optimise the place, where the kernel does
+        call(_FEW)  # the first hits find pages and optimise the place, where the kernel does
         hits = max(_HITS, min(int(_HITS * _ROUND_NS / max(_time(call, _HITS), 1)), 10 * _HITS))
         rounds = []
         for _ in range(_ROUNDS):
@@ -74,6 +76,21 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float:
         unmap_code(place)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def rewrites(instruction: str) -> bool:
+    """Whether the kernel has written something else than a breakpoint over such an instruction once it was hit, and
+    counts its hits. Raises `OSError` where it takes no probe there.
+    """
+    before = bytes.fromhex(instruction)
+    file, start = code_file(loop_code(before, b""))
+    place = map_code(file)
+    event = probe(file, start + _BODY)
+    ctypes.CFUNCTYPE(None, ctypes.c_int)(place + start)(_FEW)
+    there = ctypes.string_at(place + start + _BODY, 1)
+    counted = struct.unpack("=Q", os.read(event, 8))[0]
+    unmap_code(place)
+    return counted == _FEW and there not in (before[:1], b"\xcc")
 
 
 def _time(call: ctypes._FuncPointer, hits: int) -> int:
@@ -155,6 +172,13 @@ def _last_error(call: str) -> OSError:
 def main() -> None:
     """Answers one request."""
     request = json.loads(sys.stdin.buffer.readline())
+    if "rewrites" in request:
+        try:
+            found = rewrites(request["rewrites"])
+        except OSError:
+            found = False
+        os.write(1, json.dumps(found).encode() + b"\n")
+        return
     answer: list[float | str] = []
     for instruction, returns in request["kinds"]:
         if _nobody_waits():

@@ -108,7 +108,8 @@ class Site:
     one `ret` instruction of it, used where a return probe could kill the target. `args` is indexed by argN; for
     functions it holds the registers of the calling convention. `red_zone`: a five-byte nop in a function that may keep
     data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
-    writes there (`kernel.trials.red_zone`). `nests`: the function of a return probe may be called again before it has
+    writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one behind it, where newer kernels
+    probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be called again before it has
     returned.
     `point` is the place of its attach point among the probes that its clause names.
     """
@@ -124,6 +125,7 @@ class Site:
     semaphore: int | None = None
     semaphore_address: int | None = None
     red_zone: bool = False
+    nop10: bool = False
     nests: bool = False
     point: int = 0
 

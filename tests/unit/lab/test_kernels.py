@@ -22,6 +22,9 @@ OFFERED = [
     "linux-image-6.12.9+deb12-amd64",
     "linux-image-6.12.117+deb12-amd64-unsigned",
     "linux-image-6.12.117+deb12-cloud-amd64-unsigned",
+    "linux-image-7.2.9+deb14-amd64",
+    "linux-image-7.2.13+deb14-amd64",
+    "linux-image-7.2.13+deb14-rt-amd64",
     "linux-image-amd64",
 ]
 
@@ -32,6 +35,7 @@ OFFERED = [
         ("5.10", "linux-image-5.10.0-46-amd64"),
         ("6.1", "linux-image-6.1.0-56-amd64-unsigned"),
         ("6.1-lockdown", "linux-image-6.1.0-56-amd64-unsigned"),
+        ("7.2", "linux-image-7.2.13+deb14-amd64"),
         ("6.12", "linux-image-6.12.117+deb12-amd64-unsigned"),
     ],
 )

@@ -40,6 +40,7 @@ _BAD_PREFIXES = frozenset(b"\x26\x2e\x36\x3e\xf0")  # segments, but not fs and g
 _BAD = frozenset(
     bytes.fromhex("06070e16171e1f272f373f60616c6d6e6f829acccdcecfd4d6e4e5e6e7eaecedeeeff1f4fafb")
 )
+_NOP10 = bytes.fromhex("662e0f1f840000000000")
 _VEX2, _VEX3, _EVEX = 0xC5, 0xC4, 0x62
 DOUBTFUL = _PREFIXES | _BAD | {_VEX2, _VEX3, _EVEX} | frozenset(range(0x40, 0x50))
 """The first bytes of code of which `kind_of` may make something."""
@@ -103,6 +104,8 @@ def kind_of(code: bytes) -> bytes:
     """What the kernel judges a doubtful instruction by, as far as it can be told by a look; b"" for all others. It is a
     guess for x86-64: prefix, map and opcode, which costs time alone where it is wrong.
     """
+    if code.startswith(_NOP10):
+        return _NOP10  # kernels that know it take no other of its prefix
     at, bad = 0, b""
     while at < len(code) and code[at] in _PREFIXES:
         if code[at] in _BAD_PREFIXES:

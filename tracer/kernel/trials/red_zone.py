@@ -49,7 +49,7 @@ def spoils_red_zone() -> bool:
     """Whether a probe on a five-byte nop changes what lies below the stack pointer: by one in a function of our own.
     True where that cannot be tried.
     """
-    if platform.machine() != "x86_64" or not _has_trampolines():
+    if platform.machine() != "x86_64" or not has_trampolines():
         return False
     # Loaded where such a nop is probed, which is seldom.
     from tracer.overhead import trap_timer
@@ -72,7 +72,7 @@ def spoils_red_zone() -> bool:
             os.close(descriptor)
 
 
-def _has_trampolines() -> bool:
-    """Made outside of a trampoline the call does nothing: ENXIO on 6.18, ENOSYS before."""
+def has_trampolines() -> bool:
+    """Made outside of a trampoline the call does nothing: ENXIO on 6.18, EPROTO on 7.2, ENOSYS before."""
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.syscall(_UPROBE_CALL) == 0 or ctypes.get_errno() != errno.ENOSYS

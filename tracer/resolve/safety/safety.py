@@ -31,6 +31,7 @@ _X86_NOPS = (
     b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
 )  # fmt: skip
 _FIVE_BYTE_NOPS = (b"\x0f\x1f\x44\x00\x00", b"\x66\x0f\x1f\x40\x00")
+NOP10 = b"\x66\x2e\x0f\x1f\x84" + bytes(5)
 _AARCH64_NOP = b"\x1f\x20\x03\xd5"
 
 _BREAKPOINTS = b"\xcc\xcd"
@@ -163,8 +164,8 @@ def _jump_into_instruction(code: Code, around: Range, starts: list[int]) -> int 
     return None
 
 
-def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool]:
-    """The file offset of a USDT site, and what `red_zone` says of it."""
+def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool, bool]:
+    """The file offset of a USDT site, what `red_zone` says of it, and what `nop10` does: see `Site`."""
     what = f"the USDT probe {note.provider}:{note.name}"
     elf = code.elf
     offset = offset_of_code(code, note.address, what)
@@ -178,7 +179,8 @@ def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool]:
             f"{what} at {note.address:#x} does not hold the nop that its note promises but {content[:4].hex(' ')}",
             "the file was changed after it was built, or its notes belong to another file",
         )
-    return offset, content.startswith(_FIVE_BYTE_NOPS) and red_zone(code, note.address)
+    is_red = content.startswith(_FIVE_BYTE_NOPS) and red_zone(code, note.address)
+    return offset, is_red, elf.machine == EM_X86_64 and content.startswith(b"\x90" + NOP10)
 
 
 def red_zone(code: Code, address: int) -> bool:

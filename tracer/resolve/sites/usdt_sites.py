@@ -35,7 +35,7 @@ def usdt_sites(point: AttachPoint, binary: Binary) -> list[Site]:
 
 
 def _site(note: UsdtNote, binary: Binary) -> Site:
-    offset, red_zone = usdt_site(binary.code, note)
+    offset, red_zone, nop10 = usdt_site(binary.code, note)
     return Site(
         kind="usdt",
         path=binary.path,
@@ -48,6 +48,7 @@ def _site(note: UsdtNote, binary: Binary) -> Site:
         semaphore=semaphore_offset(binary.elf, note),
         semaphore_address=note.semaphore or None,
         red_zone=red_zone,
+        nop10=nop10,
     )
 
 

@@ -26,8 +26,7 @@ note.
 The note (name "stapsdt", type 3) has as its description three addresses of 8 bytes (nop, .stapsdt.base, semaphore) and
 three NUL-terminated strings: provider, name, arguments.
 
-Newer headers write a 5-byte nop right behind the one the note names; from Linux 6.18 a probe there needs no trap.
-The address that the note gives stays the site; the other is found by `safety.py` and offered beside it.
+Newer headers write a nop of five or ten bytes right behind the one that the note names: see `kernel.trials`.
 """
 
 from __future__ import annotations

@@ -101,21 +101,24 @@ def test_a_function_of_unknown_size_must_at_least_begin_with_an_instruction(tmp_
 
 
 @pytest.mark.parametrize(
-    ("code", "red_zone"),
+    ("code", "red_zone", "nop10"),
     [
-        (b"\x90\xc3", False),
-        (b"\x66\x90\xc3", False),
-        (b"\x0f\x1f\x40\x00\xc3", False),
-        (b"\x90\x0f\x1f\x44\x00\x00\xc3", False),
+        (b"\x90\xc3", False, False),
+        (b"\x66\x90\xc3", False, False),
+        (b"\x0f\x1f\x40\x00\xc3", False, False),
+        (b"\x90\x0f\x1f\x44\x00\x00\xc3", False, False),
+        (b"\x90\x66\x2e\x0f\x1f\x84\0\0\0\0\0\xc3", False, True),
+        (b"\x90\x66\x2e\x0f\x1f\x84\0\0\0\0\1\xc3", False, False),
+        (b"\x66\x90\x66\x2e\x0f\x1f\x84\0\0\0\0\0\xc3", False, False),
         # Of the function around it nothing is known.
-        (b"\x0f\x1f\x44\x00\x00\xc3", True),
+        (b"\x0f\x1f\x44\x00\x00\xc3", True, False),
     ],
 )
-def test_a_usdt_site_holds_a_nop_and_one_that_may_become_a_call_is_marked(
-    tmp_path: Path, code: bytes, red_zone: bool
+def test_a_usdt_site_holds_a_nop_and_those_that_may_become_calls_are_marked(
+    tmp_path: Path, code: bytes, red_zone: bool, nop10: bool
 ) -> None:
     binary = written(tmp_path, text=code.ljust(16, b"\x90"), notes=usdt_note("p", "q"))
-    assert usdt_site(binary.code, binary.usdt[0]) == (TEXT_OFFSET, red_zone)
+    assert usdt_site(binary.code, binary.usdt[0]) == (TEXT_OFFSET, red_zone, nop10)
 
 
 def test_a_usdt_site_without_its_nop_is_refused(tmp_path: Path) -> None:
