@@ -61,7 +61,7 @@ def plan(
     config = configure(tree.config, environment)[0]
     sites = expand(
         tree, target, config.max_probes, left_out,
-        missing=config.missing_probes, unsafe_returns=config.unsafe_returns == "true",
+        missing=config.missing_probes, unsafe_returns=config.unsafe_returns,
     )  # fmt: skip
     if any(site.nop10 for own in sites.values() for site in own):
         from tracer.kernel.trials.nop10 import at_fast_nops
@@ -155,8 +155,9 @@ def dump(
     environment: Mapping[str, str] | None = None, activation: Activation | None = None,
 ) -> str:
     """What `-d STAGE` shows."""
+    from tracer.lang.print_typed import print_typed
     from tracer.lang.syntax.parser import parse
-    from tracer.lang.syntax.printer import print_ast, print_typed
+    from tracer.lang.syntax.printer import print_ast
 
     if stage == "ast":
         return print_ast(parse(source, params))

@@ -24,8 +24,10 @@ from tracer.backends.bcc.compile.binding import NoBinding, find_binding  # noqa:
 from tracer.backends.bcc.program import BccProgram  # noqa: E402
 from tracer.backends.ftrace import features as ftrace  # noqa: E402
 from tracer.kernel import disabled  # noqa: E402 - run as a script, the path comes first
-from tracer.lang import builtins, config, typed, unsupported  # noqa: E402
-from tracer.lang.check.statements import UNROLLED_MOST  # noqa: E402
+from tracer.lang import config, typed, unsupported  # noqa: E402
+from tracer.lang.aggregations import histograms  # noqa: E402
+from tracer.lang.builtins import registry, stacks  # noqa: E402
+from tracer.lang.check.unroll import UNROLL_MOST, UNROLLED_MOST  # noqa: E402
 from tracer.lang.syntax import attach, expressions, statements  # noqa: E402
 from tracer.plan.features import Feature, Has, State, Unsupported  # noqa: E402
 from tracer.resolve import arch  # noqa: E402
@@ -60,15 +62,15 @@ def left_out(entries: Left, write: Callable[[str], str] = lambda name: name) -> 
 
 
 def functions(kind: str) -> str:
-    rows = [row for row in builtins.FUNCTIONS.values() if row.kind == kind]
+    rows = [row for row in registry.FUNCTIONS.values() if row.role == kind]
     return table(
         ("function", "type", "where", "gives" if kind != "statement" else "does"),
-        *((f"`{row.call}`", row.type, PLACES[row.place], row.help) for row in rows),
+        *((f"`{row.call}`", row.shown or str(row.type or "none"), PLACES[row.place], row.help) for row in rows),
     )
 
 
 def settings() -> str:
-    defaults = {field.name: str(field.default) for field in fields(typed.Config)}
+    defaults = {field.name: str(field.default).lower() for field in fields(typed.Config)}
     assert defaults.keys() == set(config.KNOWN) == SETTINGS.keys()
     return table(
         ("setting", "default", "can be", "is"),
@@ -82,14 +84,14 @@ def limits() -> str:
     return table(
         ("what", "at most"),
         ("rounds of `while` and `for` over a range, each time it is entered", str(typed.LOOP_LIMIT)),
-        ("rounds of `unroll`", str(builtins.UNROLL_MOST)),
+        ("rounds of `unroll`", str(UNROLL_MOST)),
         ("statements that all `unroll` of a clause make together", str(UNROLLED_MOST)),
         ("blocks inside each other", str(statements.MAX_BLOCKS)),
         ("brackets inside each other", str(expressions.MAX_NESTING)),
         ("operators inside each other", str(expressions.MAX_DEPTH)),
-        ("frames of a stack", str(builtins.STACK_FRAMES_MOST)),
-        ("second argument of `hist`", str(builtins.HIST_BITS_MOST)),
-        ("buckets of `lhist` between low and high", str(builtins.LHIST_BUCKETS_MOST)),
+        ("frames of a stack", str(stacks.STACK_FRAMES_MOST)),
+        ("second argument of `hist`", str(histograms.HIST_BITS_MOST)),
+        ("buckets of `lhist` between low and high", str(histograms.LHIST_BUCKETS_MOST)),
         ("arguments of a function (`uprobe`)", str(arch.MAX_FUNCTION_ARGS)),
         ("shortest interval", f"{attach.SHORTEST_PERIOD_NS} ns"),
     )
@@ -141,7 +143,8 @@ def switches() -> str:
 
 
 def values() -> str:
-    rows = [(f"`{row.name}`", row.type, PLACES[row.place], row.help) for row in builtins.VALUES.values()]
+    every = registry.VALUES.values()
+    rows = [(f"`{row.name}`", row.shown or str(row.type), PLACES[row.place], row.help) for row in every]
     return table(("variable", "type", "where", "is"), *rows)
 
 

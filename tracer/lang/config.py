@@ -8,7 +8,7 @@ from typing import Any
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
 from tracer.lang import suggest, unsupported
-from tracer.lang.builtins import STACK_FRAMES_MOST
+from tracer.lang.builtins.stacks import STACK_FRAMES_MOST
 from tracer.lang.syntax.ast import Setting
 from tracer.lang.typed import Config
 
@@ -65,7 +65,7 @@ def _set(config: Config, name: str, value: str, span: Span, origin: str = "") ->
         found = words[int(value)] if words == ("false", "true") and value in ("0", "1") else value.lower()
         if found not in words:
             return config, Diagnostic(f"{name} must be {' or '.join(words)}, not '{value}'{origin}", span)
-        return _with(config, name, found), None
+        return _with(config, name, found == "true" if words == ("false", "true") else found), None
     least, most = LIMITS[name]
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
     if not least <= number <= most:
@@ -73,7 +73,7 @@ def _set(config: Config, name: str, value: str, span: Span, origin: str = "") ->
     return _with(config, name, number), None
 
 
-def _with(config: Config, name: str, value: int | str) -> Config:
+def _with(config: Config, name: str, value: int | str | bool) -> Config:
     changes: dict[str, Any] = {name: value}
     return replace(config, **changes)
 

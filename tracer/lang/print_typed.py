@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tracer.lang import typed
+from tracer.lang.syntax.printer import quoted
 from tracer.lang.types import TimestampType, Type
 
 INDENT = "  "
 
 
-def typed_lines(program: typed.Program) -> Iterator[str]:
-    """All of it, line by line."""
+def print_typed(program: typed.Program) -> str:
+    """All of it."""
+    return "\n".join(_lines(program)) + "\n"
+
+
+def _lines(program: typed.Program) -> Iterator[str]:
     config, plain = program.config, typed.Config()
     for name in ("max_strlen", "max_map_keys", "stack_frames"):
         if getattr(config, name) != getattr(plain, name):
@@ -112,13 +117,7 @@ def _simple(program: typed.Program, node: typed.Stmt) -> str:
 
 
 def _text(format: str) -> str:
-    return _quoted(format.encode("utf-8", "surrogateescape"))
-
-
-def _quoted(value: bytes) -> str:
-    from tracer.lang.syntax.printer import quoted
-
-    return quoted(value)
+    return quoted(format.encode("utf-8", "surrogateescape"))
 
 
 def _type(type: Type) -> str:
@@ -142,7 +141,7 @@ def _expression(node: typed.Expr) -> str:
         case typed.BoolLit():
             return "true" if node.value else "false"
         case typed.StrLit():
-            return _quoted(node.value)
+            return quoted(node.value)
         case typed.Builtin():
             return node.name
         case typed.Arg():
@@ -192,6 +191,8 @@ def _call(node: typed.Expr) -> str:
             return f"strcontains({expression(node.haystack)}, {expression(node.needle)})"
         case typed.UStack():
             return "ustack"
+        case typed.Call():
+            return f"{node.name}({', '.join(map(expression, node.args))})"
         case typed.USym():
             return f"usym({expression(node.address)})"
         case typed.Strftime():

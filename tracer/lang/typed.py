@@ -243,6 +243,14 @@ class Strftime(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A call of a function without a node of its own: its object in `lang.builtins` says what it means."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class VarIncr(Expr):
     """`$x++` and its kin: adds `delta` (1 or -1); the value is the new one for the prefix form, else the old."""
 
@@ -478,7 +486,7 @@ class Config:
     max_probes: int = 16384
     stack_frames: int = 127
     missing_probes: str = "error"
-    unsafe_returns: str = "false"
+    unsafe_returns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

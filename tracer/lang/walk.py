@@ -1,31 +1,58 @@
-"""Walking the typed tree: one generic traversal instead of one per question."""
+"""Walking trees: one traversal of syntax trees and typed programs for every question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracer.dataclass import names
+from tracer.dataclass import names, replace
 from tracer.errors import Source, Span
+from tracer.lang.syntax import ast
 from tracer.lang.typed import Aggregate, Clause, Expr, MapAdd, Stmt
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
 
 Node = Expr | Stmt
+AnyNode = TypeVar("AnyNode", Node, ast.Expr | ast.Stmt)
+Kept = TypeVar("Kept", Expr, Stmt, ast.Expr, ast.Stmt)
+
+_NODES = (Expr, Stmt, ast.Expr, ast.Stmt)
 
 
-def walk(node: Node) -> Iterator[Node]:
+def children(node: AnyNode) -> Iterator[AnyNode]:
+    """The nodes right below a node, in the order of the text."""
+    for name in names(node):
+        value: Any = getattr(node, name)
+        if isinstance(value, _NODES):
+            yield value  # type: ignore[misc]
+        elif isinstance(value, tuple):
+            yield from (each for each in value if isinstance(each, _NODES))  # type: ignore[misc]
+
+
+def walk(node: AnyNode) -> Iterator[AnyNode]:
     """The node and everything below it, parents first, in the order of the text."""
     yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def rewrite(node: Kept, change: Callable[[Any], Any]) -> Kept:
+    """The tree with `change` applied to each node, children first; parts that stay are the same objects."""
+    changes: dict[str, Any] = {}
     for name in names(node):
-        value = getattr(node, name)
-        if isinstance(value, (Expr, Stmt)):
-            yield from walk(value)
-        elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, (Expr, Stmt)):
-                    yield from walk(item)
+        value: Any = getattr(node, name)
+        if isinstance(value, _NODES):
+            new: Any = rewrite(value, change)  # type: ignore[type-var]
+        elif isinstance(value, tuple) and value and isinstance(value[0], _NODES):
+            new = tuple([rewrite(each, change) for each in value])
+            new = value if all(map(is_, new, value)) else new
+        else:
+            continue
+        if new is not value:
+            changes[name] = new
+    return change(replace(node, **changes) if changes else node)  # type: ignore[no-any-return]
 
 
 def walk_clause(clause: Clause) -> Iterator[Node]:

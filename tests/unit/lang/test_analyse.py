@@ -10,13 +10,13 @@ from tests.golden.lang.blocks import PARAMS, blocks, files
 from tests.unit.lang import invariants
 from tests.unit.lang.programs import analysed, faults, rendered, site_of, sites_of
 from tracer.errors import ProgramError, Source
-from tracer.lang import builtins, typed
+from tracer.lang import typed
 from tracer.lang.analyse import analyse
-from tracer.lang.check.calls import CallChecker
-from tracer.lang.check.effects import EffectChecker
+from tracer.lang.builtins import registry
+from tracer.lang.builtins.model import Function, Value
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations
-from tracer.lang.types.combine import LITERAL, SMALL, identity, join
+from tracer.lang.types.combine import LITERAL, SMALL, join
 
 OPERANDS = "arg0 arg1 (int64)arg2 (int8)arg3 (uint16)arg1 1 -1 pid $v $w (arg0==1)"
 ASSIGNED = st.sampled_from(OPERANDS.split())
@@ -160,20 +160,21 @@ def test_a_long_chain_of_dependent_maps_is_typed() -> None:
     assert {decl.value for decl in program.maps.values()} == {StringType(5)}
 
 
-def test_every_function_of_the_table_has_its_method() -> None:
-    for row in builtins.FUNCTIONS.values():
-        owner = EffectChecker if row.kind == "statement" else CallChecker
-        assert row.kind == "aggregation" or hasattr(owner, f"_{row.name}"), row.name
-        assert row.call.startswith(f"{row.name}(") and row.help and row.least <= (row.most if row.most >= 0 else 99)
+EXAMPLES: dict[str, Value | Function] = {**registry.VALUES, **registry.FUNCTIONS}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_built_in_has_help_and_an_example_that_means_it(name: str) -> None:
+    built_in = EXAMPLES[name]
+    probe = "uretprobe" if built_in.place == "return" else "uprobe"
+    program = analysed(f"{probe}:/bin/app:f {{ {built_in.example} }} END {{ @x[1] = 1; @start[tid] = nsecs; }}")
+    assert built_in.help and name in built_in.example and program.clauses[0].body
 
 
 def test_literals_and_small_values_join_with_either_sign() -> None:
-    assert [identity(join(LITERAL, other)) for other in (LITERAL, SMALL, INT64, UINT64, IntType(8, False))] == [
-        *(identity(type) for type in (LITERAL, SMALL, INT64, UINT64, UINT64)),
-    ]
-    assert [identity(join(SMALL, other)) for other in (LITERAL, SMALL, INT64, UINT64)] == [
-        *(identity(type) for type in (SMALL, SMALL, INT64, UINT64)),
-    ]
+    others = (LITERAL, SMALL, INT64, UINT64, IntType(8, False))
+    assert [join(LITERAL, other) for other in others] == [LITERAL, SMALL, INT64, UINT64, UINT64]
+    assert [join(SMALL, other) for other in others] == [SMALL, SMALL, INT64, UINT64, UINT64]
 
 
 @pytest.mark.parametrize(

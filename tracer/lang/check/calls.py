@@ -1,269 +1,235 @@
-"""Functions that give a value."""
+"""Built-in values, and calls: arguments are checked as the function's object says, and its rule makes the node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from tracer.errors import Span
 from tracer.lang import suggest, typed, unsupported
-from tracer.lang.builtins import FUNCTIONS, STACK_FRAMES_MOST, VALUES, FunctionRow
-from tracer.lang.check.expressions import ExpressionChecker
-from tracer.lang.convert import constant, convert, string
+from tracer.lang.builtins import probe
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.builtins.registry import FUNCTIONS, VALUES
+from tracer.lang.check import maps
+from tracer.lang.check.context import Context
+from tracer.lang.check.operands import integer, known
+from tracer.lang.fold import convert, made
 from tracer.lang.syntax import ast
-from tracer.lang.types import (
-    BOOL,
-    INT64,
-    UINT64,
-    IntType,
-    StackType,
-    StringType,
-    SymbolType,
-    TimestampType,
-)
+from tracer.lang.types import UINT64, IntType, StringType
 from tracer.lang.types.combine import a
+from tracer.regex import regex
 
-STACK_MODES = ("bpftrace", "perf", "raw", "build_id")
+ARGUMENT = regex(r"arg([0-9]+)")
 
 
-class CallChecker(ExpressionChecker):
-    """One method per function."""
+def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
+    """A built-in value."""
+    word, span = node.name, node.span
+    if found := ARGUMENT.fullmatch(word):
+        return probe.argument(ctx, word, int(found[1][:9]), span)
+    value = VALUES.get(word)
+    if value is None:
+        _no_value(ctx, node)
+        return None
+    if value.place == "return" and not ctx.unit.returns_only:
+        where = ctx.unit.place if ctx.unit.kind != "probe" else "a clause with a probe other than uretprobe"
+        ctx.error(f"{word} is not known in {where}", span, f"use uretprobe:FILE:FUNCTION {{ … {word} … }}")
+        return None
+    if value.place == "probe" and ctx.unit.kind != "probe":
+        ctx.error(f"{word} is not known in {ctx.unit.place}", span, f"{word} belongs to a usdt, uprobe or uretprobe")
+        return None
+    type = value.type(ctx) if callable(value.type) else value.type
+    return typed.Builtin(type, span, word) if value.make is None else value.make(type, span)
 
-    def call(self, node: ast.Call) -> typed.Expr | None:
-        """A call as a value: dispatches to the method of its function."""
-        row = self.function(node)
-        if row is None:
-            return None
-        if row.kind == "aggregation":
-            self.error(f"{node.name}() can only be assigned to a map", node.span, f"write @name = {row.call};")
-            return None
-        if row.kind == "statement":
-            self.error(f"{node.name}() gives no value", node.span, f"write {row.call}; as a statement of its own")
-            return None
-        if row.place == "probe" and self.unit.kind != "probe":
-            self.error(
-                f"{node.name}() is not known in {self.unit.place}",
-                node.span,
-                "it belongs to a usdt, uprobe or uretprobe",
-            )
-            return None
-        methods: dict[str, Callable[[ast.Call], typed.Expr | None]] = {
-            "str": self._str,
-            "strftime": self._strftime,
-            "strncmp": self._strncmp,
-            "strlen": self._strlen,
-            "strcontains": self._strcontains,
-            "len": self._len,
-            "has_key": self._has_key,
-            "ustack": self._ustack,
-            "usym": self._usym,
-        }
-        return methods[node.name](node)
 
-    def function(self, node: ast.Call) -> FunctionRow | None:
-        """The row of a function called with a number of arguments that it takes; reports what is wrong."""
-        name = node.name
-        row = FUNCTIONS.get(name)
-        if row is None:
-            self._no_function(node)
-            return None
-        given = len(node.args)
-        if given < row.least or (row.most >= 0 and given > row.most):
-            wanted = _arguments(row)
-            self.error(f"{name}() takes {wanted}, not {given}", node.span, f"write {row.call}")
-            return None
-        return row
+def _no_value(ctx: Context, node: ast.Name) -> None:
+    word, span = node.name, node.span
+    if word in FUNCTIONS:
+        ctx.error(f"{word} is a function", span, f"write {FUNCTIONS[word].call}")
+    elif word in unsupported.BUILTINS:
+        message, hint = unsupported.phrase(word, unsupported.BUILTINS[word])
+        ctx.error(message, span, hint)
+    elif word in unsupported.FUNCTIONS:
+        message, hint = unsupported.phrase(f"{word}()", unsupported.FUNCTIONS[word])
+        ctx.error(message, span, hint)
+    else:
+        near = suggest.nearest(word, (*VALUES, *FUNCTIONS, "arg0", "true", "false"))
+        other = f"variables are written ${word}, maps @{word}, strings in quotes"
+        ctx.error(f"unknown name '{word}'", span, f"did you mean {near}?" if near else other)
 
-    def _no_function(self, node: ast.Call) -> None:
-        name = node.name
-        entry = unsupported.FUNCTIONS.get(name)
-        if entry is not None:
-            self.error(*_with_span(unsupported.phrase(f"{name}()", entry), node.name_span))
-        elif name in unsupported.BUILTINS:
-            self.error(*_with_span(unsupported.phrase(name, unsupported.BUILTINS[name]), node.name_span))
-        elif name in VALUES:
-            self.error(f"{name} takes no arguments", node.span, f"write {name}")
+
+# --- calls
+
+
+def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
+    """A call as a value."""
+    function = found(ctx, node)
+    if function is None:
+        return None
+    if function.role == "aggregation":
+        ctx.error(f"{node.name}() can only be assigned to a map", node.span, f"write @name = {function.call};")
+        return None
+    if function.role == "statement":
+        ctx.error(f"{node.name}() gives no value", node.span, f"write {function.call}; as a statement of its own")
+        return None
+    if function.place == "probe" and ctx.unit.kind != "probe":
+        where = f"{node.name}() is not known in {ctx.unit.place}"
+        ctx.error(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
+        return None
+    checked = arguments(ctx, node, function)
+    result = _made(function, checked)
+    assert not isinstance(result, typed.Stmt)
+    if result is None or function.fold is None or function.type is None:
+        return result
+    values = [getattr(each, "value", None) if isinstance(each, typed.Expr) else each for each in checked.args]
+    if None in values:
+        return result
+    return made(function.fold(*values), function.type, node.span)
+
+
+def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
+    """A call of a function that is a statement."""
+    function = found(ctx, node)
+    result = None if function is None else _made(function, arguments(ctx, node, function))
+    return (result,) if isinstance(result, typed.Stmt) else ()
+
+
+def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | None:
+    if any(each is None for each in checked.args) and not function.partial:
+        return None
+    if function.rule is not None:
+        return function.rule(checked)
+    assert function.type is not None
+    return typed.Call(function.type, checked.span, function.name, tuple(checked.args))
+
+
+def found(ctx: Context, node: ast.Call) -> Function | None:
+    """The object of a function called with a number of arguments that it takes; reports what is wrong."""
+    function = FUNCTIONS.get(node.name)
+    if function is None:
+        _no_function(ctx, node)
+        return None
+    given = len(node.args)
+    if given < function.least or (function.most >= 0 and given > function.most):
+        what = f"{node.name}() takes {_arguments(function)}, not {given}"
+        ctx.error(what, node.span, f"write {function.call}")
+        return None
+    return function
+
+
+def _arguments(function: Function) -> str:
+    least, most = function.least, function.most
+    count = f"{most} argument{'s' if most != 1 else ''}" if most else "no arguments"
+    if most < 0:
+        return f"at least {least} argument{'s' if least != 1 else ''}"
+    return count if least == most else f"{least} to {count}"
+
+
+def _no_function(ctx: Context, node: ast.Call) -> None:
+    word = node.name
+    if word in unsupported.FUNCTIONS:
+        message, hint = unsupported.phrase(f"{word}()", unsupported.FUNCTIONS[word])
+        ctx.error(message, node.name_span, hint)
+    elif word in unsupported.BUILTINS:
+        message, hint = unsupported.phrase(word, unsupported.BUILTINS[word])
+        ctx.error(message, node.name_span, hint)
+    elif word in VALUES:
+        ctx.error(f"{word} takes no arguments", node.span, f"write {word}")
+    else:
+        here = unsupported.ELSEWHERE.get(word) or suggest.hint(word, FUNCTIONS)
+        ctx.error(f"unknown function '{word}'", node.name_span, here)
+
+
+# --- arguments
+
+
+def arguments(ctx: Context, node: ast.Call, function: Function) -> Call:
+    """The arguments of a call as the function's object wants them; None for those without a type."""
+    result = Call(ctx, node.name, node.span, [], [arg.span for arg in node.args])
+    wanted: list[Argument] = list(function.args)
+    nodes = list(node.args)
+    while nodes:
+        argument = wanted.pop(0) if len(wanted) > 1 or not function.variadic else wanted[0]
+        if argument.kind == "word":
+            word = nodes[0].name if isinstance(nodes[0], ast.Name) else ""
+            if word not in argument.words and len(nodes) > len(wanted):
+                hint = f"write {node.name}(frames)"
+                ctx.error(f"the first of two arguments of {node.name}() is {argument.what}", nodes[0].span, hint)
+                result.args.append(None)
+                return result
+            if word in argument.words:
+                nodes.pop(0)
+            result.args.append(word if word in argument.words else "")
+            continue
+        if argument.kind == "element":
+            result.args.append(maps.element(ctx, node))
+            return result
+        if argument.kind == "key":
+            name = result.args[-1]
+            result.args.append(None if name is None else maps.key(ctx, name, nodes[:1], nodes[0].span))
         else:
-            here = unsupported.ELSEWHERE.get(name) or suggest.hint(name, FUNCTIONS)
-            self.error(f"unknown function '{name}'", node.name_span, here)
+            result.args.append(_KINDS[argument.kind](ctx, nodes[0], argument, node.name))
+        nodes.pop(0)
+    return result
 
-    def text_constant(self, node: ast.Expr, what: str) -> str | None:
-        """A string literal as text; bytes that are not UTF-8 become surrogate escapes."""
-        value = self.expr(node)
-        if value is None:
-            return None
-        if not isinstance(value, typed.StrLit):
-            self.error(f"{what} must be a string in quotes", node.span)
-            return None
+
+def _unsigned(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+    value = integer(ctx, node, wanted.what)
+    return None if value is None else convert(value, UINT64)
+
+
+def _text(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+    value = ctx.expr(node)
+    if isinstance(value, typed.StrLit):
         return value.value.decode("utf-8", "surrogateescape")
-
-    def string(self, node: ast.Expr, what: str) -> typed.Expr | None:
-        """An expression that has to be a string."""
-        value = self.expr(node)
-        if value is None or isinstance(value.type, StringType):
-            return value
-        hint = (
-            f"str({self.text(node.span)}) reads the string at that address" if isinstance(value.type, IntType) else None
-        )
-        self.error(f"{what} must be a string, not {a(value.type)}", value.span, hint)
-        return None
-
-    # --- functions
-
-    def _str(self, node: ast.Call) -> typed.Expr | None:
-        size = self.config.max_strlen
-        sized, length, given = False, None, None
-        if len(node.args) == 2:
-            length = self.integer(node.args[1], "the size of str()")
-            if length is None:
-                return None
-            given = constant(length)
-            if given is not None:
-                if not self._is_size(node, given):
-                    return None
-                length, sized, size = None, given <= size, max(min(given, size), 1)
-        text = self._parameter_text(node.args[0])
-        address = None if text is not None else self.expr(node.args[0])
-        if isinstance(address, typed.StrLit):
-            text = address.value
-        if text is not None:
-            if length is not None:
-                self.error("the size of a text in the program must be a constant", length.span, "leave it out")
-                return None
-            # bpftrace takes as many bytes of a constant as are given: there is no buffer with a NUL.
-            return string(text[: given if sized else size - 1], node.span)
-        if address is None:
-            return None
-        if not isinstance(address.type, IntType):
-            hint = "it is a string already: leave str() out" if isinstance(address.type, StringType) else None
-            self.error(f"str() needs an address, not {a(address.type)}", address.span, hint)
-            return None
-        if self.unit.kind != "probe":
-            self.error(
-                f"there is no memory to read in {self.unit.place}",
-                node.span,
-                "keep the string where the probe is hit: @s = str(arg0)",
-            )
-            return None
-        measure = None if length is None else convert(length, UINT64)
-        return typed.Str(StringType(size), node.span, convert(address, UINT64), sized, measure)
-
-    def _is_size(self, node: ast.Call, given: int) -> bool:
-        """Whether a constant can be the size of str(); reports what is wrong, or cut."""
-        most = self.config.max_strlen
-        if given < 0:
-            self.error(f"the size of str() is negative: {given}", node.args[1].span, "the NUL counts")
-        elif given > most:
-            self.warn(
-                f"the size of str() is cut to {most}", node.args[1].span, "config = { max_strlen = N } allows more"
-            )
-        return given >= 0
-
-    def _parameter_text(self, node: ast.Expr) -> bytes | None:
-        """`$1` and `$1 + n` inside str(): the argument's text from that byte on."""
-        if isinstance(node, ast.Param):
-            return (node.text or "").encode("utf-8", "surrogateescape").split(b"\0")[0]
-        if isinstance(node, ast.Binary) and node.op == "+" and isinstance(node.left, ast.Param):
-            if not isinstance(node.right, ast.IntLit):
-                return None
-            text = self._parameter_text(node.left) or b""
-            return text[node.right.value :] if node.right.value <= len(text) else b""
-        return None
-
-    def _strftime(self, node: ast.Call) -> typed.Expr | None:
-        format = self.text_constant(node.args[0], "the format of strftime()")
-        time = self.integer(node.args[1], "the time of strftime()")
-        if format is None or time is None:
-            return None
-        return typed.Strftime(TimestampType(format), node.span, convert(time, UINT64))
-
-    def _strncmp(self, node: ast.Call) -> typed.Expr | None:
-        left, right = (self.string(arg, "an argument of strncmp()") for arg in node.args[:2])
-        length = self.constant(node.args[2], "the length of strncmp()")
-        if left is None or right is None or length is None:
-            return None
-        if length < 0:
-            self.error("the length of strncmp() is negative", node.args[2].span)
-            return None
-        if isinstance(left, typed.StrLit) and isinstance(right, typed.StrLit):
-            return typed.IntLit(UINT64, node.span, int(left.value[:length] != right.value[:length]))
-        return typed.Strncmp(UINT64, node.span, left, right, length)
-
-    def _strlen(self, node: ast.Call) -> typed.Expr | None:
-        operand = self.string(node.args[0], "the argument of strlen()")
-        if operand is None:
-            return None
-        if isinstance(operand, typed.StrLit):
-            return typed.IntLit(UINT64, node.span, len(operand.value))
-        return typed.Strlen(UINT64, node.span, operand)
-
-    def _strcontains(self, node: ast.Call) -> typed.Expr | None:
-        haystack, needle = (self.string(arg, "an argument of strcontains()") for arg in node.args)
-        if haystack is None or needle is None:
-            return None
-        if isinstance(haystack, typed.StrLit) and isinstance(needle, typed.StrLit):
-            return typed.BoolLit(BOOL, node.span, needle.value in haystack.value)
-        return typed.Strcontains(BOOL, node.span, haystack, needle)
-
-    def _len(self, node: ast.Call) -> typed.Expr | None:
-        if not isinstance(node.args[0], ast.MapRef):
-            value = self.expr(node.args[0])
-            if value is not None:
-                hint = "strlen(s) is the length of a string" if isinstance(value.type, StringType) else None
-                self.error(f"len() needs a map, not {a(value.type)}", node.args[0].span, hint)
-            return None
-        target = self.whole(node.args[0], "len")
-        return None if target is None else typed.MapLen(INT64, node.span, target.name)
-
-    def _has_key(self, node: ast.Call) -> typed.Expr | None:
-        target = self.whole(node.args[0], "has_key")
-        if target is None:
-            return None
-        key = self.key(target.name, (node.args[1],), node.args[1].span)
-        return None if key is None else typed.HasKey(BOOL, node.span, target.name, key)
-
-    def _ustack(self, node: ast.Call) -> typed.Expr | None:
-        args = list(node.args)
-        if args and isinstance(args[0], ast.Name) and args[0].name in STACK_MODES:
-            mode = args.pop(0)
-            if isinstance(mode, ast.Name) and mode.name != "bpftrace":
-                self.error(
-                    f"the stack mode {mode.name} is not supported: stacks have one format, bpftrace's own",
-                    mode.span,
-                    "leave it out",
-                )
-                return None
-        elif len(args) == 2:
-            self.error("the first of two arguments of ustack() is a mode", args[0].span, "write ustack(frames)")
-            return None
-        frames = self.config.stack_frames
-        if args:
-            given = self.constant(args[0], "the number of frames of ustack()")
-            if given is None:
-                return None
-            if not 1 <= given <= STACK_FRAMES_MOST:
-                self.error(
-                    f"the number of frames of ustack() must be from 1 to {STACK_FRAMES_MOST}, not {given}", args[0].span
-                )
-                return None
-            frames = given
-        return typed.UStack(StackType(frames), node.span)
-
-    def _usym(self, node: ast.Call) -> typed.Expr | None:
-        address = self.integer(node.args[0], "the address of usym()")
-        return None if address is None else typed.USym(SymbolType(), node.span, convert(address, UINT64))
+    if value is not None:
+        ctx.error(f"{wanted.what} must be a string in quotes", node.span)
+    return None
 
 
-def _arguments(row: FunctionRow) -> str:
-    if row.most < 0:
-        return f"at least {_plural(row.least)}"
-    if row.least == row.most:
-        return _plural(row.least) if row.least else "no arguments"
-    return f"{row.least} to {_plural(row.most)}"
+def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+    value = ctx.expr(node)
+    if value is None or isinstance(value.type, StringType):
+        return value
+    hint = f"str({ctx.text(node.span)}) reads the string at that address" if isinstance(value.type, IntType) else None
+    ctx.error(f"{wanted.what} must be a string, not {a(value.type)}", value.span, hint)
+    return None
 
 
-def _plural(count: int) -> str:
-    return f"{count} argument{'s' if count != 1 else ''}"
+def _source(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | bytes | None:
+    """A text of the program, `$1`, `$1 + n` (the text from that byte on), or an address."""
+    match node:
+        case ast.Param():
+            return node.bytes()
+        case ast.Binary(op="+", left=ast.Param() as param, right=ast.IntLit() as start):
+            return param.bytes()[start.value :]
+    value = ctx.expr(node)
+    return value.value if isinstance(value, typed.StrLit) else value
 
 
-def _with_span(phrase: tuple[str, str | None], span: Span) -> tuple[str, Span, str | None]:
-    return phrase[0], span, phrase[1]
+def shown(ctx: Context, node: ast.Expr) -> typed.Expr | None:
+    """An expression that is only shown: it may be a floating-point number."""
+    return name(ctx, node) if isinstance(node, ast.Name) else ctx.expr(node)
+
+
+def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | typed.Expr | None:
+    if wanted.kind == "map or shown":
+        if isinstance(node, ast.MapRef) and not node.key:
+            return node.name if maps.defined(ctx, node) else None
+        return shown(ctx, node)
+    if wanted.kind == "map or value" and not isinstance(node, ast.MapRef):
+        return ctx.expr(node)
+    return maps.whole(ctx, node, function)
+
+
+_KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
+    "integer": lambda ctx, node, wanted, function: integer(ctx, node, wanted.what),
+    "unsigned": _unsigned,
+    "constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
+    "string": _string,
+    "text": _text,
+    "shown": lambda ctx, node, wanted, function: shown(ctx, node),
+    "source": _source,
+    "map": _map,
+    "map or value": _map,
+    "map or shown": _map,
+}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from tracer.dataclass import dataclass, field
@@ -11,6 +12,7 @@ from tracer.lang import typed
 from tracer.lang.check.facts import Facts
 from tracer.lang.syntax import ast
 from tracer.lang.types import Type
+from tracer.lang.types.combine import settled
 from tracer.resolve.model import Site
 
 
@@ -55,6 +57,7 @@ class Context:
     config: typed.Config
     known: Facts
     final: bool
+    rules: Callable[[Context, ast.Expr], typed.Expr | None]
     found: Facts = field(default_factory=Facts)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     formats: list[tuple[str, tuple[Type, ...]]] = field(default_factory=list)
@@ -63,17 +66,26 @@ class Context:
     scopes: list[dict[str, Variable]] = field(default_factory=list)
     slots: dict[Hashable, int] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
-    unrolled: int = 0
+
+    def begin(self, unit: Unit) -> None:
+        """Goes on with a clause."""
+        self.unit = unit
+        self.scopes, self.slots, self.loops = [{}], {}, []
+
+    def expr(self, node: ast.Expr) -> typed.Expr | None:
+        """A typed expression: what the rules make of a part of the tree."""
+        return self.rules(self, node)
 
     def error(self, message: str, span: Span, hint: str | None = None) -> None:
         """Records a fault; only the last pass, which knows all types, speaks."""
-        self._record(Diagnostic(message, span, hint))
+        self.record(Diagnostic(message, span, hint))
 
     def warn(self, message: str, span: Span, hint: str | None = None) -> None:
         """Records a warning."""
-        self._record(Diagnostic(message, span, hint, "warning"))
+        self.record(Diagnostic(message, span, hint, "warning"))
 
-    def _record(self, diagnostic: Diagnostic) -> None:
+    def record(self, diagnostic: Diagnostic) -> None:
+        """Notes what there is to say, once."""
         if self.final and diagnostic not in self.diagnostics:
             self.diagnostics.append(diagnostic)
 
@@ -88,17 +100,38 @@ class Context:
 
     def format_index(self, text: str, types: tuple[Type, ...] = ()) -> int:
         """The index of a format in `Program.formats`: one for each list of types that its values have."""
-        if (text, types) not in self.formats:
-            self.formats.append((text, types))
-        return self.formats.index((text, types))
+        wanted = text, tuple(map(settled, types))
+        if wanted not in self.formats:
+            self.formats.append(wanted)
+        return self.formats.index(wanted)
 
     def shape_index(self, type: Type) -> int:
         """The index of a type in `Program.shapes`."""
-        if type not in self.shapes:
-            self.shapes.append(type)
-        return self.shapes.index(type)
+        shape = settled(type)
+        if shape not in self.shapes:
+            self.shapes.append(shape)
+        return self.shapes.index(shape)
 
-    # --- variables
+    def reads_memory(self, span: Span, hint: str) -> bool:
+        """Whether there is memory of a hit process here; reports it otherwise."""
+        if self.unit.kind != "probe":
+            self.error(f"there is no memory to read in {self.unit.place}", span, hint)
+        return self.unit.kind == "probe"
+
+    # --- scopes and variables
+
+    @contextmanager
+    def scope(self, loop: str | None = None) -> Iterator[None]:
+        """A scope of its own, the body of a loop where that is named."""
+        self.scopes.append({})
+        if loop:
+            self.loops.append(loop)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+            if loop:
+                self.loops.pop()
 
     def lookup(self, name: str) -> Variable | None:
         """The variable of that name in the innermost scope that has one."""
@@ -119,4 +152,9 @@ class Context:
     def variable_type(self, variable: Variable) -> Type | None:
         """Its type, as far as the pass before found one."""
         facts = self.known.variables.get(variable.key)
+        return facts.type() if facts else None
+
+    def map_type(self, name: str) -> Type | None:
+        """The type of a map's values, as far as the pass before found one."""
+        facts = self.known.maps.get(name)
         return facts.type() if facts else None

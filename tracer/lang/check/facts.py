@@ -12,7 +12,7 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import NOWHERE, Span
 from tracer.lang.typed import MapKind
 from tracer.lang.types import INT64, IntType, Type
-from tracer.lang.types.combine import LITERAL, identity, join, wide
+from tracer.lang.types.combine import LITERAL, join, wide
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ValueFacts:
         if self.strong is None:
             self.strong = type
             return None
-        if self.fixed and type is LITERAL and isinstance(self.strong, IntType):
+        if self.fixed and type == LITERAL and isinstance(self.strong, IntType):
             return None
         common = join(self.strong, type)
         if common is None or (self.fixed and common != self.strong):
@@ -60,7 +60,7 @@ class ValueFacts:
 
     def identity(self) -> object:
         """Equal if another pass would change nothing."""
-        return identity(self.type()), self.assigned
+        return self.type(), self.assigned
 
 
 @dataclass(slots=True)
@@ -75,10 +75,13 @@ class MapFacts:
     value: ValueFacts = field(default_factory=ValueFacts)
     parameters: tuple[int, ...] = ()
 
+    def type(self) -> Type | None:
+        """The type of a value of the map as an expression, as far as it is known."""
+        return INT64 if self.kind == "count" else self.value.type()
+
     def identity(self) -> object:
         """Equal if another pass would change nothing."""
-        key = None if self.key is None else tuple(map(identity, self.key))
-        return key, self.kind, self.value.identity(), self.parameters
+        return self.key, self.kind, self.value.identity(), self.parameters
 
 
 @dataclass(slots=True)

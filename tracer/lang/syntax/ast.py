@@ -85,6 +85,10 @@ class Param(Expr):
     index: int
     text: str | None
 
+    def bytes(self) -> bytes:
+        """The argument as a string in C: up to a NUL."""
+        return (self.text or "").encode("utf-8", "surrogateescape").split(b"\0")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
@@ -229,11 +233,14 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
-    """`if (condition) { then } else { otherwise }`; `else if` is an `If` alone in `otherwise`."""
+    """`if (condition) { then } else { otherwise }`; `else if` is an `If` alone in `otherwise`. `word`: how a message
+    names it, as `desugar` makes it of `?` too.
+    """
 
     condition: Expr
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...]
+    word: str = "if"
 
 
 @dataclass(frozen=True, slots=True)

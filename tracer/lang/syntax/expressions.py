@@ -12,9 +12,9 @@ from typing import NoReturn
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang import unsupported
-from tracer.lang.builtins import FUNCTIONS, INTEGER_TYPES, VALUES
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import Fault, Lexer, Token
+from tracer.lang.types import INTEGER_TYPES
 
 PRECEDENCE = {
     "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,
@@ -297,8 +297,11 @@ class ExpressionParser:
         if closed and pointer:
             return ast.TypeName(word.text, word.span, pointer=True)
         follows = self.lexer.peek() if closed else None
-        if follows and follows.kind in _OPENS_OPERAND and word.text not in VALUES and word.text not in FUNCTIONS:
-            return ast.TypeName(word.text, word.span)
+        if follows and follows.kind in _OPENS_OPERAND:
+            from tracer.lang.builtins.registry import FUNCTIONS, VALUES
+
+            if word.text not in VALUES and word.text not in FUNCTIONS:
+                return ast.TypeName(word.text, word.span)
         self.lexer.seek(start)
         return None
 

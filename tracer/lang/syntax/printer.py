@@ -1,16 +1,10 @@
-"""Dumps of the syntax tree and of the typed program: `-d ast`, `-d typed`, and what the golden tests compare.
-
-Statements stand one to a line, expressions are fully bracketed. In the typed dump each expression carries its type
-(`arg0:uint64`), conversions are written out (`uint64(…)`), variables show their slot.
-"""
+"""The dump of the syntax tree, `-d ast`: a line for each statement, expressions fully bracketed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tracer.lang.print_typed import typed_lines
 from tracer.lang.syntax import ast
-from tracer.lang.typed import Program
 
 INDENT = "  "
 
@@ -18,11 +12,6 @@ INDENT = "  "
 def print_ast(program: ast.Program) -> str:
     """The syntax tree, a line for each statement."""
     return "\n".join(_program(program)) + "\n"
-
-
-def print_typed(program: Program) -> str:
-    """The typed program, a line for each map and statement."""
-    return "\n".join(typed_lines(program)) + "\n"
 
 
 def quoted(value: bytes) -> str:

@@ -17,7 +17,7 @@ Bytes, not str: what a target holds need not be UTF-8, and keys must compare as 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tracer.dataclass import dataclass
 
@@ -132,6 +132,25 @@ INT64 = IntType(64, True)
 UINT64 = IntType(64, False)
 BOOL = BoolType()
 VOID = VoidType()
+
+INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
+    "bool": BOOL,
+    **{
+        f"{'' if signed else 'u'}int{bits}{suffix}": IntType(bits, signed)
+        for suffix in ("", "_t")
+        for bits in (8, 16, 32, 64)
+        for signed in (True, False)
+    },
+    "char": IntType(8, True),
+    "short": IntType(16, True),
+    "int": IntType(32, True),
+    "long": IntType(64, True),
+    "unsigned int": IntType(32, False),
+    "unsigned long": IntType(64, False),
+    "size_t": IntType(64, False),
+    "uintptr_t": IntType(64, False),
+}
+"""Types of casts, with C's names for them."""
 
 DEFAULT_STRING_SIZE = 1024
 """bpftrace 0.26's `max_strlen`."""

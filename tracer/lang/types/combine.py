@@ -1,13 +1,8 @@
 """How types combine: bpftrace 0.26's rules for integers, stated once.
 
 bpftrace types a literal as the smallest integer that holds it, and so lets `1` go with signed and unsigned values
-alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits. What the small
-width meant is kept in types that equal `INT64` and `UINT64` and are told apart from them by identity alone:
-
-* `LITERAL`, an int64 that came from literals only, takes the type of whatever it meets;
-* `SMALL`, a uint64 that is known to stay below 2**32, becomes int64 where it meets a signed value.
-* `NOTED`, a USDT argument that is unsigned in its note, does so too, since bpftrace has int64 for every argument of a
-  USDT probe. By itself it is the number that the program has, also from 2**63 on.
+alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits, and what the small
+width meant is a type that yields to others while types are inferred. The typed program has what `settled` makes of it.
 
 Results of arithmetic have 64 bits. `-` gives int64. An int64 that meets a uint64 has no common type: arithmetic gives
 int64 and computes in uint64 where the sign matters (`/`, `%`), a comparison is unsigned, an assignment is an error.
@@ -15,13 +10,39 @@ int64 and computes in uint64 where the sign matters (`/`, `%`), a comparison is 
 
 from __future__ import annotations
 
+from tracer.dataclass import dataclass
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, Type
 
-LITERAL = IntType(64, True)
-SMALL = IntType(64, False)
-NOTED = IntType(64, False)
+
+@dataclass(frozen=True, slots=True)
+class LiteralType(IntType):
+    """An int64 that came from literals only: takes the type of whatever it meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallType(IntType):
+    """A uint64 that is known to stay below 2**32: becomes int64 where it meets a signed value."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedType(IntType):
+    """A USDT argument that is unsigned in its note: becomes int64 where it meets a signed value too, since bpftrace has
+    int64 for every argument of a USDT probe. By itself it is the number that the program has, also from 2**63 on.
+    """
+
+
+LITERAL = LiteralType(64, True)
+SMALL = SmallType(64, False)
+NOTED = NotedType(64, False)
 _YIELDING = (LITERAL, SMALL, NOTED)
 """Each takes the type of those behind it, and of any other, but for the width."""
+
+
+def settled(type: Type) -> Type:
+    """The type as the typed program has it: what yields is a plain integer."""
+    if type in _YIELDING and isinstance(type, IntType):
+        return wide(type)
+    return TupleType(tuple(map(settled, type.items))) if isinstance(type, TupleType) else type
 
 
 def join(left: Type, right: Type) -> Type | None:
@@ -37,9 +58,9 @@ def join(left: Type, right: Type) -> Type | None:
 
 def _join_ints(left: IntType, right: IntType) -> IntType | None:
     for yielding in _YIELDING:
-        if left is yielding or right is yielding:
-            other = right if left is yielding else left
-            return other if _yields(other) else wide(other)
+        if yielding in (left, right):
+            other = right if left == yielding else left
+            return other if other in _YIELDING else wide(other)
     if left.signed == right.signed:
         return left if left.bits >= right.bits else right
     signed, unsigned = (left, right) if left.signed else (right, left)
@@ -55,10 +76,6 @@ def _join_tuples(left: TupleType, right: TupleType) -> TupleType | None:
     return TupleType(tuple(item for item in items if item is not None)) if None not in items else None
 
 
-def _yields(type: Type | None) -> bool:
-    return any(type is each for each in _YIELDING)
-
-
 def wide(type: IntType) -> IntType:
     """64 bits with the sign of `type`."""
     return INT64 if type.signed else UINT64
@@ -67,7 +84,7 @@ def wide(type: IntType) -> IntType:
 def stored(type: Type) -> Type:
     """How a map keeps a value: integers in 64 bits, those in tuples too."""
     if isinstance(type, IntType):
-        return type if _yields(type) else wide(type)
+        return type if type in _YIELDING else wide(type)
     if isinstance(type, TupleType):
         return TupleType(tuple(map(stored, type.items)))
     return type
@@ -75,35 +92,26 @@ def stored(type: Type) -> Type:
 
 def arithmetic(op: str, left: IntType, right: IntType) -> tuple[IntType, IntType]:
     """The type that the operands of `+ - * / % & | ^ << >>` are converted to, and the type of the result."""
-    common = left if op in ("<<", ">>") and left is not LITERAL else _join_ints(left, right)
+    common = left if op in ("<<", ">>") and left != LITERAL else _join_ints(left, right)
     if common is None:
         return (UINT64, INT64) if op in ("/", "%") else (INT64, INT64)
     if op == "-":
         return INT64, INT64
-    result = common if common is LITERAL or common is NOTED else wide(common)
+    result = common if common in (LITERAL, NOTED) else wide(common)
     return result, result
 
 
 def inverted(type: Type) -> IntType:
     """The type of `~`: an unsigned value stays what it is in bpftrace, where those of `SMALL` have 32 bits."""
-    if not isinstance(type, IntType) or type.signed or type is NOTED:
+    if not isinstance(type, IntType) or type.signed or type == NOTED:
         return INT64
-    return IntType(32, False) if type is SMALL else type
+    return IntType(32, False) if type == SMALL else type
 
 
 def compared(left: IntType, right: IntType) -> tuple[IntType, bool]:
     """The type in which two integers are compared, and whether that keeps the values of both."""
     common = _join_ints(left, right)
     return (UINT64, False) if common is None else (wide(common), True)
-
-
-def identity(type: Type | None) -> object:
-    """Equal for types that are the same to this module, those that yield told apart."""
-    if _yields(type):
-        return id(type)
-    if isinstance(type, TupleType):
-        return tuple(map(identity, type.items))
-    return type
 
 
 def say(type: Type) -> str:

@@ -1,0 +1,64 @@
+"""What prints."""
+
+from __future__ import annotations
+
+from tracer.lang import formats, typed
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.types.combine import a
+
+
+def _printf(call: Call) -> typed.Stmt | None:
+    text, *values = call.args
+    if text is None:
+        return None
+    found = list(formats.conversions(text))
+    faults = [fault for fault in map(formats.fault, found) if fault is not None]
+    for message, hint in faults:
+        call.error(message, call.spans[0], hint)
+    if faults:
+        return None
+    wanted = [conversion for conversion in found if conversion.kind != "%"]
+    if len(wanted) != len(values):
+        given = f"{len(values)} value{'s' if len(values) != 1 else ''} given"
+        hint = "write %% for a percent sign" if wanted else None
+        call.error(f"the format takes {len(wanted)}, {given}", call.span, hint)
+        return None
+    for conversion, value in zip(wanted, values, strict=True):
+        if value is None:
+            return None
+        if not formats.accepts(conversion.kind, value.type):
+            hint = formats.fitting(value.type)
+            call.error(f"'{conversion.text}' cannot show {a(value.type)}", value.span, hint)
+            return None
+    index = call.context.format_index(text, tuple(value.type for value in values))
+    return typed.Printf(call.span, index, tuple(values))
+
+
+def _print(call: Call) -> typed.Stmt | None:
+    shown, *numbers = call.args
+    if isinstance(shown, typed.Expr):
+        if numbers:
+            hint = "print((a, b)) prints several values"
+            call.error("only print() of a map takes more arguments", call.span, hint)
+            return None
+        return typed.PrintValue(call.span, call.context.shape_index(shown.type), shown)
+    top, div = (*numbers, 0, 0)[:2]
+    if top < 0 or div < 0 or max(top, div) >= 1 << 63:
+        call.error("the numbers of print() must not be negative", call.span, "write print(@map, top, div)")
+        return None
+    return typed.PrintMap(call.span, shown, top, div)
+
+
+FUNCTIONS = (
+    Function(
+        "printf", "statement", "printf(format, …)",
+        (Argument("text", "the format of printf()"), Argument("shown")), None,
+        "prints values as C's printf does", 'printf("%d %s\\n", arg0, comm);',
+        optional=1, variadic=True, partial=True, rule=_printf,
+    ),
+    Function(
+        "print", "statement", "print(value) or print(@map[, top[, div]])",
+        (Argument("map or shown"), *(Argument("constant", f"the {word} of print()") for word in ("top", "div"))), None,
+        "prints a value or a map", "print(@x, 10);", optional=2, rule=_print,
+    ),
+)  # fmt: skip

@@ -1,0 +1,80 @@
+"""What a hit says of its probe: its names, its arguments, the value that is returned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.errors import Span
+from tracer.lang import typed
+from tracer.lang.builtins.model import Value
+from tracer.lang.types import INT64, UINT64, FloatType, IntType, StringType, Type
+from tracer.lang.types.combine import NOTED
+
+if TYPE_CHECKING:
+    from tracer.lang.check.context import Context
+
+RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
+
+
+def _probe(context: Context) -> Type:
+    names = [site.probe for site in context.unit.sites] or [point.text for point in context.unit.points]
+    return StringType(max(len(text.encode("utf-8", "surrogateescape")) for text in names) + 1)
+
+
+def _function(context: Context) -> Type:
+    return StringType(max((len(site.function.encode()) for site in context.unit.sites), default=63) + 1)
+
+
+def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr | None:
+    """`argN`, which a site has or has not."""
+    unit = context.unit
+    if unit.kind != "probe":
+        context.error(f"{name} is not known in {unit.place}", span, "arguments belong to usdt and uprobe probes")
+        return None
+    if unit.returns_only:
+        context.error(f"{name} is not known when the function returns", span, RETURN_HINT)
+        return None
+    counts = [len(site.args) for site in unit.sites if site.kind in ("usdt", "uprobe")]
+    if counts and index >= max(counts):
+        _no_argument(context, name, max(counts), span)
+        return None
+    type = _argument_type(context, name, index, span)
+    return None if type is None else typed.Arg(type, span, index)
+
+
+def _argument_type(context: Context, name: str, index: int, span: Span) -> IntType | FloatType | None:
+    """One type for all sites: signed where the note of one of them says so."""
+    sites = [site for site in context.unit.sites if index < len(site.args)]
+    specs = [site.args[index] for site in sites]
+    real = next((spec for spec in specs if spec.is_float), None)
+    if real is not None:
+        other = next((at for at, spec in enumerate(specs) if (spec.is_float, spec.size) != (True, real.size)), None)
+        if other is None:
+            return FloatType(8 * real.size)
+        message = f"{name} is a float{8 * real.size} at {sites[specs.index(real)].probe} ({real.text})"
+        where = f"{sites[other].probe} ({specs[other].text})"
+        context.error(f"{message}, but not at {where}", span, "write a clause for each of them")
+        return None
+    if any(spec.signed for spec in specs):
+        return INT64
+    return NOTED if sites and all(site.kind == "usdt" for site in context.unit.sites) else UINT64
+
+
+def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
+    sites = context.unit.sites
+    site = next(site for site in sites if len(site.args) == count and site.kind in ("usdt", "uprobe"))
+    hint = None if count == 0 else "there is only arg0" if count == 1 else f"there are arg0 to arg{count - 1}"
+    if site.kind == "uprobe" and count:
+        reason = f"the calling convention has a place for {count} arguments"
+    else:
+        reason = f"{site.probe} has {count or 'no'} argument{'s' if count != 1 else ''}"
+    context.error(f"{name} does not exist: {reason}", span, hint)
+
+
+VALUES = (
+    Value("probe", _probe, "full name of the probe that was hit", "@[probe] = count();", shown="string"),
+    Value("func", _function, "name of the function that holds the probe", "@[func] = count();", "probe", "string"),
+    Value(
+        "retval", UINT64, "value that the function returns", "@ = hist(retval);", "return", make=typed.Retval,
+    ),
+)  # fmt: skip

@@ -1,0 +1,75 @@
+"""Strings, read and compared."""
+
+from __future__ import annotations
+
+from tracer.lang import typed
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.fold import constant, convert, string
+from tracer.lang.types import BOOL, UINT64, IntType, StringType
+from tracer.lang.types.combine import a
+
+
+def _str(call: Call) -> typed.Expr | None:
+    context, source = call.context, call.args[0]
+    most = size = context.config.max_strlen
+    length = call.args[1] if len(call.args) > 1 else None
+    given = None if length is None else constant(length)
+    sized = given is not None and given <= most
+    if given is not None:
+        if given < 0:
+            call.error(f"the size of str() is negative: {given}", call.spans[1], "the NUL counts")
+            return None
+        if given > most:
+            what = f"the size of str() is cut to {most}"
+            context.warn(what, call.spans[1], "config = { max_strlen = N } allows more")
+        length, size = None, max(min(given, most), 1)
+    if isinstance(source, bytes):
+        if length is not None:
+            call.error("the size of a text in the program must be a constant", length.span, "leave it out")
+            return None
+        # bpftrace takes as many bytes of a constant as are given: there is no buffer with a NUL.
+        return string(source[: given if sized else size - 1], call.span)
+    if not isinstance(source.type, IntType):
+        hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
+        call.error(f"str() needs an address, not {a(source.type)}", source.span, hint)
+        return None
+    if not context.reads_memory(call.span, "keep the string where the probe is hit: @s = str(arg0)"):
+        return None
+    measure = None if length is None else convert(length, UINT64)
+    return typed.Str(StringType(size), call.span, convert(source, UINT64), sized, measure)
+
+
+def _strncmp(call: Call) -> typed.Expr | None:
+    left, right, length = call.args
+    if length < 0:
+        call.error("the length of strncmp() is negative", call.spans[2])
+        return None
+    return typed.Strncmp(UINT64, call.span, left, right, length)
+
+
+_COMPARED = Argument("string", "an argument of strncmp()")
+_SEARCHED = Argument("string", "an argument of strcontains()")
+
+FUNCTIONS = (
+    Function(
+        "str", "value", "str(addr[, size])", (Argument("source"), Argument("integer", "the size of str()")), None,
+        "string at an address of the traced program", "@[str(arg0)] = count();", "string", optional=1, rule=_str,
+    ),
+    Function(
+        "strncmp", "value", "strncmp(a, b, n)",
+        (_COMPARED, _COMPARED, Argument("constant", "the length of strncmp()")), UINT64,
+        "0 if the first n bytes are equal, else 1", 'if (strncmp(comm, "post", 4) == 0) { @ = count(); }',
+        rule=_strncmp, fold=lambda left, right, length: int(left[:length] != right[:length]),
+    ),
+    Function(
+        "strlen", "value", "strlen(s)", (Argument("string", "the argument of strlen()"),), UINT64,
+        "length of a string in bytes", "@ = hist(strlen(str(arg0)));",
+        rule=lambda call: typed.Strlen(UINT64, call.span, *call.args), fold=len,
+    ),
+    Function(
+        "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
+        "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
+        rule=lambda call: typed.Strcontains(BOOL, call.span, *call.args),
+        fold=lambda haystack, needle: needle in haystack,
+    ),
+)  # fmt: skip

@@ -1,0 +1,39 @@
+"""Clocks and how times are shown."""
+
+from __future__ import annotations
+
+from tracer.lang import typed
+from tracer.lang.builtins.model import Argument, Call, Function, Value
+from tracer.lang.types import UINT64, TimestampType
+
+TIME_FORMAT = "%H:%M:%S\n"
+"""What time() prints without an argument."""
+
+
+def _time(call: Call) -> typed.Stmt:
+    (text,) = call.args or (TIME_FORMAT,)
+    return typed.Time(call.span, call.context.format_index(text))
+
+
+def _strftime(call: Call) -> typed.Expr:
+    text, nanoseconds = call.args
+    return typed.Strftime(TimestampType(text), call.span, nanoseconds)
+
+
+VALUES = (
+    Value("nsecs", UINT64, "nanoseconds since boot", "@start[tid] = nsecs;"),
+    Value("elapsed", UINT64, "nanoseconds since tracing began", 'printf("%d\\n", elapsed);'),
+)
+
+FUNCTIONS = (
+    Function(
+        "time", "statement", "time([format])", (Argument("text", "the format of time()"),), None,
+        "prints the wall clock through strftime(3)", 'time("%H:%M:%S\\n");', optional=1, rule=_time,
+    ),
+    Function(
+        "strftime", "value", "strftime(format, ns)",
+        (Argument("text", "the format of strftime()"), Argument("unsigned", "the time of strftime()")), None,
+        "nanoseconds since boot as a date and time", 'print(strftime("%H:%M:%S", nsecs));', "timestamp",
+        rule=_strftime,
+    ),
+)  # fmt: skip

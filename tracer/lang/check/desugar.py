@@ -1,0 +1,37 @@
+"""What is only another way to write something: rewritten in the syntax tree, before any type is looked at.
+
+* A function without arguments may stand without its parentheses: `@ = count;`.
+* `condition ? print(1) : print(2);` is an `if`.
+"""
+
+from __future__ import annotations
+
+from tracer.dataclass import replace
+from tracer.lang.builtins.registry import FUNCTIONS, VALUES
+from tracer.lang.syntax import ast
+from tracer.lang.walk import rewrite
+
+
+def desugared(program: ast.Program) -> ast.Program:
+    """The program in fewer words."""
+    clauses = []
+    for clause in program.clauses:
+        predicate = None if clause.predicate is None else rewrite(clause.predicate, _node)
+        body = tuple(rewrite(statement, _node) for statement in clause.body)
+        clauses.append(replace(clause, predicate=predicate, body=body))
+    return replace(program, clauses=tuple(clauses))
+
+
+def _node(node: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
+    match node:
+        case ast.Name() if node.name not in VALUES and node.name in FUNCTIONS and FUNCTIONS[node.name].least == 0:
+            return ast.Call(node.span, node.name, (), node.span)
+        case ast.ExprStmt(expr=ast.Ternary() as choice) if _acts(choice.then) or _acts(choice.otherwise):
+            then, otherwise = (_node(ast.ExprStmt(arm.span, arm)) for arm in (choice.then, choice.otherwise))
+            assert isinstance(then, ast.Stmt) and isinstance(otherwise, ast.Stmt)
+            return ast.If(choice.span, choice.condition, (then,), (otherwise,), "'?'")
+    return node
+
+
+def _acts(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Call) and node.name in FUNCTIONS and FUNCTIONS[node.name].role == "statement"

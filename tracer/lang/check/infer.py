@@ -1,0 +1,165 @@
+"""Types of maps and variables, found by running the rules until they say nothing new.
+
+Types depend on each other across clauses (a map may be read before the clause that assigns it), so the rules run again
+and again, over the parts of the program that use what has changed, until nothing does; a pass over the whole confirms
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.dataclass import dataclass, field
+from tracer.errors import Diagnostic, ProgramError
+from tracer.lang import typed
+from tracer.lang.check.context import Context, Unit
+from tracer.lang.check.expressions import expr
+from tracer.lang.check.facts import Facts, joined
+from tracer.lang.check.operands import condition
+from tracer.lang.check.statements import statements
+from tracer.lang.syntax import ast
+from tracer.lang.walk import walk
+
+MOST_ROUNDS = 20
+"""For each map and variable: how often its type can grow, and more."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Statements of a clause that share variables with each other and with no others, or a condition."""
+
+    unit: Unit
+    statements: list[ast.Stmt]
+    condition: ast.Expr | None = None
+    maps: set[str] = field(default_factory=set)
+    found: Facts = field(default_factory=Facts)
+
+
+def infer(program: ast.Program, units: tuple[Unit, ...], config: typed.Config) -> Facts:
+    """Facts that another pass would not change. Raises `ProgramError` where there are none."""
+    parts = [part for unit in units for part in _parts(unit)]
+    known, rounds = Facts(), 0
+    while True:
+        rounds = _spread(program, parts, config, known, rounds)
+        while True:
+            ctx = context(program, config, known)
+            for unit in units:
+                check(ctx, unit)
+            found, rounds = ctx.found, rounds + 1
+            if found.identity() == known.identity():
+                break
+            _come_to_an_end(program, found, list(found.maps), rounds)
+            known = found
+        unsettled = found.unsettled()
+        if not unsettled or _faulty(program, units, config, found):
+            return found
+        known.settled = known.settled | unsettled
+
+
+def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, known: Facts, rounds: int) -> int:
+    """Adds to what is known until no part of the program says more; counts the rounds."""
+    users: dict[str, list[_Part]] = {}
+    for part in parts:
+        for name in part.maps:
+            users.setdefault(name, []).append(part)
+    changed = parts
+    while changed:
+        again = {id(part): part for part in changed if _look(program, part, config, known)}
+        grown = []
+        for name in dict.fromkeys(name for part in changed for name in part.maps):
+            facts = joined(name, [part.found for part in users[name]])
+            if facts is not None and (name not in known.maps or facts.identity() != known.maps[name].identity()):
+                known.maps[name] = facts
+                grown.append(name)
+        changed = list((again | {id(part): part for name in grown for part in users[name]}).values())
+        rounds += 1
+        _come_to_an_end(program, known, grown, rounds)
+    return rounds
+
+
+def context(program: ast.Program, config: typed.Config, known: Facts, final: bool = False) -> Context:
+    """A pass over the program; the final one knows all types and speaks."""
+    return Context(program.source, config, known, final, expr, Facts(settled=known.settled))
+
+
+def check(ctx: Context, unit: Unit) -> tuple[typed.Expr | None, tuple[typed.Stmt, ...]]:
+    """The predicate and the statements of a clause."""
+    ctx.begin(unit)
+    clause = unit.clause
+    predicate = None if clause.predicate is None else condition(ctx, clause.predicate, "the predicate")
+    return predicate, statements(ctx, clause.body)
+
+
+def _look(program: ast.Program, part: _Part, config: typed.Config, known: Facts) -> bool:
+    """Finds the facts of a part; whether they change what itself may read."""
+    ctx = context(program, config, known)
+    ctx.begin(part.unit)
+    if part.condition is not None:
+        condition(ctx, part.condition, "the predicate")
+    statements(ctx, tuple(part.statements))
+    part.found = ctx.found
+    fresh = part.found.variables
+    grown = any(key not in known.variables or known.variables[key].identity() != fresh[key].identity() for key in fresh)
+    known.variables.update(fresh)
+    return grown
+
+
+def _come_to_an_end(program: ast.Program, known: Facts, grown: list[str], rounds: int) -> None:
+    """Raises `ProgramError`, under a map that is still growing, where types never settle."""
+    if rounds <= MOST_ROUNDS * (len(known.maps) + len(known.variables) + 1):
+        return
+    spans = (known.maps[name].kind_span for name in grown)
+    span = next((span for span in spans if span is not None), program.clauses[0].span)
+    message = "types depend on each other in a circle here, and never settle"
+    raise ProgramError(program.source, [Diagnostic(message, span, "cast what is assigned, as in (int64)arg0")])
+
+
+def _parts(unit: Unit) -> Iterator[_Part]:
+    """The parts of a clause, statements in the order of the text."""
+    clause = unit.clause
+    pieces = list(_pieces(clause.body))
+    owners: dict[str, _Part] = {}
+    parts: dict[int, _Part] = {}
+    for piece in pieces if clause.predicate is None else (clause.predicate, *pieces):
+        names = _names(piece)
+        part = _Part(unit, [], maps={name for name in names if name[0] == "@"})
+        if isinstance(piece, ast.Expr):
+            part.condition = piece
+        for other in {id(owners[name]): owners[name] for name in names if name in owners}.values():
+            del parts[id(other)]
+            part.statements += other.statements
+            part.maps |= other.maps
+            owners.update((name, part) for name, owner in owners.items() if owner is other)
+        if isinstance(piece, ast.Stmt):
+            part.statements.append(piece)
+            owners.update((name, part) for name in names if name[0] == "$")
+        parts[id(part)] = part
+    order = {id(piece): number for number, piece in enumerate(pieces)}
+    for part in parts.values():
+        part.statements.sort(key=lambda statement: order[id(statement)])
+        yield part
+
+
+def _pieces(body: tuple[ast.Stmt, ...]) -> Iterator[ast.Stmt | ast.Expr]:
+    """Statements, and of those that only hold others and no variable, their condition and what they hold."""
+    for statement in body:
+        if not isinstance(statement, (ast.Block, ast.If)) or any(name[0] == "$" for name in _names(statement)):
+            yield statement
+        elif isinstance(statement, ast.Block):
+            yield from _pieces(statement.body)
+        else:
+            yield statement.condition
+            yield from _pieces((*statement.then, *statement.otherwise))
+
+
+def _names(node: ast.Expr | ast.Stmt) -> set[str]:
+    """The maps and variables that a part of the tree names."""
+    return {each.name for each in walk(node) if isinstance(each, (ast.MapRef, ast.Var))}
+
+
+def _faulty(program: ast.Program, units: tuple[Unit, ...], config: typed.Config, facts: Facts) -> bool:
+    """Whether something has no type because it is wrong, and not because it depends on itself alone."""
+    ctx = context(program, config, facts, final=True)
+    for unit in units:
+        check(ctx, unit)
+    return any(diagnostic.severity == "error" for diagnostic in ctx.diagnostics)

@@ -1,0 +1,48 @@
+"""What an expression has to be where it stands.
+
+Everywhere in this package None stands for a value that has no type yet, or is wrong (which has been reported).
+"""
+
+from __future__ import annotations
+
+from tracer.lang import typed
+from tracer.lang.check.context import Context
+from tracer.lang.check.operators import TEXT_HINT
+from tracer.lang.fold import constant
+from tracer.lang.syntax import ast
+from tracer.lang.types import BoolType, IntType, StringType
+from tracer.lang.types.combine import a
+
+
+def present(parts: list[typed.Expr | None]) -> list[typed.Expr] | None:
+    """The parts, if none is missing."""
+    found = [part for part in parts if part is not None]
+    return found if len(found) == len(parts) else None
+
+
+def integer(ctx: Context, node: ast.Expr, what: str) -> typed.Expr | None:
+    """An expression that has to be an integer or bool."""
+    value = ctx.expr(node)
+    if value is None or isinstance(value.type, (IntType, BoolType)):
+        return value
+    ctx.error(f"{what} must be an integer, not {a(value.type)}", value.span)
+    return None
+
+
+def condition(ctx: Context, node: ast.Expr, what: str) -> typed.Expr | None:
+    """An expression that is true or false."""
+    value = ctx.expr(node)
+    if value is None or isinstance(value.type, (IntType, BoolType)):
+        return value
+    hint = TEXT_HINT if isinstance(value.type, StringType) else None
+    ctx.error(f"{what} must be an integer or bool, not {a(value.type)}", value.span, hint)
+    return None
+
+
+def known(ctx: Context, node: ast.Expr, what: str) -> int | None:
+    """An expression that folds to an integer."""
+    value = integer(ctx, node, what)
+    found = None if value is None else constant(value)
+    if value is not None and found is None:
+        ctx.error(f"{what} must be a constant", value.span, "it is needed before the first hit")
+    return found

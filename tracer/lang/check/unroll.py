@@ -1,0 +1,47 @@
+"""The pass that repeats what stands in `unroll`, once all types are known."""
+
+from __future__ import annotations
+
+from tracer.dataclass import dataclass, replace
+from tracer.lang import typed
+from tracer.lang.check.context import Context
+
+UNROLL_MOST = 100
+UNROLLED_MOST = 5000
+"""How many statements all `unroll` of a clause may make together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll(typed.Stmt):
+    """`unroll (count) { body }`, whose body was written with `size` statements. No later pass sees one."""
+
+    count: int
+    body: tuple[typed.Stmt, ...]
+    size: int
+
+
+def unrolled(ctx: Context, body: tuple[typed.Stmt, ...]) -> tuple[typed.Stmt, ...]:
+    """The body of a clause without `Unroll`; reports it where that makes too many statements."""
+    return tuple(_repeated(ctx, body, [0]))
+
+
+def _repeated(ctx: Context, body: tuple[typed.Stmt, ...], made: list[int]) -> list[typed.Stmt]:
+    result: list[typed.Stmt] = []
+    for node in body:
+        match node:
+            case Unroll():
+                for _ in range(node.count):
+                    result += _repeated(ctx, node.body, made)
+                    made[0] += node.size
+                    if made[0] > UNROLLED_MOST:
+                        what = f"unroll makes more than {UNROLLED_MOST} statements"
+                        ctx.error(what, node.span, "use for ($i : 0..n) { … }")
+                        break
+            case typed.If():
+                then = tuple(_repeated(ctx, node.then, made))
+                result.append(replace(node, then=then, otherwise=tuple(_repeated(ctx, node.otherwise, made))))
+            case typed.While() | typed.ForRange() | typed.ForMap():
+                result.append(replace(node, body=tuple(_repeated(ctx, node.body, made))))
+            case _:
+                result.append(node)
+    return result

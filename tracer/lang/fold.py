@@ -1,0 +1,104 @@
+"""Folding: what a typed expression is where its parts are constants, and the conversions that fold at once."""
+
+from __future__ import annotations
+
+from tracer.dataclass import replace
+from tracer.errors import Span
+from tracer.lang import typed
+from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType, Type, operations
+from tracer.lang.types.combine import LITERAL, settled
+
+INT64_MOST = (1 << 63) - 1
+
+
+def literal(value: int, span: Span) -> typed.IntLit:
+    """A constant as its value types it: `LITERAL`, int64 if negative, uint64 if too large for that."""
+    type = INT64 if value < 0 else LITERAL if value <= INT64_MOST else UINT64
+    return typed.IntLit(type, span, operations.wrap(value, type))
+
+
+def string(value: bytes, span: Span) -> typed.StrLit:
+    """A string constant."""
+    return typed.StrLit(StringType(len(value) + 1), span, value)
+
+
+def made(value: int | bool | bytes, type: Type, span: Span) -> typed.Expr:
+    """The constant of a Python value."""
+    if isinstance(value, bytes):
+        return string(value, span)
+    if isinstance(type, BoolType):
+        return typed.BoolLit(BOOL, span, bool(value))
+    assert isinstance(type, IntType)
+    return typed.IntLit(type, span, operations.wrap(value, type))
+
+
+def constant(expr: typed.Expr) -> int | None:
+    """The value of an integer or bool constant."""
+    return int(expr.value) if isinstance(expr, (typed.IntLit, typed.BoolLit)) else None
+
+
+def fold(node: typed.Expr) -> typed.Expr:
+    """The node itself, or what it comes to: its parts are folded already."""
+    match node:
+        case typed.Binary(op="&&" | "||"):
+            one, other = constant(node.left), constant(node.right)
+            if one is not None and bool(one) == (node.op == "||"):
+                return made(bool(one), BOOL, node.span)
+            if one is not None and other is not None:
+                return made(bool(other), BOOL, node.span)
+        case typed.Binary(left=typed.StrLit() as left, right=typed.StrLit() as right):
+            return made((left.value == right.value) == (node.op == "=="), BOOL, node.span)
+        case typed.Binary():
+            one, other = constant(node.left), constant(node.right)
+            if one is not None and other is not None and isinstance(node.left.type, IntType):
+                if node.op in operations.COMPARISON:
+                    return made(operations.COMPARISON[node.op](one, other), BOOL, node.span)
+                assert isinstance(node.type, IntType)
+                return made(operations.ARITHMETIC[node.op](one, other, node.type), node.type, node.span)
+        case typed.Unary():
+            value = constant(node.operand)
+            if value is not None:
+                result = not value if node.op == "!" else -value if node.op == "-" else ~value
+                return made(result, node.type, node.span)
+        case typed.Cast():
+            value = constant(node.operand)
+            if value is not None and isinstance(node.type, (IntType, BoolType)):
+                return made(bool(value) if isinstance(node.type, BoolType) else value, node.type, node.span)
+        case typed.Ternary():
+            value = constant(node.condition)
+            if value is not None:
+                return node.then if value else node.otherwise
+    return node
+
+
+def convert(expr: typed.Expr, to: Type) -> typed.Expr:
+    """`expr` as a value of type `to`, which has to be able to hold it: integers, wider strings, tuples of these."""
+    have = expr.type
+    if settled(have) == settled(to):
+        return expr
+    if isinstance(have, TupleType) and isinstance(to, TupleType):
+        items = zip(tuple_items(expr), to.items, strict=True)
+        return typed.TupleExpr(to, expr.span, tuple(convert(item, type) for item, type in items))
+    return fold(typed.Cast(to, expr.span, expr))
+
+
+def cast(expr: typed.Expr, to: IntType | BoolType) -> typed.Expr:
+    """An explicit cast of an integer or bool: the result has just this type, even where nothing changes."""
+    converted = convert(expr, to)
+    return converted if converted.type == to else replace(converted, type=to)
+
+
+def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:
+    """The items of an expression of tuple type."""
+    if isinstance(expr, typed.TupleExpr):
+        return expr.items
+    assert isinstance(expr.type, TupleType)
+    return tuple(typed.TupleItem(type, expr.span, expr, index) for index, type in enumerate(expr.type.items))
+
+
+def literals(op: str, left: int, right: int, span: Span) -> typed.Expr:
+    """An arithmetic operator on two literals: computed exactly where 64 bits hold the result, else wrapped."""
+    if left >= 0 and right >= 0 and op != "-":
+        return literal(operations.ARITHMETIC[op](left, right, UINT64), span)
+    exact = left - right if op == "-" else operations.ARITHMETIC[op](left, right, INT64)
+    return literal(exact, span)
