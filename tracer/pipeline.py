@@ -108,7 +108,7 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
     if compiled.program is None or compiled.backend is None:
         return compiled, LocalSession(compiled.plan)
     if any(site.red_zone for site in compiled.plan.sites):
-        from tracer.kernel.trials.red_zone import refuse_rewritten
+        from tracer.backends.precheck import refuse_rewritten
 
         refuse_rewritten(compiled.plan)
     try:

@@ -144,7 +144,7 @@ class FakeBpf:
 
     def call(self, number: int, *arguments: object) -> int:
         """In place of `kernel.syscall.call`."""
-        assert number == bpf.number_of(bpf.BPF)
+        assert number == syscall.number_of("bpf")
         command, attribute, _ = arguments
         assert isinstance(command, ctypes._SimpleCData)
         assert isinstance(attribute, ctypes.Array)

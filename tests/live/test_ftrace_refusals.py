@@ -10,13 +10,12 @@ import pytest
 
 from tests.harness.kernel import nothing_left
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items
-from tracer.backends.ftrace import checks
-from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
-from tracer.kernel.uprobe_events import definitions
+from tracer.kernel.uprobe_events import definitions, files
+from tracer.kernel.uprobe_events.model import Fetch
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
@@ -126,7 +125,7 @@ def test_a_file_that_vanishes_between_the_check_and_the_definition_is_said(
     path = tmp_path / "app"
     path.write_bytes(app.read_bytes())
     program = compiled(f"uprobe:{path}:hit {{ @ = count(); }}")
-    check = checks.check_identity
+    check = files.check_identity
 
     def check_and_remove(found: os.stat_result, expected: FileIdentity, name: str) -> None:
         check(found, expected, name)

@@ -175,7 +175,7 @@ def test_strings_are_refused_where_a_warning_would_stop_the_machine(
 ) -> None:
     setting = tmp_path / "panic_on_warn"
     setting.write_text("1\n")
-    monkeypatch.setattr("tracer.backends.ftrace.checks._PANIC_ON_WARN", str(setting))
+    monkeypatch.setattr("tracer.backends.ftrace.refusals._PANIC_ON_WARN", str(setting))
     with pytest.raises(ProgramError) as raised, session(f"uprobe:{churn}:hit {{ @[str(arg0)] = count(); }}"):
         pass
     assert raised.value.hint == "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0"
@@ -432,7 +432,7 @@ def test_cleanup_waits_for_sessions_between_their_definitions_and_their_use(
     program = compiled(f"uprobe:{churn}:hit {{ @ = count(); }}")
     definitions = Definitions()
     try:
-        definitions.define(program.events, program.plan.program.source)
+        definitions.define(program.events)
         # As a session in another container, whose /run is not ours.
         os.unlink(f"{owner.DIRECTORY}/{definitions.group}")
         assert cleanup() == []

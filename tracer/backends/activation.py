@@ -198,7 +198,7 @@ class _Process:
 
     def __init__(self) -> None:
         try:
-            self._outliving = start(semaphore_process.__file__)
+            self._worker = start(semaphore_process.__file__)
         except OSError as error:
             message = f"cannot start the process that counts semaphores: {error.strerror}"
             raise TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?") from None
@@ -210,7 +210,7 @@ class _Process:
     ) -> tuple[int, list[tuple[int, str]]]:
         """In how many processes they are up, and which could not be written, with the reason."""
         rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
-        with suppress(BrokenPipeError), open(self._outliving.to, "w", closefd=False) as requests:
+        with suppress(BrokenPipeError), open(self._worker.to, "w", closefd=False) as requests:
             requests.write(json.dumps([pid, rows]) + "\n")
         answer = self._answer(wake)
         if answer is None:
@@ -223,26 +223,25 @@ class _Process:
 
     def lower_all(self) -> bool:
         """Returns once they are down; False where the process did not say so."""
-        os.close(self._outliving.to)
+        os.close(self._worker.to)
         lowered = self._answer() is not None
-        os.close(self._outliving.back)
-        with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
-            os.waitpid(self._outliving.pid, 0 if lowered else os.WNOHANG)
+        os.close(self._worker.back)
+        self._worker.reap(wait=lowered)
         return lowered
 
     def _answer(self, wake: tuple[int, ...] = ()) -> dict[str, Any] | None:
         poll = select.poll()  # select(2) takes no descriptor beyond 1023, and a session can have more
-        for fd in (self._outliving.back, *wake):
+        for fd in (self._worker.back, *wake):
             poll.register(fd, select.POLLIN)
         deadline = time.monotonic() + self._patience_s
         while b"\n" not in self._answers:
             ready = {fd for fd, _ in poll.poll(max(deadline - time.monotonic(), 0) * 1000)}
-            if ready and self._outliving.back not in ready:
+            if ready and self._worker.back not in ready:
                 for fd in ready:
                     poll.unregister(fd)
                 deadline = min(deadline, time.monotonic() + _HURRY_S)
                 continue
-            data = os.read(self._outliving.back, 1 << 16) if ready else b""
+            data = os.read(self._worker.back, 1 << 16) if ready else b""
             if not data:
                 return None
             self._answers += data

@@ -1,9 +1,9 @@
-"""Which places of a plan the kernel will not probe, found out before anything is attached.
+"""What of a plan the kernel cannot probe, or should not, found out before anything is attached.
 
-It looks at an instruction when a process has it in memory. Where none has, a probe attaches without an error, and in a
-program that loads the file later (also that of `-c`) it is passed over without a word. So of each doubtful kind of
-instruction one is tried: in the watcher, which nobody kills meanwhile, in memory that is mapped to be executed and is
-never executed. A trial takes the kernel some 100 ms, and those of several kinds go on at once.
+The kernel looks at an instruction when a process has it in memory. Where none has, a probe attaches without an error,
+and in a program that loads the file later (also that of `-c`) it is passed over without a word. So of each doubtful
+kind of instruction one is tried: in the watcher, which nobody kills meanwhile, in memory that is mapped to be executed
+and is never executed. A trial takes the kernel some 100 ms, and those of several kinds go on at once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tracer.kernel.trials.instructions import (
     may_go_without,
     place_of,
 )
+from tracer.lang.typed import Config
 from tracer.lang.walk import attach_points
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from tracer.plan.model import Plan, ProbePlan
     from tracer.resolve.model import Site
     from tracer.resolve.safety.disassembly import Instruction
+
+MOST_ALONE = 256
+"""Places with a perf event of their own."""
 
 _APART = 16
 """Bytes that are looked at of each instruction."""
@@ -79,17 +83,17 @@ def _point(probe: ProbePlan, site: Site, plan: Plan) -> Span:
 def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]:
     """The kinds, by an example of the code of each, that the kernel refuses."""
     # Loaded where there is something doubtful, which is seldom.
-    from tracer.kernel.links import perf_uprobe
-    from tracer.overhead import trap_timer
+    from tracer.kernel.perf import uprobe_call
+    from tracer.kernel.trials.scratch import code_file
 
     try:
         code = b"".join(code.ljust(_APART, b"\0") for code in examples.values())
-        file, start = trap_timer.code_file(code)
+        file, start = code_file(code)
     except OSError:
         return frozenset()  # it cannot be tried here
     try:
         places = range(start, start + len(code), _APART)
-        found = watcher.try_code(file, [perf_uprobe(file, at, 0, pid=watcher.pid, returns=False) for at in places])
+        found = watcher.try_code(file, [uprobe_call(file, at, pid=watcher.pid) for at in places])
     except OSError:
         return frozenset()
     finally:
@@ -121,3 +125,45 @@ def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
         if not kind_of(bytes_there) and not is_misread(bytes_there):
             return each.address
     return None
+
+
+def check_alone(plan: Plan, number: int) -> None:
+    """Raises `ProgramError` where so many places are too many to take a perf event each.
+
+    To close one the kernel waits, one after the other, and a process that is killed closes them too: 12,000 took twenty
+    minutes in which nobody else could define a probe (6.18, made to believe it were older).
+    """
+    if number <= MOST_ALONE or plan.program.config.max_probes != Config().max_probes:
+        return
+    probe = max(plan.probes, key=lambda each: sum(len(variant.sites) for variant in each.variants))
+    lacking = "no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of reach"
+    enough = 1 << number.bit_length()  # those that are left out of the pattern count too, where it is resolved
+    remedy = f"narrow the pattern, or lift the limit: --max-probes {enough + (enough == Config().max_probes)}"
+    raise too_many_alone(plan, probe, f"{number} places", lacking, remedy)
+
+
+def too_many_alone(plan: Plan, probe: ProbePlan, places: str, lacking: str, remedy: str) -> ProgramError:
+    """That so many `places` would take an event each, under the attach points of a probe; what the kernel has not."""
+    message = (
+        f"{places} would take a perf event each, which the kernel needs up to 0.1 s to close: it has {lacking}"
+    )
+    span = attach_points(probe.clause, plan.program.source)
+    return ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)
+
+
+def refuse_rewritten(plan: Plan) -> None:
+    """Raises `ProgramError` under the attach points whose probes could harm the target on this kernel."""
+    from tracer.kernel.trials.red_zone import spoils_red_zone
+
+    found = [
+        (probe, site) for probe in plan.probes for variant in probe.variants for site in variant.sites if site.red_zone
+    ]
+    if not found or not spoils_red_zone():
+        return
+    probe, site = found[0]
+    message = (
+        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel would make into a call: it overwrites"
+        " data that the function may keep below the stack pointer"
+    )
+    span = attach_points(probe.clause, plan.program.source)
+    raise ProgramError(plan.program.source, [Diagnostic(message, span, "probe the function's start, or another place")])

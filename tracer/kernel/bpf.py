@@ -1,5 +1,4 @@
-"""bpf(2) for maps and programs, and nothing above it: one function per command, descriptors as ints. What a program
-runs at stands in `links`.
+"""bpf(2) for maps, programs and links, and nothing above it: one function per command, descriptors as ints.
 
 Attributes are packed as linux/bpf.h lays them out; zeros behind the fields that we know are what the kernel asks of
 callers older or newer than itself. Failures are `OSError` with the kernel's errno, and for programs `ProgramRefused`
@@ -11,25 +10,18 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
 
-from tracer.kernel.syscall import call
-
-_NUMBERS = {"x86_64": (321, 298), "aarch64": (280, 241)}
-"""Syscall numbers of bpf and perf_event_open (asm/unistd_64.h, asm-generic/unistd.h)."""
-BPF, PERF_EVENT_OPEN = 0, 1
+from tracer.kernel.syscall import Call, call, number_of
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
-_PROG_LOAD, _PROG_RUN, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH = 5, 10, 24, 26, 27
-_INFO_BY_FD, _ENABLE_STATS = 15, 32
-_PROG_INFO_SIZE = 208  # struct bpf_prog_info up to run_time_ns and run_cnt (Linux 5.1)
+_PROG_LOAD, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 24, 26, 27, 28
 
-_PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_KPROBE, _PROG_TYPE_TRACEPOINT, _PROG_TYPE_SYSCALL = 1, 2, 5, 31
+_KPROBE, TRACEPOINT, SYSCALL = 2, 5, 31  # enum bpf_prog_type
 _F_SLEEPABLE = 1 << 4
-ATTACH_UPROBE_MULTI = 48
+_UPROBE_MULTI, _UPROBE_MULTI_RETURN = 48, 1
 
 UPDATE_ANY, UPDATE_NEW, UPDATE_EXISTING = 0, 1, 2
 F_NO_PREALLOC, F_MMAPABLE = 1, 1 << 10
@@ -64,18 +56,10 @@ def address(buffer: bytes | bytearray | ctypes.Array[ctypes.c_char] | None) -> i
     return ctypes.addressof(buffer)
 
 
-def number_of(which: int) -> int:
-    """The system call's number: of `BPF` or `PERF_EVENT_OPEN`. Raises `OSError`."""
-    numbers = _NUMBERS.get(platform.machine())
-    if numbers is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    return numbers[which]
-
-
 def bpf(command: int, attribute: bytes) -> int:
     """Runs a command. Raises `OSError`."""
     buffer = ctypes.create_string_buffer(attribute, len(attribute))
-    return call(number_of(BPF), ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
+    return call(number_of("bpf"), ctypes.c_int(command), buffer, ctypes.c_uint(len(attribute)))
 
 
 def map_create(
@@ -194,7 +178,7 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
         )
         done = False
         try:
-            call(number_of(BPF), ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
+            call(number_of("bpf"), ctypes.c_int(_MAP_LOOKUP_BATCH), attribute, ctypes.c_uint(56))
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 chunk *= 2
@@ -216,7 +200,7 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
 
 
 def program_load(
-    code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _PROG_TYPE_KPROBE
+    code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _KPROBE
 ) -> int:
     """Loads bytecode and returns the program's descriptor.
 
@@ -240,7 +224,7 @@ def program_load(
                 _F_SLEEPABLE if sleepable else 0,
                 name.encode()[:15],
                 0,
-                ATTACH_UPROBE_MULTI if multi else 0,
+                _UPROBE_MULTI if multi else 0,
             ),
         )
 
@@ -260,32 +244,34 @@ def program_load(
             raise ProgramRefused(number, log.value.decode("utf-8", "replace")) from None
 
 
-def program_run(fd: int, data: bytes) -> int:
-    """Runs a socket filter once over `data` (at least 14 bytes) and returns what it returns (Linux 4.12)."""
-    attribute = ctypes.create_string_buffer(
-        struct.pack("=IIIIQQII", fd, 0, len(data), 0, address(data), 0, 0, 0), 48
+def link_uprobes(
+    program: int,
+    file: int,
+    offsets: Sequence[int],
+    references: Sequence[int] | None,
+    *,
+    pid: int | None,
+    returns: bool,
+    cookies: Sequence[int] | None = None,
+) -> Call:
+    """One link for many sites of one file, both given by descriptors (Linux 6.6). `references` are semaphore offsets, 0
+    for none; `cookies` tell the program at which site it runs.
+    """
+    flags = _UPROBE_MULTI_RETURN if returns else 0
+    structure = struct.pack("=IIIIQQQQIIII", 0, 0, _UPROBE_MULTI, 0, 0, 0, 0, 0, len(offsets), flags, pid or 0, 0)
+    arrays = ((24, offsets), (32, references), (40, cookies))
+    return Call(
+        number_of("bpf"),
+        structure,
+        before=(_LINK_CREATE,),
+        after=(len(structure),),
+        pointers=tuple((at, struct.pack(f"={len(values)}Q", *values)) for at, values in arrays if values is not None),
+        descriptors=((0, program),),
+        paths=((16, file),),
     )
-    call(number_of(BPF), ctypes.c_int(_PROG_RUN), attribute, ctypes.c_uint(48))
-    return int(struct.unpack_from("=I", attribute.raw, 4)[0])
-
-
-def enable_stats() -> int:
-    """Lets the kernel count and time the runs of all programs until the descriptor is closed (Linux 5.8)."""
-    return bpf(_ENABLE_STATS, struct.pack("=I4x", 0))
-
-
-def program_runs(fd: int) -> tuple[int, int]:
-    """How often a program ran while statistics were on, and the nanoseconds that it took."""
-    info = ctypes.create_string_buffer(_PROG_INFO_SIZE)
-    bpf(_INFO_BY_FD, struct.pack("=IIQ", fd, _PROG_INFO_SIZE, ctypes.addressof(info)))
-    elapsed, runs = struct.unpack_from("=QQ", info.raw, _PROG_INFO_SIZE - 16)
-    return int(runs), int(elapsed)
 
 
 def possible_cpus() -> int:
     """How many slots a per-CPU value has: the highest possible CPU plus one."""
     with open("/sys/devices/system/cpu/possible", encoding="ascii") as file:
         return max(int(part.split("-")[-1]) for part in file.read().strip().split(",")) + 1
-
-
-SOCKET_FILTER, TRACEPOINT, SYSCALL = _PROG_TYPE_SOCKET_FILTER, _PROG_TYPE_TRACEPOINT, _PROG_TYPE_SYSCALL

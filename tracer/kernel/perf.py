@@ -14,8 +14,8 @@ import struct
 import time
 from collections.abc import Sequence
 
-from tracer.dataclass import dataclass
-from tracer.kernel.syscall import Call
+from tracer.dataclass import dataclass, replace
+from tracer.kernel.syscall import Call, number_of
 
 TYPE_SOFTWARE = 1
 TYPE_TRACEPOINT = 2
@@ -57,13 +57,18 @@ _IOC_ENABLE = 0x2400
 _IOC_DISABLE = 0x2401
 _IOC_SET_OUTPUT = 0x2405
 _IOC_SET_FILTER = 0x40082406
+_IOC_SET_BPF = 0x40042408
+_NO_WAKEUP = 1 << 30
 
 _FLAG_FD_CLOEXEC = 1 << 3
-_SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "s390x": 331, "ppc64le": 319}
+_PMU = "/sys/bus/event_source/devices/uprobe/type"
 
 # type, size, config, sample_period, sample_type, read_format, flags, wakeup, bp_type, config1, config2,
 # branch_sample_type, sample_regs_user, sample_stack_user, clockid, sample_regs_intr, aux_watermark, sample_max_stack
 _ATTR = struct.Struct("=IIQQQQQIIQQQQIiQIHH")
+
+_CONFIG1 = 56
+"""Where config1 is: of a uprobe the address of the path."""
 
 _HEAD = 1024
 _TAIL = 1032
@@ -112,10 +117,39 @@ def open_event(attributes: Attributes, pid: int, cpu: int) -> int:
 
 def event_call(attributes: Attributes, pid: int, cpu: int) -> Call:
     """The call that opens an event."""
-    number = _SYSCALL.get(os.uname().machine)
-    if number is None:
-        raise OSError(errno.ENOSYS, f"perf_event_open: unknown system call number on {os.uname().machine}")
-    return Call(number, attributes.pack(), after=(pid, cpu, -1, _FLAG_FD_CLOEXEC))
+    return Call(number_of("perf_event_open"), attributes.pack(), after=(pid, cpu, -1, _FLAG_FD_CLOEXEC))
+
+
+def uprobe_type() -> int | None:
+    """The number of the uprobe PMU (Linux 4.17), None where the kernel has none."""
+    try:
+        with open(_PMU, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def uprobe_call(
+    file: int, offset: int, *, pid: int | None, semaphore: int = 0, returns: bool = False, sample_type: int = 0
+) -> Call:
+    """The call that opens an event on one site of a file given by its descriptor, for `pid` (0: this thread) or for
+    every process. Raises `OSError`.
+
+    The event itself is bound to one task or one CPU, but the BPF program on it runs wherever the breakpoint is
+    (trace_uprobe.c, uprobe_perf_func).
+    """
+    kind = uprobe_type()
+    if kind is None:
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    attributes = Attributes(kind, returns | semaphore << 32, sample_type, watermark=_NO_WAKEUP, config2=offset)
+    call = event_call(attributes, -1 if pid is None else pid, 0 if pid is None else -1)
+    return replace(call, paths=((_CONFIG1, file),))
+
+
+def attach(event: int, program: int) -> None:
+    """Lets a BPF program run at an event, and enables the event."""
+    fcntl.ioctl(event, _IOC_SET_BPF, program)
+    enable(event)
 
 
 def enable(fd: int) -> None:

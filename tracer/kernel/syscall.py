@@ -1,5 +1,5 @@
 """System calls that take a structure and open a descriptor, as values: so that another process can make them (see
-`watcher`).
+`workers.watcher`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ _ATTEMPTS = 32
 """The kernel asks to try again where a signal interrupted it (a program's verification: EAGAIN). It may also mean that,
 for as long as one likes.
 """
+
+_NUMBERS = {
+    "bpf": {"x86_64": 321, "aarch64": 280},
+    "perf_event_open": {"x86_64": 298, "aarch64": 241, "riscv64": 241, "s390x": 331, "ppc64le": 319},
+}
+"""By machine: asm/unistd_64.h, asm-generic/unistd.h."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -45,6 +51,14 @@ class Call:
         for offset, buffer in alive:
             struct.pack_into("=Q", memory, offset, ctypes.addressof(buffer))
         return call(self.number, *map(ctypes.c_long, self.before), memory, *map(ctypes.c_long, self.after))
+
+
+def number_of(name: str) -> int:
+    """The number of a system call. Raises `OSError` where it is not known for this machine."""
+    machine = os.uname().machine
+    if machine not in _NUMBERS[name]:
+        raise OSError(errno.ENOSYS, f"{name}: unknown system call number on {machine}")
+    return _NUMBERS[name][machine]
 
 
 def call(number: int, *arguments: object) -> int:

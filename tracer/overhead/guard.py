@@ -6,7 +6,7 @@ enough for it to matter. With a limit (`--max-rate N`) the hits are looked at te
 detached that had more than N within any second: a flood of ten times the limit ends after a tenth of a second.
 
 Nothing here reads a clock or prints: the run loop says what time it is, the session counts, measures and detaches, and
-who made the guard is told of each finding.
+who made the guard is told of each finding. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from typing import Protocol
 from tracer.dataclass import dataclass
 
 SECOND = 1_000_000_000
-LEAST_SHARE = 0.1
-"""Of one CPU: less is not worth a warning."""
 
+_LEAST_SHARE = 0.1
+"""Of one CPU: less is not worth a warning."""
 _LEAST_RATE = 1000.0
 """Hits a second below which nothing is measured: a hit would have to cost 100 us to make a tenth of a CPU of them."""
-
 _BEAT, _PENDING = SECOND // 10, SECOND // 20
 _FRESH = 10 * SECOND
 """How long a measured cost is good enough to be said."""
@@ -38,16 +37,16 @@ class Cost:
 
 
 class Hits(Protocol):
-    """The part of a session (`backends.base.Session`) that the guard asks."""
+    """The part of a session that the guard asks."""
 
     def point_hits(self) -> Sequence[int] | None:
-        """Hits of each attach point so far; None where nobody knows at the moment."""
+        """See `backends.base.Session`."""
 
     def hit_cost(self, point: int) -> Cost | None:
-        """What a hit costs; None while it is being measured."""
+        """See `backends.base.Session`."""
 
     def detach_point(self, point: int) -> None:
-        """Ends one attach point."""
+        """See `backends.base.Session`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +74,19 @@ class Cut:
 
 
 class Meter:
-    """The hits of one attach point over the last second and a little.
+    """The hits of one attach point over the last second and a little; what is known of its cost, and was said of it.
 
-    To read them takes time too, and more where the machine is busy: what lies between two readings is counted as if it
+    To read hits takes time too, and more where the machine is busy: what lies between two readings is counted as if it
     had come from the beginning of the first to the end of the second. So a rate is never too high.
     """
 
-    def __init__(self, now: int, hits: int = 0) -> None:
-        """`now` in nanoseconds of any clock that does not go back."""
-        self._samples: deque[tuple[int, int]] = deque([(now, hits)])
+    def __init__(self, now: int) -> None:
+        self._samples = deque([(now, 0)])
         self._now = now
+        self.pending = False
+        """Whether its cost is being measured."""
+        self.cost: tuple[int, Cost] | None = None
+        self.worth_saying = _LEAST_SHARE
 
     def note(self, begun: int, now: int, hits: int) -> None:
         """`hits` so far, read from `begun` to `now`. A number that went down is that of a counter begun anew."""
@@ -111,36 +113,51 @@ class Meter:
         found = hits - before, (self._now - then) / SECOND
         return found if rate is None or found[0] >= rate else (int(rate), 1.0)
 
+    def weigh(self, session: Hits, point: int, now: int) -> Heavy | None:
+        """What is to be said of its share of a CPU; asks the session for the cost where that may be much."""
+        rate = self.rate() or 0.0
+        light = rate < _LEAST_RATE or (self.cost is not None and rate * self.cost[1].ns / SECOND < self.worth_saying)
+        if light and not self.pending:
+            return None
+        if self.pending or self.cost is None or now - self.cost[0] >= _FRESH:
+            cost = session.hit_cost(point)
+            self.pending = cost is None
+            if cost is None:
+                return None
+            self.cost = now, cost
+        heavy = Heavy(point, rate, self.cost[1])
+        if heavy.share < self.worth_saying:
+            return None
+        self.worth_saying = 2 * heavy.share
+        return heavy
+
 
 class Guard:
     """Looks after the attach points of a session. `tell` gets each `Heavy` and each `Cut`, once it is detached."""
 
     def __init__(self, points: int, max_rate: int | None, tell: Callable[[Heavy | Cut], None]) -> None:
         self._max_rate = max_rate
-        self._tell_now = tell
-        self._held: list[Heavy | Cut] = []
-        self._points = list(range(points))
-        self._meters: list[Meter] = []
-        self._costs: dict[int, tuple[int, Cost]] = {}
-        self._asked: set[int] = set()
-        self._said: dict[int, float] = {}
+        self._beat = SECOND if max_rate is None else _BEAT
+        self._tell = tell
+        self._held: deque[Heavy | Cut] = deque()
+        self._left = points
+        self._meters: dict[int, Meter] = {}
         self._started = self._due = self._second = 0
 
     def start(self, now: int) -> None:
         """All attach points are attached since `now`."""
         self._started = now
-        self._second = now + SECOND
-        self._meters = [Meter(now) for _ in self._points]
-        self._due = now + (_BEAT if self._max_rate is not None else SECOND)
+        self._second, self._due = now + SECOND, now + self._beat
+        self._meters = {point: Meter(now) for point in range(self._left)}
 
     @property
     def idle(self) -> bool:
         """Whether nothing is attached any more."""
-        return not self._points
+        return not self._left
 
     def wait_s(self, now: int) -> float:
         """Until the next look."""
-        return max(self._due - now, 0) / SECOND if self._points else 1.0
+        return max(self._due - now, 0) / SECOND if self._left else 1.0
 
     def look(self, session: Hits, clock: Callable[[], int]) -> None:
         """One look, if it is due; `clock` says what time it is, as in `start`."""
@@ -150,62 +167,36 @@ class Guard:
     def tell(self) -> None:
         """Tells what `look_aside` has found."""
         while self._held:
-            self._tell_now(self._held.pop(0))
+            self._tell(self._held.popleft())
 
     def look_aside(self, session: Hits, clock: Callable[[], int]) -> None:
         """The same in the middle of something: what is found is told at the next `look`."""
         begun = clock()
-        if begun < self._due or not self._points or not self._meters:
+        if begun < self._due or not self._meters:
             return
         hits = session.point_hits()
         now = clock()
         if hits is None:
             self._due = now + _PENDING
             return
-        for point in self._points:
-            self._meters[point].note(begun, now, hits[point])
+        for point, meter in self._meters.items():
+            meter.note(begun, now, hits[point])
         if self._max_rate is not None:
             self._cut(session, now, self._max_rate)
-        if now >= self._second or self._asked:
-            for point in self._points:
-                self._weigh(session, point, now)
-            if now >= self._second:
-                self._second = now + SECOND
-        self._due = min(self._second, now + (_PENDING if self._asked else _BEAT if self._max_rate else SECOND))
+        full_second = now >= self._second
+        for point, meter in self._meters.items():
+            if (full_second or meter.pending) and (heavy := meter.weigh(session, point, now)) is not None:
+                self._held.append(heavy)
+        if full_second:
+            self._second = now + SECOND
+        pending = any(meter.pending for meter in self._meters.values())
+        self._due = min(self._second, now + (_PENDING if pending else self._beat))
 
     def _cut(self, session: Hits, now: int, limit: int) -> None:
-        for point in tuple(self._points):
-            hits, seconds = self._meters[point].most()
+        for point, meter in tuple(self._meters.items()):
+            hits, seconds = meter.most()
             if hits > limit:
                 session.detach_point(point)
-                self._points.remove(point)
-                self._asked.discard(point)
+                del self._meters[point]
+                self._left -= 1
                 self._held.append(Cut(point, hits, seconds, (now - self._started) / SECOND))
-
-    def _weigh(self, session: Hits, point: int, now: int) -> None:
-        rate = self._meters[point].rate()
-        if point not in self._asked:
-            if now < self._second or rate is None or rate < _LEAST_RATE:
-                return
-            known = self._costs.get(point)
-            if known is not None and rate * known[1].ns / SECOND < self._least(point):
-                return
-            if known is not None and now - known[0] < _FRESH:
-                self._warn(Heavy(point, rate, known[1]))
-                return
-        cost = session.hit_cost(point)
-        if cost is None:
-            self._asked.add(point)
-            return
-        self._asked.discard(point)
-        self._costs[point] = now, cost
-        heavy = Heavy(point, rate or 0.0, cost)
-        if heavy.share >= self._least(point):
-            self._warn(heavy)
-
-    def _warn(self, heavy: Heavy) -> None:
-        self._said[heavy.point] = heavy.share
-        self._held.append(heavy)
-
-    def _least(self, point: int) -> float:
-        return 2 * self._said[point] if point in self._said else LEAST_SHARE

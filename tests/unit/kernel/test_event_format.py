@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.backends.ftrace.records import format_text
-from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.errors import TracerError
 from tracer.kernel.uprobe_events.format import FieldAt, parse_format
+from tracer.kernel.uprobe_events.model import Fetch
 
 FETCHES = (Fetch("%di", "s32"), Fetch("+0(%si)", "string"))
 TEXT = format_text(2326, FETCHES)

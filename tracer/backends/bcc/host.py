@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from tracer.backends.bcc import pid_namespace, trials
 from tracer.backends.bcc.compile.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.features import NO_BPF, NO_RING, states
-from tracer.kernel import links
 from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
 
 _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
@@ -34,6 +33,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     if wanted is not None and not failed and isinstance(binding, Binding):
         return Capabilities("bcc", None if trials.has_ring() else NO_RING, _enough(wanted), {})
     from tracer.backends.bcc.attach import follow
+    from tracer.kernel.perf import uprobe_type
 
     facts = {"bpf": _bpf_fact(failed), "btf": "yes" if pid_namespace.has_btf() else "no"}
     facts["libbcc"] = (
@@ -52,7 +52,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
         facts["uprobe_multi"] = _multi_fact()
         if unusable is None and not trials.has_ring():
             unusable = NO_RING
-    facts["uprobe pmu"] = _yes(links.uprobe_event_type() is not None, "needs Linux 4.17")
+    facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
     features = settled(states, _found(failed))
     if not failed and (unable := follow.missing()) is not None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 
 from tracer.backends.bcc.codegen.generate import Generated
+from tracer.backends.precheck import MOST_ALONE, too_many_alone
 from tracer.dataclass import dataclass
-from tracer.kernel.limits import MOST_ALONE, too_many_alone
 from tracer.plan.model import Plan
 
 PAGE = 4096

@@ -29,13 +29,14 @@ from tracer.backends.bcc.loader import (
 )
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.page_groups import Groups, groups
-from tracer.backends.bcc.point_hits import PointHits
 from tracer.backends.bcc.program import BccProgram
 from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.interp.clock import clock_ns
 from tracer.kernel import bpf, buffers
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to, has_return_probes
+from tracer.overhead.cost import HitCosts
+from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
@@ -97,8 +98,9 @@ class BccSession:
                 self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks
             )
             undo.callback(self._attachments.detach)
-            self._points = PointHits(self.plan, self._loaded, self._cpus)
-            undo.callback(self._points.close)
+            self._points = points(self.plan)
+            self._costs = HitCosts()
+            undo.callback(self._costs.close)
             if self._followed is not None:
                 from tracer.backends.bcc.attach.follow import follow
 
@@ -210,19 +212,18 @@ class BccSession:
         """With `--follow` 0 where none of the followed was hit, -1 for some: the others' hits are counted too."""
         if self.plan.follow:
             return -1 if self._control.hit else 0
-        return sum(self._points.hits())
+        return sum(self.point_hits())
 
     def point_hits(self) -> list[int]:
         """See `backends.base.Session`."""
-        return self._points.hits()
+        return [self._summed(HITS, number) for number in range(len(self._points))]
 
     def hit_cost(self, point: int) -> Cost | None:
         """See `backends.base.Session`."""
-        return self._points.cost(point)
+        return self._costs.of(self._points[point].sites)
 
     def detach_point(self, point: int) -> None:
         """See `backends.base.Session`."""
-        self._points.stop_timing()  # nobody may ask again
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
         self._attachments.detach_point(point)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tracer.backends.bcc.refused import LONGEST_OLD_KEY
-from tracer.kernel import bpf, links
+from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import without
 
@@ -145,7 +145,7 @@ def _link_to_a_directory(pid: int | None) -> int:
         return error.errno or errno.EINVAL
     directory = os.open("/", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.close(links.link_uprobes(program, directory, [0], None, pid=pid, returns=False).make())
+        os.close(bpf.link_uprobes(program, directory, [0], None, pid=pid, returns=False).make())
     except OSError as error:
         return error.errno or errno.EINVAL
     finally:
@@ -169,7 +169,7 @@ def _sees_other_threads() -> bool:
         descriptors.append(program)
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         descriptors.append(file)
-        descriptors.append(links.link_uprobes(program, file, [offset], None, pid=os.getpid(), returns=False).make())
+        descriptors.append(bpf.link_uprobes(program, file, [offset], None, pid=os.getpid(), returns=False).make())
         thread = threading.Thread(target=call)
         thread.start()
         thread.join()

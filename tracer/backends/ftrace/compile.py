@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetch, Fetches, NotExpressible, Source, finish
+from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetches, NotExpressible, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
 from tracer.backends.ftrace.hist import trigger as hist
 from tracer.backends.ftrace.histchoice import choose
-from tracer.backends.ftrace.program import Event, FtraceProgram, Place, Run, merged
+from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
 from tracer.backends.ftrace.uses import Uses, counted
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text
 from tracer.interp.fetch import fetches, leaf_of
+from tracer.kernel.uprobe_events.model import Fetch, Place
 from tracer.lang.typed import Builtin, Clause, Expr
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers

@@ -24,7 +24,6 @@ from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     ChildPid,
     Constant,
-    Fetch,
     FromSample,
     Number,
     Source,
@@ -36,6 +35,7 @@ from tracer.dataclass import dataclass
 from tracer.interp.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
+from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
 
 Sample = tuple[Any, ...]

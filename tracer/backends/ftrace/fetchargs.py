@@ -34,6 +34,7 @@ from typing import Literal
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Span
 from tracer.interp.fetch import split_address
+from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.typed import Arg, Builtin, Expr, Load, Retval, Str, UStack
 from tracer.lang.types import IntType, StackType, StringType
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
@@ -47,30 +48,6 @@ class NotExpressible(Exception):
         super().__init__(reason)
         self.span = span
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """A fetch argument without its name: the place in the kernel's notation, and the type."""
-
-    place: str
-    type: str
-
-    @property
-    def is_string(self) -> bool:
-        """Whether its value stands in the event's string buffer."""
-        return self.type == "string"
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it is bytes, fetched as an array of numbers."""
-        return self.type.endswith("]")
-
-    @property
-    def size(self) -> int:
-        """Bytes of its field."""
-        bits, _, count = self.type[1:].rstrip("]").partition("[")
-        return 4 if self.is_string else int(bits) // 8 * int(count or 1)
 
 
 SENTINEL = Fetch("$comm", "string")

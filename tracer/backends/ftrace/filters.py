@@ -20,13 +20,13 @@ from collections.abc import Callable
 from tracer.backends.ftrace.fetchargs import (
     ChildPid,
     Constant,
-    Fetch,
     FromSample,
     Number,
     Source,
     ThreadName,
 )
 from tracer.dataclass import dataclass
+from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.typed import (
     Arg,
     Binary,

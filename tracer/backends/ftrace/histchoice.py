@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tracer.backends.ftrace.fetchargs import Constant, Fetch, FromSample, Number
+from tracer.backends.ftrace.fetchargs import Constant, FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, push_down
 from tracer.backends.ftrace.hist.trigger import (
     CPU,
@@ -25,6 +25,7 @@ from tracer.backends.ftrace.hist.trigger import (
 from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.uses import Uses
 from tracer.dataclass import dataclass, field
+from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
 from tracer.lang.types import IntType, StringType, Value
 from tracer.lang.walk import added_to

@@ -11,43 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tracer.backends.ftrace.fetchargs import Fetch, Source, UserStack
+from tracer.backends.ftrace.fetchargs import Source, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.hist import trigger as hist
 from tracer.backends.ftrace.hist.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.kernel.trials.instructions import Spot, place_of
+from tracer.kernel.uprobe_events import model as uprobe_events
+from tracer.kernel.uprobe_events.model import MOST_FETCHES, MOST_PLACES, Fetch, Place
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.model import Site
-
-MOST_FETCHES = 128
-"""Of one probe (MAX_TRACE_ARGS)."""
-
-MOST_PLACES = 2048
-"""Of one event. The kernel compares a new place with all that its event has (some 25 ns each), and to close an event
-takes it up to 100 ms on 6.18: of ten thousand places, this many to an event, the first takes 0.25 s and the second 0.5.
-"""
 
 CALLS, RETURNS = ("calls",), ("returns",)
 """What an event counts that is for no map (see `backends.nested_returns`): names of maps begin with an @."""
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One probe of an event: where, its fetch arguments, as many and of the same types as the event's, and the number
-    of its branch. `points` are the attach points of the branch's clauses that name it (`plan.points`).
-    """
-
-    site: Site
-    fetches: tuple[Fetch, ...]
-    branch: int = 0
-    points: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +44,12 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(uprobe_events.Event):
     """One trace event. `filter` is set in the kernel; `counts` names the maps that count its hits where nothing else is
     to be done at them, so that no samples are needed, else it is empty. `hist` are the triggers that do all of it where
     the kernel has them and all processes are traced; `reasons` say, of its maps, why they are not in the kernel.
     """
 
-    name: str
-    places: tuple[Place, ...]
     branches: tuple[tuple[Run, ...], ...]
     filter: Filter | None = None
     counts: tuple[str, ...] = ()
@@ -83,13 +62,6 @@ class Event:
             return place.fetches
         return (*place.fetches, Fetch(f"\\{place.branch}", "u16"))
 
-    def definition(self, place: Place, group: str, path: str) -> str:
-        """The line that defines one place. `path` is the file as it is to be written."""
-        letter = "r" if place.site.kind == "uretprobe" else "p"
-        counter = f"(0x{place.site.semaphore:x})" if place.site.semaphore is not None else ""
-        args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches(place)))
-        return f"{letter}:{group}/{self.name} {path}:0x{place.site.offset:x}{counter}{args}"
-
     def sampled(self, reason: str) -> Event:
         """Without hist triggers."""
         reasons = tuple((name, reason) for name in sorted(self.hist_maps))
@@ -99,11 +71,6 @@ class Event:
         """With samples, where counters cannot see one process alone."""
         reason = "this kernel's counters cannot follow the threads of one process"
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
-
-    @property
-    def returns(self) -> bool:
-        """Whether its probes are return probes."""
-        return self.places[0].site.kind == "uretprobe"
 
     @property
     def is_tally(self) -> bool:

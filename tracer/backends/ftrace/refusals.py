@@ -1,15 +1,45 @@
-"""What the kernel refused, said under the user's text: where it was about a value, under that, else under the attach
-points.
+"""What the kernel refused, or would have, said under the user's text: where it was about a value, under that, else
+under the attach points.
 """
 
 from __future__ import annotations
 
-from tracer.backends.ftrace.fetchargs import Constant, Number, Text, ThreadName
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracer.backends.ftrace.fetchargs import THREAD_NAME, Constant, Number, Text, ThreadName
 from tracer.backends.ftrace.fetchargs import Source as ValueSource
 from tracer.backends.ftrace.program import Event
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
 from tracer.interp.fetch import fetches
+from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.lang.walk import attach_points
+
+_PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
+
+
+def at_place(error: Undefinable, source: Source) -> ProgramError:
+    """What the kernel, or nobody, could define, under what it is for."""
+    assert isinstance(error.event, Event)
+    return at_fetch(error, source, error.event, error.place.branch, error.fetch)
+
+
+def check_panic(events: Sequence[Event], source: Source) -> None:
+    """Refuses strings where a long one could stop the machine (see `fetchargs`)."""
+    try:
+        panics = Path(_PANIC_ON_WARN).read_text().strip() == "1"
+    except OSError:
+        return
+    for event in events if panics else ():
+        for place in event.places:
+            for number, fetch in enumerate(place.fetches):
+                if not fetch.is_string or fetch == THREAD_NAME:
+                    continue
+                error = TracerError(
+                    "this machine panics at a kernel warning, and the kernel warns of strings longer than a page",
+                    "--backend bcc reads it without; or: sysctl kernel.panic_on_warn=0",
+                )
+                raise at_fetch(error, source, event, place.branch, number)
 
 
 def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0) -> ProgramError:

@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Sample, build
-from tracer.backends.ftrace.point_hits import PointHits
+from tracer.backends.ftrace.event_hits import EventHits
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.read.descriptors import Descriptors, raise_limit
 from tracer.backends.ftrace.read.reader import Reader
+from tracer.backends.ftrace.refusals import at_place, check_panic
 from tracer.backends.ftrace.uses import needed_by_intervals
 from tracer.backends.ftrace.where import where_lines
-from tracer.backends.precheck import unprobable
+from tracer.backends.precheck import check_alone, unprobable
 from tracer.interp.compile import compile_clause, made_later
 from tracer.interp.runtime import Compiled, Runtime
 from tracer.kernel import perf
-from tracer.kernel.limits import check_alone
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.lang.walk import has_return_probes
+from tracer.overhead.cost import HitCosts
+from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
@@ -59,7 +62,8 @@ class FtraceSession:
         self._runtime = Runtime(maps=self.maps, emit=self._happened.append, loss=self._loss)
         self._definitions: Definitions | None = None
         self._triggers: HistTriggers | None = None
-        self._points: PointHits | None = None
+        self._hits: EventHits | None = None
+        self._costs = HitCosts()
         self._attachment: Attachment | None = None
         self._runs: dict[int, Callable[[Sample], None]] = {}
         self._event_index = 0
@@ -91,6 +95,9 @@ class FtraceSession:
         except Stopped:
             self.close()
             return 0
+        except Undefinable as error:
+            self.close()
+            raise at_place(error, self._typed.source) from None
         except BaseException:
             self.close()
             raise
@@ -189,19 +196,22 @@ class FtraceSession:
 
     def point_hits(self) -> Sequence[int] | None:
         """See `backends.base.Session`."""
-        return self._points.hits() if self._points is not None else None
+        return self._hits.hits() if self._hits is not None else None
 
     def hit_cost(self, point: int) -> Cost | None:
         """See `backends.base.Session`."""
-        return self._points.cost(point) if self._points is not None else None
+        if self._hits is None or self._attachment is None:
+            return None
+        sample_type = self._attachment.shape.sample_type if self._hits.is_sampled(point) else 0
+        return self._costs.of(points(self._program.plan)[point].sites, sample_type)
 
     def detach_point(self, point: int) -> None:
         """See `backends.base.Session`."""
-        assert self._points is not None and self._attachment is not None
+        assert self._hits is not None and self._attachment is not None
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
         self._gone.add(point)
-        for number, event in self._points.ended_by(self._gone):
+        for number, event in self._hits.ended_by(self._gone):
             if number is not None:
                 self._attachment.drop(number)
             elif self._triggers is not None:
@@ -209,8 +219,7 @@ class FtraceSession:
 
     def close(self) -> None:
         """Undoes everything, newest first."""
-        if self._points is not None:
-            self._points.close()
+        self._costs.close()
         if self._attachment is not None:
             self._attachment.close()
         if self._definitions is not None:
@@ -249,9 +258,7 @@ class FtraceSession:
         if self._triggers is not None:
             self._triggers.start()
         definitions.in_use()
-        self._points = PointHits(
-            self._program.plan, definitions, attachment.descriptors, opened, triggered, attachment.shape.sample_type
-        )
+        self._hits = EventHits(self._program.plan, definitions, attachment.descriptors, opened, triggered)
         self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]
         return len({place_of(site) for site in sites}) - len(refused)
@@ -264,14 +271,23 @@ class FtraceSession:
 
             reason = why_not(definitions, self._target)
             if reason is None:
-                events = definitions.define((*self._program.events, *self._tallied), self._typed.source, stop)
+                events = self._defined(definitions, stop)
                 self._triggers = HistTriggers(definitions, self._typed)
                 events = self._triggers.prepare(events)
                 maps = self._triggers.maps
                 self._maps.follow_triggers(self._triggers, needed_by_intervals(self._program.plan, maps))
                 return events
             self._program = self._program.sampled(reason)
-        return definitions.define((*self._program.events, *self._tallied), self._typed.source, stop)
+        return self._defined(definitions, stop)
+
+    def _defined(self, definitions: Definitions, stop: Callable[[], bool]) -> list[Event]:
+        """The events as they are in the kernel, which before Linux 5.4 are one for each place."""
+        check_panic(self._program.events, self._typed.source)
+        events = [*self._program.events, *self._tallied]
+        if not definitions.takes_several():
+            events = [part for event in events for part in event.split()]
+        definitions.define(events, stop)
+        return events
 
     def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[Event]) -> None:
         """What the events count goes into the maps, and what they sample to the clauses."""

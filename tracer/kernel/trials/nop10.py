@@ -8,20 +8,25 @@ memory.
 
 from __future__ import annotations
 
-import json
+import ctypes
 import os
 import platform
-import select
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
+
+if __name__ == "__main__":  # run by its path, isolated
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../../.."))
 
 from tracer.dataclass import replace
 from tracer.kernel.trials.red_zone import has_trampolines
 from tracer.resolve.model import Site
 from tracer.resolve.safety.safety import NOP10
+from tracer.waiting import readable
 
 _PATIENCE_S = 10.0
+_FEW = 10
 
 
 def at_fast_nops(sites: Mapping[int, tuple[Site, ...]]) -> dict[int, tuple[Site, ...]]:
@@ -40,18 +45,45 @@ def calls_nop10() -> bool:
     """Whether a ten-byte nop becomes a call when it is hit, tried by a process beside. False where it cannot tell."""
     if platform.machine() != "x86_64" or not has_trampolines():
         return False
-    # Loaded where such a nop is to be probed.
-    from tracer.kernel.workers.spawn import start
-    from tracer.overhead import trap_timer
+    from tracer.kernel.workers.spawn import start  # loaded where such a nop is to be probed
 
     try:
-        process = start(trap_timer.__file__)
+        process = start(__file__)
     except OSError:
         return False
-    with open(process.back, "rb") as back, suppress(ChildProcessError):  # SIGCHLD is ignored, the kernel has reaped it
-        with open(process.to, "wb") as to, suppress(BrokenPipeError):
-            to.write(json.dumps({"rewrites": NOP10.hex()}).encode() + b"\n")
-        ready, _, _ = select.select([back], [], [], _PATIENCE_S)
-        answer = back.readline() if ready else b""
-        os.waitpid(process.pid, 0 if ready else os.WNOHANG)
+    ready: list[int] = []
+    try:
+        with suppress(BrokenPipeError):
+            os.write(process.to, NOP10.hex().encode() + b"\n")
+        ready = readable((process.back,), _PATIENCE_S)
+        answer = os.read(process.back, 16) if ready else b""
+    finally:
+        os.close(process.to)
+        os.close(process.back)
+        process.reap(wait=bool(ready))
     return answer == b"true\n"
+
+
+def rewrites(instruction: str) -> bool:
+    """Whether the kernel has written something else than a breakpoint over such an instruction once it was hit, and
+    counts its hits. Raises `OSError` where it takes no probe there.
+    """
+    from tracer.kernel import perf
+    from tracer.kernel.trials.scratch import Scratch
+
+    before = bytes.fromhex(instruction)
+    with Scratch(before + b"\xc3") as scratch:
+        event = scratch.probe(0)
+        for _ in range(_FEW):
+            ctypes.CFUNCTYPE(None)(scratch.address)()
+        there = ctypes.string_at(scratch.address, 1)
+        return perf.read_count(event)[0] == _FEW and there not in (before[:1], b"\xcc")
+
+
+if __name__ == "__main__":
+    os.closerange(3, 1 << 16)
+    try:
+        found = rewrites(sys.stdin.readline())
+    except OSError:
+        found = False
+    os.write(1, b"true\n" if found else b"false\n")

@@ -12,13 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
 import platform
 from functools import lru_cache
-
-from tracer.errors import Diagnostic, ProgramError
-from tracer.lang.walk import attach_points
-from tracer.plan.model import Plan
 
 _UPROBE_CALL = 336
 """The system call of the trampoline (x86-64); a kernel without it rewrites nothing."""
@@ -28,22 +23,6 @@ _LEAF = bytes.fromhex("48897c24f8" "0f1f440000" "488b4424f8" "c3")
 _NOP = 5
 
 
-def refuse_rewritten(plan: Plan) -> None:
-    """Raises `ProgramError` under the attach points whose probes could harm the target on this kernel."""
-    found = [
-        (probe, site) for probe in plan.probes for variant in probe.variants for site in variant.sites if site.red_zone
-    ]
-    if not found or not spoils_red_zone():
-        return
-    probe, site = found[0]
-    message = (
-        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel would make into a call: it overwrites"
-        " data that the function may keep below the stack pointer"
-    )
-    span = attach_points(probe.clause, plan.program.source)
-    raise ProgramError(plan.program.source, [Diagnostic(message, span, "probe the function's start, or another place")])
-
-
 @lru_cache(maxsize=1)
 def spoils_red_zone() -> bool:
     """Whether a probe on a five-byte nop changes what lies below the stack pointer: by one in a function of our own.
@@ -51,25 +30,16 @@ def spoils_red_zone() -> bool:
     """
     if platform.machine() != "x86_64" or not has_trampolines():
         return False
-    # Loaded where such a nop is probed, which is seldom.
-    from tracer.overhead import trap_timer
+    from tracer.kernel.trials.scratch import Scratch  # such a nop is seldom probed
 
-    opened: list[int] = []
-    place = 0
     try:
-        file, start = trap_timer.code_file(_LEAF)
-        opened.append(file)
-        place = trap_timer.map_code(file)
-        leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(place + start)
-        opened.append(trap_timer.probe(file, start + _NOP))
-        # The first call is trapped and makes the nop a call; then it is one.
-        return any(leaf(number) != number for number in range(1, 4))
+        with Scratch(_LEAF) as scratch:
+            scratch.probe(_NOP)
+            leaf = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(scratch.address)
+            # The first call is trapped and makes the nop a call; then it is one.
+            return any(leaf(number) != number for number in range(1, 4))
     except OSError:
         return True
-    finally:
-        trap_timer.unmap_code(place)
-        for descriptor in opened:
-            os.close(descriptor)
 
 
 def has_trampolines() -> bool:

@@ -6,21 +6,23 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
-from tracer.backends.ftrace.checks import can_stand, check_file, check_identity, check_panic, gone
-from tracer.backends.ftrace.program import MOST_FETCHES, Event, Place
-from tracer.backends.ftrace.refusals import at_clause, at_fetch
 from tracer.dataclass import replace
-from tracer.errors import Source, TracerError
+from tracer.errors import TracerError
 from tracer.kernel.tracefs import LONGEST_LINE, Refused, Tracefs, find
 from tracer.kernel.trials.instructions import Stopped
 from tracer.kernel.uprobe_events import owner
 from tracer.kernel.uprobe_events.cleanup import sweep
+from tracer.kernel.uprobe_events.files import can_stand, check_file, check_identity, gone
 from tracer.kernel.uprobe_events.format import EventFormat, parse_format
+from tracer.kernel.uprobe_events.model import MOST_FETCHES, Event, Place, Undefinable
 from tracer.kernel.workers.watcher import Watcher
 
 _PATIENCE_S = 2.0
 _BATCH = 512
+
+_E = TypeVar("_E", bound=Event)
 
 
 class Definitions:
@@ -56,22 +58,16 @@ class Definitions:
         """The session's group."""
         return self._owner.group
 
-    def define(
-        self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
-    ) -> list[Event]:
-        """Defines all; returns the events as they are in the kernel, which before Linux 5.4 are one for each place.
+    def define(self, events: Sequence[Event], stop: Callable[[], bool] = lambda: False) -> None:
+        """Defines all, each with one place where there cannot be several (`takes_several`).
 
-        Raises `TracerError`, with a span of `source` where it is about a probe, and `Stopped` once `stop` says so.
+        Raises `TracerError`, `Undefinable` where it is about a place, and `Stopped` once `stop` says so.
         """
         # Where it cannot be had, somebody else holds it for long, or this system has none: /run tells all the same.
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
-        check_panic(events, source)
-        several = self.takes_several()
-        split = [part for event in events for part in ([event] if several else event.split())]
-        self._define_events(split, source, stop)
-        return split
+        self._define_events(events, stop)
 
-    def without(self, event: Event, refused: Collection[Place], source: Source) -> Event | None:
+    def without(self, event: _E, refused: Collection[Place]) -> _E | None:
         """Defines an event anew, without some places, where it has any of them; None where it has no other. Raises
         `TracerError`.
         """
@@ -82,14 +78,14 @@ class Definitions:
         if not places:
             return None
         fresh = replace(event, name=f"{event.name}_", places=places)
-        self._define_events([fresh], source)
+        self._define_events([fresh])
         return fresh
 
     @contextmanager
-    def trial(self, event: Event, places: Sequence[Place], source: Source) -> Iterator[int]:
+    def trial(self, event: Event, places: Sequence[Place]) -> Iterator[int]:
         """The number of an event that has some of another's places, and is gone afterwards. Raises `TracerError`."""
         part = replace(event, name="trial", places=tuple(places))
-        self._define_events([part], source)
+        self._define_events([part])
         try:
             yield parse_format(self._tracefs.format(self.group, part.name), part.fetches(part.places[0])).id
         finally:
@@ -102,9 +98,7 @@ class Definitions:
                 self._defined.remove(name)
                 self._placed = [each for each in self._placed if each.rpartition(" ")[2] != name]
 
-    def _define_events(
-        self, events: Sequence[Event], source: Source, stop: Callable[[], bool] = lambda: False
-    ) -> None:
+    def _define_events(self, events: Sequence[Event], stop: Callable[[], bool] = lambda: False) -> None:
         # The kernel looks for the event of a definition from the first place on that it has: so the first ones first.
         # What remains grows with the square: it compares each new place with all definitions there are, whosever
         # (validate_ref_ctr_offset), some 13 ns each on 6.18, so 10,000 places take 0.5 s and 40,000 more than 10 s.
@@ -113,14 +107,14 @@ class Definitions:
                 raise Stopped
             self.watcher.undo_write(self._tracefs.definitions_file, f"-:{self.group}/{event.name}")
             self._defined.append(event.name)
-            self._define_alone(event, event.places[:1], source)
+            self._define_alone(event, event.places[:1])
         for event in events:
             for first in range(1, len(event.places), _BATCH):
                 if stop():
                     raise Stopped
-                self._define_batch(event, first, source)
+                self._define_batch(event, first)
 
-    def _define_batch(self, event: Event, first: int, source: Source) -> None:
+    def _define_batch(self, event: Event, first: int) -> None:
         """Some places by one write; where the kernel refuses one of them, the rest one by one, to learn which."""
         places = event.places[first : first + _BATCH]
         lines = [line for place in places if (line := self._line(event, place)) is not None]
@@ -140,17 +134,15 @@ class Definitions:
                 self._placed += [f"{place.site.path} {event.name}" for place in places[:taken]]
                 places = places[taken:]
             except TracerError as error:
-                raise at_clause(error, source, event, places[0].branch) from None
-        self._define_alone(event, places, source)
+                raise Undefinable(error, event, places[0]) from None
+        self._define_alone(event, places)
 
-    def _define_alone(self, event: Event, places: Sequence[Place], source: Source) -> None:
+    def _define_alone(self, event: Event, places: Sequence[Place]) -> None:
         for place in places:
             try:
                 self._define(event, place)
-            except Refused as error:
-                raise at_fetch(error, source, event, place.branch, error.fetch) from None
             except TracerError as error:
-                raise at_clause(error, source, event, place.branch) from None
+                raise Undefinable(error, event, place, error.fetch if isinstance(error, Refused) else None) from None
 
     def _line(self, event: Event, place: Place) -> str | None:
         """The definition of a place under its file's name; None where it cannot be said so."""

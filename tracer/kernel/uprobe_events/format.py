@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.kernel.uprobe_events.model import Fetch
 
 _REPORT = "--backend bcc reads none; please report it with what -v adds"
 

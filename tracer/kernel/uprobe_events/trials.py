@@ -4,20 +4,12 @@ memory (see `kernel.trials.instructions`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from tracer.backends.ftrace.program import Event, Place
-from tracer.errors import Source
 from tracer.kernel import perf
-from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_of, kind_of, may_go_without, parts, place_of
+from tracer.kernel.trials.instructions import NOT_PROBED, Stopped, codes_of, kind_of, parts
 from tracer.kernel.uprobe_events.definitions import Definitions
-
-
-def may_lose(event: Event, refused: Iterable[Place]) -> bool:
-    """Whether an event can go without these of its places."""
-    return all(
-        may_go_without(run.clause, place_of(place.site)) for place in refused for run in event.branches[place.branch]
-    )
+from tracer.kernel.uprobe_events.model import Event, Place
 
 
 class Trials:
@@ -25,9 +17,8 @@ class Trials:
     where that was not enough, each place speaks for itself.
     """
 
-    def __init__(self, definitions: Definitions, source: Source, stop: Callable[[], bool]) -> None:
+    def __init__(self, definitions: Definitions, stop: Callable[[], bool]) -> None:
         self._definitions = definitions
-        self._source = source
         self._stop = stop
         self._kinds: dict[bytes, bool] = {b"": True}
 
@@ -60,7 +51,7 @@ class Trials:
         if self._stop():
             raise Stopped
         watcher = self._definitions.watcher
-        with self._definitions.trial(event, places, self._source) as number:
+        with self._definitions.trial(event, places) as number:
             try:
                 attributes = perf.Attributes(perf.TYPE_TRACEPOINT, number, flags=perf.DISABLED)
                 fd = watcher.open_one(perf.event_call(attributes, -1, perf.online_cpus()[0]))

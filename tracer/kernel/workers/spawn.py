@@ -1,4 +1,4 @@
-"""Processes that outlive the tracer by a moment, to undo what it leaves however it ends.
+"""Workers: processes that outlive the tracer by a moment, to undo what it leaves however it ends.
 
 Each holds nothing of the tracer but the reading end of a pipe, which ends when the tracer does, and the writing end of
 another for its answers. It is in a session of its own, with the signals of a terminal blocked.
@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 from tracer.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Outliving:
+class Worker:
     """The process, the pipe to its standard input, and the one from its standard output."""
 
     pid: int
     to: int
     back: int
+
+    def reap(self, wait: bool = True) -> None:
+        """Takes note of its end."""
+        with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
+            os.waitpid(self.pid, 0 if wait else os.WNOHANG)
 
 
 def inherited() -> dict[str, str]:
@@ -29,7 +35,7 @@ def inherited() -> dict[str, str]:
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
-def start(file: str) -> Outliving:
+def start(file: str) -> Worker:
     """Runs a Python file with an interpreter that loads nothing else. Raises `OSError` where that fails."""
     import signal
 
@@ -59,4 +65,4 @@ def start(file: str) -> Outliving:
         os.close(read)
         os.close(write)
         os.close(null)
-    return Outliving(pid, to, back)
+    return Worker(pid, to, back)

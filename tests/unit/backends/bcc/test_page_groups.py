@@ -10,8 +10,8 @@ import pytest
 from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.page_groups import PAGE, groups
+from tracer.backends.precheck import MOST_ALONE
 from tracer.errors import ProgramError
-from tracer.kernel.limits import MOST_ALONE
 from tracer.resolve.model import Site
 
 

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 
 from tracer.backends.ftrace.decode import Shape
-from tracer.backends.ftrace.fetchargs import Fetch
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.format import EventFormat, parse_format
+from tracer.kernel.uprobe_events.model import Fetch
 
 IP = 8  # bytes of `__probe_ip`, which stands between the common fields and ours
 

@@ -14,7 +14,6 @@ from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     ChildPid,
     Constant,
-    Fetch,
     FromSample,
     Number,
     Source,
@@ -25,6 +24,7 @@ from tracer.backends.ftrace.fetchargs import (
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.interp.runtime import NO_ROOM, Hit, Runtime
 from tracer.kernel.perf import CALLCHAIN_MARKS
+from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
 

@@ -6,8 +6,8 @@ from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import FUNCTION, compiled, count, definitions, load, plan, probe, site, spec
 from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.filters import Filter
-from tracer.backends.ftrace.program import MOST_PLACES
 from tracer.errors import Source, Span
+from tracer.kernel.uprobe_events.model import MOST_PLACES
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType
 from tracer.resolve.model import Mem, Reg

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.bcc.loader import CALLS, RETURNS
-from tracer.backends.precheck import unprobable
+from tracer.backends.precheck import check_alone, unprobable
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.kernel import links
-from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_alone, check_room
+from tracer.kernel.bpf import link_uprobes
+from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import (
     NOT_PROBED,
@@ -33,8 +33,7 @@ from tracer.resolve.files.identity import open_verified
 from tracer.resolve.model import FileIdentity, Site
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.attach.shared_events import SharedEvents
-    from tracer.backends.ftrace.program import Event
+    from tracer.backends.bcc.attach.shared_events import ClauseEvent, SharedEvents
     from tracer.lang.typed import Clause
 
 _SITES_A_LINK = 65536
@@ -161,7 +160,7 @@ class Attachments:
         together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
         self._watcher.close([descriptor for descriptor, _, _ in held], together)
 
-    def _share(self, jobs: Sequence[_Job], plan: Plan, stop: _Stop) -> dict[int, list[Event]]:
+    def _share(self, jobs: Sequence[_Job], plan: Plan, stop: _Stop) -> dict[int, list[ClauseEvent]]:
         """Trace events for the programs that have several sites, by the number of the job; none where there is no
         tracefs: then each site is attached alone.
         """
@@ -171,13 +170,13 @@ class Attachments:
         from tracer.backends.bcc.attach.shared_events import SharedEvents
 
         try:
-            self._shared = SharedEvents(self._pid, plan.program.source, stop, self._watcher)
+            self._shared = SharedEvents(self._pid, stop, self._watcher)
         except TracerError:
             return {}
         wanted = [(jobs[number][0], [site for site, _ in jobs[number][3]]) for number in many]
         return dict(zip(many, self._shared.define(wanted), strict=True))
 
-    def _events(self, events: Sequence[Event], program: int, point: int, sites: list[Site]) -> None:
+    def _events(self, events: Sequence[ClauseEvent], program: int, point: int, sites: list[Site]) -> None:
         assert self._shared is not None
         for event in events:
             try:
@@ -223,7 +222,9 @@ class Attachments:
                     if result < 0:
                         raise OSError(-result, os.strerror(-result))
                     if not self._multi:
-                        links.perf_attach(result, program)
+                        from tracer.kernel.perf import attach as perf_attach
+
+                        perf_attach(result, program)
                 except OSError as error:
                     if error.errno not in NOT_PROBED or (
                         len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
@@ -237,7 +238,7 @@ class Attachments:
     def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
         cookies = [cookie for _, cookie in marked]
         references = [site.semaphore or 0 for site, _ in marked]
-        return links.link_uprobes(
+        return link_uprobes(
             program,
             file,
             [site.offset for site, _ in marked],
@@ -249,7 +250,9 @@ class Attachments:
 
     def _event(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
         ((site, _),) = marked
-        return links.perf_uprobe(file, site.offset, site.semaphore or 0, pid=self._pid, returns=returns)
+        from tracer.kernel.perf import uprobe_call  # links need none
+
+        return uprobe_call(file, site.offset, pid=self._pid, semaphore=site.semaphore or 0, returns=returns)
 
 
 def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:

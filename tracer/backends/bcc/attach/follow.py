@@ -15,7 +15,7 @@ import struct
 from tracer.backends.bcc import pid_namespace
 from tracer.backends.bcc.features import NO_NEW_TASK
 from tracer.errors import TracerError
-from tracer.kernel import bpf, links
+from tracer.kernel import bpf, perf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import without
 from tracer.kernel.tracefs import Tracefs, find
@@ -69,11 +69,12 @@ def follow(fd: int, pid: int, program: int) -> int:
     if number is None:
         raise TracerError(NO_NEW_TASK.reason, NO_NEW_TASK.hint)
     try:
-        event = links.perf_tracepoint(number).make()
+        # On one CPU, but the BPF program on it runs on all (trace_event_perf.c, perf_trace_run_bpf_submit).
+        event = perf.open_event(perf.Attributes(perf.TYPE_TRACEPOINT, number), -1, 0)
     except OSError as error:
         raise _refused(error) from None
     try:
-        links.perf_attach(event, program)
+        perf.attach(event, program)
     except OSError as error:
         os.close(event)
         raise _refused(error) from None

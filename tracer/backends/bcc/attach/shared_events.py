@@ -9,25 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tracer.backends.ftrace.program import MOST_PLACES, Event, Place, Run
-from tracer.errors import Source, TracerError
-from tracer.kernel import links, perf
-from tracer.kernel.trials.instructions import NOT_PROBED, Spot, Stopped, place_of
+from tracer.dataclass import dataclass
+from tracer.errors import TracerError
+from tracer.kernel import perf
+from tracer.kernel.trials.instructions import NOT_PROBED, Spot, Stopped, may_go_without, place_of
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.trials import Trials, may_lose
+from tracer.kernel.uprobe_events.model import MOST_PLACES, Event, Place
+from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
 from tracer.plan.model import ProbePlan
 from tracer.resolve.model import Site
 
 
+@dataclass(frozen=True, slots=True)
+class ClauseEvent(Event):
+    """A trace event for places of one clause."""
+
+    probe: ProbePlan
+
+
 class SharedEvents:
     """The trace events of one session. `left_out` are the sites that the kernel does not probe."""
 
-    def __init__(self, pid: int | None, source: Source, stop: Callable[[], bool], watcher: Watcher) -> None:
+    def __init__(self, pid: int | None, stop: Callable[[], bool], watcher: Watcher) -> None:
         """Raises `TracerError` where there is no tracefs, or none that can do this."""
         self.left_out: dict[Spot, Site] = {}
         self._pid = pid
-        self._source = source
         self._stop = stop
         self._trials: Trials | None = None
         self._watcher = watcher
@@ -36,28 +43,29 @@ class SharedEvents:
             self._definitions.close()
             raise TracerError("the kernel has one place for each event (before Linux 5.4)")
 
-    def define(self, wanted: Sequence[tuple[ProbePlan, Sequence[Site]]]) -> list[list[Event]]:
-        """Defines events for the sites of each program; returns them. Raises `TracerError` and `Stopped`."""
-        made: list[list[Event]] = []
+    def define(self, wanted: Sequence[tuple[ProbePlan, Sequence[Site]]]) -> list[list[ClauseEvent]]:
+        """Defines events for the sites of each program; returns them. Raises `TracerError`, of a place
+        `Undefinable`, and `Stopped`.
+        """
+        made: list[list[ClauseEvent]] = []
         number = 0
         for probe, sites in wanted:
-            run = Run(probe.clause, probe.variants[0], ())
             events = []
             for returns in (False, True):
                 places = [Place(site, ()) for site in sites if (site.kind == "uretprobe") is returns]
                 for first in range(0, len(places), MOST_PLACES):
-                    events.append(Event(f"b{number}", tuple(places[first : first + MOST_PLACES]), ((run,),)))
+                    events.append(ClauseEvent(f"b{number}", tuple(places[first : first + MOST_PLACES]), probe))
                     number += 1
             made.append(events)
-        self._definitions.define([event for events in made for event in events], self._source, self._stop)
+        self._definitions.define([event for events in made for event in events], self._stop)
         return made
 
-    def attach(self, event: Event, program: int) -> int | None:
+    def attach(self, event: ClauseEvent, program: int) -> int | None:
         """Lets a program run at an event; returns the descriptor that holds it, None where no place could be probed.
 
         Raises `OSError`, `TracerError` and `Stopped`.
         """
-        left: Event | None = event
+        left: ClauseEvent | None = event
         while left is not None:
             try:
                 return self._open(left, program)
@@ -65,10 +73,10 @@ class SharedEvents:
                 if error.errno not in NOT_PROBED:
                     raise
                 refused = self._refused(left)
-                if not refused or not may_lose(left, refused):
+                if not refused or not all(may_go_without(left.probe.clause, place_of(each.site)) for each in refused):
                     raise
             self.left_out |= {place_of(place.site): place.site for place in refused}
-            left = self._definitions.without(left, refused, self._source)
+            left = self._definitions.without(left, refused)
         return None
 
     def attached(self) -> None:
@@ -87,7 +95,7 @@ class SharedEvents:
         call = perf.event_call(attributes, -1 if self._pid is None else self._pid, cpu)
         descriptor = self._watcher.open_one(call)
         try:
-            links.perf_attach(descriptor, program)
+            perf.attach(descriptor, program)
         except OSError:
             self._watcher.close([descriptor])
             raise
@@ -97,5 +105,5 @@ class SharedEvents:
         if self._stop():
             raise Stopped
         if self._trials is None:
-            self._trials = Trials(self._definitions, self._source, self._stop)
+            self._trials = Trials(self._definitions, self._stop)
         return self._trials.refused_by_kind(event) or self._trials.refused(event)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,10 @@ from tracer.backends.ftrace.refusals import at_clause
 from tracer.errors import TracerError
 from tracer.kernel import buffers, perf
 from tracer.kernel.limits import MORE_DESCRIPTORS
-from tracer.kernel.trials.instructions import NOT_PROBED, Spot, place_of
+from tracer.kernel.trials.instructions import NOT_PROBED, Spot, may_go_without, place_of
 from tracer.kernel.uprobe_events.definitions import Definitions
-from tracer.kernel.uprobe_events.trials import Trials, may_lose
+from tracer.kernel.uprobe_events.model import Place
+from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
 from tracer.resolve.model import Site, Target
 
@@ -227,7 +228,7 @@ def open_events(
                 raise complaint from None
         try:
             if trials is None:
-                trials = Trials(definitions, source, stop)
+                trials = Trials(definitions, stop)
                 found = [(event, trials.refused_by_kind(event)) for event in events]
             else:
                 found = [(at_fault, trials.refused(at_fault))]
@@ -236,10 +237,17 @@ def open_events(
         except OSError as trouble:
             raise CannotOpen(trouble) from None
         refused = {place for _, places in found for place in places}
-        if not all(may_lose(event, places) for event, places in found):
+        if not all(_may_lose(event, places) for event, places in found):
             raise complaint
         left_out |= {place_of(place.site): place.site for place in refused}
-        kept = [definitions.without(event, refused, source) for event in events]
+        kept = [definitions.without(event, refused) for event in events]
         events = [event for event in kept if event is not None]
         if not events:
             raise complaint
+
+
+def _may_lose(event: Event, refused: Iterable[Place]) -> bool:
+    """Whether an event can go without these of its places."""
+    return all(
+        may_go_without(run.clause, place_of(place.site)) for place in refused for run in event.branches[place.branch]
+    )

@@ -1,19 +1,15 @@
-"""What the overhead guard asks of a session: how often each attach point was hit, what a hit costs, which events end.
+"""What the overhead guard asks of a session: how often each attach point was hit, and which events end.
 
 Hits are those of the event's descriptors, where each is one of all its attach points. But what a filter drops they do
 not count, though it traps all the same, and a hist trigger has none: there it is what the kernel counts for each place
 (uprobe_profile). Neither costs anything more at a hit. The kernel's list holds the probes of everybody on the machine,
 so it is read as seldom as its length demands.
-
-The cost of a hit is that of the trap with a descriptor that counts or samples, measured beside (`overhead.trap_costs`);
-what the fetch arguments add to it, some 10 to 100 ns each, is left out.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import Event
 from tracer.backends.ftrace.read.descriptors import Descriptors
@@ -21,29 +17,23 @@ from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
 
-if TYPE_CHECKING:
-    from tracer.overhead.guard import Cost
-    from tracer.overhead.trap_costs import TrapCosts
-
 _RARELY = 20
 """A reading is followed by as many times its duration without one."""
 
 
-class PointHits:
+class EventHits:
     """The attach points of one session. `opened` are the events with descriptors, in their order, `triggered` the
     others.
     """
 
     def __init__(
         self, plan: Plan, definitions: Definitions, descriptors: Descriptors, opened: Sequence[Event],
-        triggered: Sequence[Event], sample_type: int,
+        triggered: Sequence[Event],
     ) -> None:  # fmt: skip
-        self._points = points(plan)
+        self._count = len(points(plan))
         self._definitions = definitions
         self._descriptors = descriptors
         self._events: list[tuple[int | None, Event]] = [*enumerate(opened), *((None, event) for event in triggered)]
-        self._sample_type = sample_type
-        self._costs: dict[int, TrapCosts] = {}
         self._again = 0.0
 
     def hits(self) -> list[int] | None:
@@ -58,7 +48,7 @@ class PointHits:
             if by_event is None:
                 return None
             listed = by_event
-        found = [0] * len(self._points)
+        found = [0] * self._count
         for each in self._events:
             number, event = each
             if number is not None and _is_counted(each):
@@ -71,13 +61,9 @@ class PointHits:
                     found[point] += hits
         return found
 
-    def cost(self, point: int) -> Cost | None:
-        """Of a hit; None while it is being measured."""
-        from tracer.overhead.trap_costs import TrapCosts
-
-        sampled = any(point in event.points and not (event.counts or event.hist) for _, event in self._events)
-        kind = self._sample_type if sampled else 0
-        return self._costs.setdefault(kind, TrapCosts(kind)).of(self._points[point].sites)
+    def is_sampled(self, point: int) -> bool:
+        """Whether a hit of an attach point becomes a sample."""
+        return any(point in event.points and not (event.counts or event.hist) for _, event in self._events)
 
     def ended_by(self, gone: set[int]) -> Iterator[tuple[int | None, Event]]:
         """The events, with the numbers of those that have descriptors, that are for no attach point but these; each is
@@ -86,11 +72,6 @@ class PointHits:
         for each in [each for each in self._events if each[1].points <= gone]:
             self._events.remove(each)
             yield each
-
-    def close(self) -> None:
-        """Ends what is being measured."""
-        for costs in self._costs.values():
-            costs.close()
 
 
 def _is_counted(each: tuple[int | None, Event]) -> bool:

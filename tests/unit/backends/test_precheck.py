@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
+from tracer.backends.precheck import MOST_ALONE, check_alone
 from tracer.errors import ProgramError
-from tracer.kernel.limits import MOST_ALONE, check_alone
 
 MANY = [site(function=f"f{number}") for number in range(MOST_ALONE + 1)]
 COUNT = probe("{ @ = count(); }")

@@ -1,0 +1,84 @@
+"""A trace event to be defined in uprobe_events: its places, and what is fetched there. Pure data."""
+
+from __future__ import annotations
+
+from tracer.dataclass import dataclass
+from tracer.errors import TracerError
+from tracer.resolve.model import Site
+
+MOST_FETCHES = 128
+"""Of one probe (MAX_TRACE_ARGS)."""
+
+MOST_PLACES = 2048
+"""Of one event. The kernel compares a new place with all that its event has (some 25 ns each), and to close an event
+takes it up to 100 ms on 6.18: of ten thousand places, this many to an event, the first takes 0.25 s and the second 0.5.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A fetch argument without its name: the place in the kernel's notation, and the type."""
+
+    place: str
+    type: str
+
+    @property
+    def is_string(self) -> bool:
+        """Whether its value stands in the event's string buffer."""
+        return self.type == "string"
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is bytes, fetched as an array of numbers."""
+        return self.type.endswith("]")
+
+    @property
+    def size(self) -> int:
+        """Bytes of its field."""
+        bits, _, count = self.type[1:].rstrip("]").partition("[")
+        return 4 if self.is_string else int(bits) // 8 * int(count or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One probe of an event: where, its fetch arguments, as many and of the same types as the event's, and the number
+    of its branch: what is to be done there. `points` are the attach points that it is of (`plan.points`).
+    """
+
+    site: Site
+    fetches: tuple[Fetch, ...]
+    branch: int = 0
+    points: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One trace event with one or several places (Linux 5.4)."""
+
+    name: str
+    places: tuple[Place, ...]
+
+    def fetches(self, place: Place) -> tuple[Fetch, ...]:
+        """The fetch arguments of a place."""
+        return place.fetches
+
+    def definition(self, place: Place, group: str, path: str) -> str:
+        """The line that defines one place. `path` is the file as it is to be written."""
+        letter = "r" if place.site.kind == "uretprobe" else "p"
+        counter = f"(0x{place.site.semaphore:x})" if place.site.semaphore is not None else ""
+        args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches(place)))
+        return f"{letter}:{group}/{self.name} {path}:0x{place.site.offset:x}{counter}{args}"
+
+    @property
+    def returns(self) -> bool:
+        """Whether its probes are return probes."""
+        return self.places[0].site.kind == "uretprobe"
+
+
+class Undefinable(TracerError):
+    """A place of an event cannot be defined, and `fetch` is the fetch argument that it is about, None for none."""
+
+    def __init__(self, error: TracerError, event: Event, place: Place, fetch: int | None = None) -> None:
+        super().__init__(error.message, error.hint, error.detail)
+        self.exit_code = error.exit_code
+        self.event, self.place, self.fetch = event, place, fetch
