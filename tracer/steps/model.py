@@ -4,9 +4,9 @@ A clause becomes a nested list of steps. What a step reads or computes has a *na
 constant, a name, or an operation on values. Values have no effect and do not change, so that they may be computed
 wherever they are used; what has an effect, or may be different the next time (a fetch, a variable, a map), is a step.
 
-Integers are exact: `add` of two int32 may need 33 bits, and `wrap` says where they are cut. A printer may compute modulo
-2^64, since every result that could leave its type is wrapped before it is used. `quot` and `rem` truncate towards zero
-and are never asked for a divisor of 0; a shift's count is between 0 and 63.
+Integers are exact: `add` of two int32 may need 33 bits, and `wrap` says where they are cut. A printer may compute
+modulo 2^64, since every result that could leave its type is wrapped before it is used. `quot` and `rem` truncate
+towards zero and are never asked for a divisor of 0; a shift's count is between 0 and 63.
 
 | op | operands → result |
 |---|---|
@@ -92,8 +92,8 @@ class ReturnValue:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """`pid tid uid gid cpu nsecs cpid` (uint64), `comm` (string[16]), or `started`: when the trace began, in the time of
-    `nsecs`.
+    """`pid tid uid gid cpu nsecs cpid` (uint64), `comm` (string[16]), or `started`: when the trace began, in the time
+    of `nsecs`.
     """
 
     name: str
@@ -112,9 +112,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The string there, in a buffer of `size` bytes. `sized`: the program gives the size, so a cut is what it asked for.
-    `measured`: it gives a size that is known only at the hit: up to `size` it is as if it stood there, beyond that as if
-    none did.
+    """The string there, in a buffer of `size` bytes. `sized`: the program gives the size, so a cut is what it asked
+    for. `measured`: it gives a size that is known only at the hit: up to `size` it is as if it stood there, beyond that
+    as if none did.
     """
 
     base: Source | None
@@ -147,8 +147,8 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Reads `source`. What cannot be read ends the clause and is counted in `Loss.unreadable`; but a stack that cannot be
-    walked is empty, and counted in `Loss.stacks`.
+    """Reads `source`. What cannot be read ends the clause and is counted in `Loss.unreadable`; but a stack that cannot
+    be walked is empty, and counted in `Loss.stacks`.
 
     `address` is where `Memory` and `Text` are read: the base plus the offset. `length` is the size of a `Text` that is
     `measured`. A string that is cut without being `sized` is counted in `Loss.truncated`: each time, or where `once` is
@@ -324,8 +324,8 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Runs `head` and tests the condition before each round of the body. Where it still holds after LOOP_LIMIT rounds the
-    loop ends all the same and is counted (`Loss.loops`). `Break` and `Continue` stand in the body alone.
+    """Runs `head` and tests the condition before each round of the body. Where it still holds after LOOP_LIMIT rounds
+    the loop ends all the same and is counted (`Loss.loops`). `Break` and `Continue` stand in the body alone.
     """
 
     head: Block
@@ -368,8 +368,8 @@ class Leave:
 
 
 Step = (
-    Let | Fetch | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | MapDelete | Moment | Empty
-    | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break | Continue | Leave
+    Let | Fetch | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | MapDelete | Moment
+    | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break | Continue | Leave
 )  # fmt: skip
 Block = tuple[Step, ...]
 

@@ -1,0 +1,236 @@
+"""What lowering knows while it goes through a clause: which names hold what, at the place where it is.
+
+A fetch and a read of a map are shared by all that come after them on every path, and so is what a variable is known to
+hold. What becomes known in a branch or in a loop is forgotten behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tracer.errors import Span
+from tracer.lang import typed
+from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
+from tracer.plan.walk import walk
+from tracer.steps import arithmetic
+from tracer.steps.model import (
+    Argument,
+    Ask,
+    Block,
+    BuiltIn,
+    Const,
+    Fetch,
+    GetSlot,
+    If,
+    Let,
+    MapGet,
+    Memory,
+    Name,
+    Op,
+    ReturnValue,
+    Source,
+    Step,
+    Text,
+    UserStack,
+    Value,
+)
+from tracer.steps.walk import parts
+
+_DEEPEST = 24  # operations inside each other; CPython's parser takes 200 parentheses, and people fewer
+_FIXED = frozenset({"pid", "tid", "uid", "gid", "cpid"})
+
+
+class _MapKey(NamedTuple):
+    """A map at a key."""
+
+    map: str
+    key: tuple[Value, ...]
+
+
+class Context:
+    """The clause under construction."""
+
+    def __init__(self, program: typed.Program, clause: typed.Clause) -> None:
+        self.program = program
+        self.clause = clause
+        self.block: list[Step] = []
+        self.asks: list[Ask] = []
+        self.fixed: set[Name] = set()
+        """What is the same whenever it is asked for at one hit."""
+        self.names = 0
+        self._sources: dict[Name, Source] = {}
+        self._known: list[dict[object, Name]] = [{}]
+        self._slots: dict[int, Value] = {}
+
+    def add(self, step: Step) -> None:
+        """Writes a step."""
+        self.block.append(step)
+
+    def name(self, type: Type) -> Name:
+        """A name not used before."""
+        self.names += 1
+        return Name(type, self.names - 1)
+
+    def ask(self, feature: str, construct: str, span: Span) -> None:
+        """Notes that not every backend can do this."""
+        self.asks.append(Ask(feature, construct, span))
+
+    def once(self, value: Value) -> Value:
+        """The value in a form that may be used more than once."""
+        if arithmetic.atomic(value):
+            return value
+        name = self.name(value.type)
+        if self._is_fixed(value):
+            self.fixed.add(name)
+        self.add(Let(name, value))
+        return name
+
+    def kept(self, value: Value) -> Value:
+        """The value, under a name where it is nested too deeply to be written as one expression."""
+        return self.once(value) if arithmetic.depth(value) > _DEEPEST else value
+
+    def branches(self, *bodies: Callable[[], Value | None]) -> list[tuple[Block, Value | None]]:
+        """Blocks of which one runs at the most: the steps of each, and what it gives."""
+        outer, before = self.block, self._slots
+        unchanged = dict(before)
+        found: list[tuple[Block, Value | None]] = []
+        for body in bodies:
+            self.block, self._slots = [], dict(before)
+            self._known.append({})
+            value = body()
+            self._known.pop()
+            found.append((tuple(self.block), value))
+            unchanged = {slot: held for slot, held in unchanged.items() if self._slots.get(slot) == held}
+        self.block, self._slots = outer, unchanged
+        return found
+
+    def choice(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], type: Type) -> Value:
+        """One of two values, of which only the one that is wanted is made."""
+        if isinstance(condition, Const):
+            return then() if condition.value else otherwise()
+        condition = self.once(condition)
+        (first, one), (second, other) = self.branches(then, otherwise)
+        assert one is not None and other is not None
+        if not first and not second:
+            return arithmetic.select(condition, one, other)
+        name = self.name(type)
+        self.add(If(condition, first, second, name, (one, other)))
+        return name
+
+    def enter_loop(self, *nodes: typed.Expr | typed.Stmt) -> None:
+        """Forgets what the rounds of a loop may change."""
+        for scope in self._known:
+            for key in [key for key in scope if isinstance(key, _MapKey)]:
+                del scope[key]
+        for root in nodes:
+            for node in walk(root):
+                if isinstance(node, (typed.VarSet, typed.VarIncr, typed.ForRange, typed.ForMap)):
+                    self._slots.pop(node.slot, None)
+
+    # --- variables and maps ---
+
+    def slot(self, slot: int) -> Value:
+        """What a variable holds."""
+        known = self._slots.get(slot)
+        if known is None:
+            name = self.name(self.clause.slots[slot])
+            self.add(GetSlot(name, slot))
+            known = self._slots[slot] = name
+        return known
+
+    def set_slot(self, slot: int, value: Value) -> None:
+        """Notes what a variable holds from here on."""
+        self._slots[slot] = value
+
+    def map_value(self, map: str, key: tuple[Value, ...], type: Type) -> Value:
+        """What a map has at a key: looked up once, until the clause changes the map."""
+        known = self._find(_MapKey(map, key))
+        if known is None:
+            known = self._remember(_MapKey(map, key), self.name(type))
+            self.add(MapGet(known, map, key))
+        return known
+
+    def forget_map(self, map: str) -> None:
+        """The clause changes a map."""
+        for scope in self._known:
+            for key in [key for key in scope if isinstance(key, _MapKey) and key.map == map]:
+                del scope[key]
+
+    # --- what is read at the hit ---
+
+    def fetch(self, source: Source, type: Type, span: Span) -> Name:
+        """A value of the hit that is no memory at an address."""
+        known = self._find(source)
+        if known is None:
+            known = self._remember(source, self.name(type))
+            self.add(Fetch(known, source, span=span))
+            if isinstance(source, Argument | ReturnValue) or (isinstance(source, BuiltIn) and source.name in _FIXED):
+                self.fixed.add(known)
+            self._sources[known] = source
+        return known
+
+    def built_in(self, name: str, span: Span, type: Type = UINT64) -> Name:
+        """A built-in value."""
+        return self.fetch(BuiltIn(name), type, span)
+
+    def stack(self, type: StackType, span: Span) -> Name:
+        """The user stack."""
+        return self.fetch(UserStack(type.frames), type, span)
+
+    def integer_at(self, address: Value, type: IntType, span: Span) -> Value:
+        """`*(type *)address`."""
+        base, offset, place = self._place(address)
+        self.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
+        return self._memory(Memory(base, offset, type), type, place, None, span)
+
+    def string_at(self, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
+        """`str(address)`, `str(address, length)`."""
+        if isinstance(address, Op) and address.op == "select" and length is None:
+            condition, then, otherwise = address.args
+            # One of two strings, each of which may be a part of the hit where a computed address is none.
+            return self.choice(
+                condition,
+                lambda: self.string_at(then, type, sized, None, span),
+                lambda: self.string_at(otherwise, type, sized, None, span),
+                type,
+            )
+        base, offset, place = self._place(address)
+        self.ask("STRING" if base is not None else "STRING_COMPUTED", "str()", span)
+        return self._memory(Text(base, offset, type.size, sized, length is not None), type, place, length, span)
+
+    def _place(self, address: Value) -> tuple[Source | None, int, Value]:
+        base, offset = arithmetic.address(address)
+        source = self._sources.get(base) if isinstance(base, Name) else None
+        if source is None or isinstance(source, BuiltIn):
+            return None, 0, self.once(address)
+        if offset == 0:
+            return source, 0, base
+        constant = Const(UINT64, offset % (1 << 64))
+        return source, offset, arithmetic.binary("+", arithmetic.wrap(base, UINT64), constant, UINT64, self.once)
+
+    def _memory(
+        self, source: Memory | Text, type: Type, address: Value, length: Value | None, span: Span
+    ) -> Name:
+        if length is not None:
+            length = self.once(length)
+        identity = (source, address, length)
+        known = self._find(identity)
+        if known is None:
+            known = self._remember(identity, self.name(type))
+            self.add(Fetch(known, source, address, length, span=span))
+            if self._is_fixed(address) and (length is None or self._is_fixed(length)):
+                self.fixed.add(known)
+            if isinstance(source, Memory) and source.base is not None and source.type.bits == 64:
+                self._sources[known] = source
+        return known
+
+    def _is_fixed(self, value: Value) -> bool:
+        return all(part in self.fixed for part in parts(value) if isinstance(part, Name))
+
+    def _find(self, key: object) -> Name | None:
+        return next((scope[key] for scope in reversed(self._known) if key in scope), None)
+
+    def _remember(self, key: object, name: Name) -> Name:
+        self._known[-1][key] = name
+        return name

@@ -1,0 +1,215 @@
+"""Typed clause → steps: predicate and body, then simplified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tracer.lang import typed
+from tracer.lang.types import UINT64, BoolType, IntType, StringType, Type
+from tracer.steps import arithmetic
+from tracer.steps.context import Context
+from tracer.steps.expressions import truth, value, values
+from tracer.steps.model import (
+    Block,
+    Break,
+    Const,
+    Continue,
+    Each,
+    Empty,
+    Exit,
+    If,
+    Leave,
+    MapAdd,
+    MapDelete,
+    MapSet,
+    Moment,
+    Name,
+    Op,
+    Printf,
+    PrintMap,
+    PrintValue,
+    Range,
+    Require,
+    SetSlot,
+    SiteText,
+    Steps,
+    Time,
+    Update,
+    Value,
+    While,
+)
+from tracer.steps.simplify import simplified
+
+
+def lower(program: typed.Program, clause: typed.Clause) -> Steps:
+    """The steps of a clause. Pure."""
+    ctx = Context(program, clause)
+    for slot, type in enumerate(clause.slots):
+        empty = _empty(type)
+        if empty is not None:
+            ctx.set_slot(slot, empty)
+    for part in _conjuncts(clause.predicate):
+        condition = truth(ctx, part)
+        if not (isinstance(condition, Const) and condition.value):
+            ctx.add(Require(condition, part.span))
+    _block(ctx, clause.body)
+    return simplified(Steps(tuple(ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks)), ctx.fixed)
+
+
+def _empty(type: Type) -> Value | None:
+    """What a variable holds before it is assigned, where that is a constant."""
+    match type:
+        case IntType():
+            return Const(type, 0)
+        case BoolType():
+            return Const(type, False)
+        case StringType():
+            return Const(type, b"")
+    return None
+
+
+def _cheap(value: Value) -> bool:
+    """Whether a variable's value may stand wherever the variable does: constants, copies, and addresses, so that these
+    are simplified as if the program had no variable.
+    """
+    base, _ = arithmetic.address(value)
+    if isinstance(base, Op) and base.op == "select":
+        return all(arithmetic.atomic(arithmetic.address(part)[0]) for part in base.args)
+    return arithmetic.atomic(base) or isinstance(base, SiteText)
+
+
+def _conjuncts(predicate: typed.Expr | None) -> list[typed.Expr]:
+    match predicate:
+        case None:
+            return []
+        case typed.Binary(op="&&", left=left, right=right):
+            return [*_conjuncts(left), *_conjuncts(right)]
+        case typed.Cast(type=BoolType(), operand=operand):
+            return _conjuncts(operand)
+    return [predicate]
+
+
+def _block(ctx: Context, body: Sequence[typed.Stmt]) -> None:
+    moments: dict[int, Name] = {}
+    for index, stmt in enumerate(body):
+        match stmt:
+            case typed.PrintMap(map=map, top=top, div=div):
+                ctx.add(PrintMap(map, top, div, _moment(ctx, body, index, map, moments)))
+            case typed.Clear(map=map) | typed.Zero(map=map):
+                zero = isinstance(stmt, typed.Zero)
+                moment = moments.get(index) or _new_moment(ctx, map, zero)
+                ctx.add(Empty(map, zero, moment))
+                ctx.forget_map(map)
+            case typed.Return():
+                ctx.add(Leave())
+                return
+            case typed.Break():
+                ctx.add(Break())
+                return
+            case typed.Continue():
+                ctx.add(Continue())
+                return
+            case typed.Exit(code=code):
+                ctx.add(Exit(code))
+                return
+            case _:
+                _statement(ctx, stmt)
+
+
+def _moment(
+    ctx: Context, body: Sequence[typed.Stmt], index: int, map: str, moments: dict[int, Name]
+) -> Name | None:
+    """Where `clear(@x)` or `zero(@x)` follows on `print(@x)`, both mean one moment: else the hits of other threads in
+    between would be in no print.
+    """
+    for after in range(index + 1, len(body)):
+        following = body[after]
+        if isinstance(following, (typed.Clear, typed.Zero)) and following.map == map:
+            if after not in moments:
+                moments[after] = _new_moment(ctx, map, isinstance(following, typed.Zero))
+            return moments[after]
+        if not isinstance(following, (typed.PrintMap, typed.Clear, typed.Zero, typed.Time)):
+            return None
+    return None
+
+
+def _new_moment(ctx: Context, map: str, zero: bool) -> Name:
+    name = ctx.name(UINT64)
+    ctx.add(Moment(name, map, zero))
+    return name
+
+
+def _statement(ctx: Context, stmt: typed.Stmt) -> None:
+    match stmt:
+        case typed.VarSet(slot=slot, value=expr):
+            held = value(ctx, expr)
+            held = held if _cheap(held) else ctx.once(held)
+            ctx.add(SetSlot(slot, held))
+            ctx.set_slot(slot, held)
+        case typed.MapSet(map=map, key=key, value=expr):
+            assigned = value(ctx, expr)
+            ctx.add(MapSet(map, values(ctx, key), assigned))
+            ctx.forget_map(map)
+        case typed.MapAdd(map=map, key=key, value=expr):
+            delta = value(ctx, expr)
+            ctx.add(MapAdd(map, values(ctx, key), delta))
+            ctx.forget_map(map)
+        case typed.Aggregate(map=map, key=key, value=optional):
+            sample = None if optional is None else value(ctx, optional)
+            ctx.add(Update(map, values(ctx, key), sample))
+            ctx.forget_map(map)
+        case typed.Delete(map=map, key=key):
+            ctx.add(MapDelete(map, values(ctx, key)))
+            ctx.forget_map(map)
+        case typed.ExprStmt(expr=expr):
+            value(ctx, expr)
+        case typed.If() | typed.While() | typed.ForRange() | typed.ForMap():
+            _control(ctx, stmt)
+        case typed.Printf(format=format, args=args):
+            ctx.add(Printf(format, values(ctx, args)))
+        case typed.PrintValue(shape=shape, value=expr):
+            ctx.add(PrintValue(shape, value(ctx, expr)))
+        case typed.Time(format=format):
+            ctx.add(Time(format))
+        case _:
+            raise TypeError(f"no such statement in the typed program: {type(stmt).__name__}")
+
+
+def _control(ctx: Context, stmt: typed.If | typed.While | typed.ForRange | typed.ForMap) -> None:
+    match stmt:
+        case typed.If(condition=condition, then=then, otherwise=otherwise):
+            test = truth(ctx, condition)
+            if isinstance(test, Const):
+                _block(ctx, then if test.value else otherwise)
+                return
+            (yes, _), (no, _) = ctx.branches(lambda: _block(ctx, then), lambda: _block(ctx, otherwise))
+            ctx.add(If(test, yes, no))
+        case typed.While(condition=condition, body=body):
+            ctx.ask("LOOP", "while", stmt.span)
+            ctx.enter_loop(stmt)
+            ((head, test),) = ctx.branches(lambda: truth(ctx, condition))
+            assert test is not None
+            ((steps, _),) = ctx.branches(lambda: _block(ctx, body))
+            ctx.add(While(head, test, steps))
+        case typed.ForRange(slot=slot, start=start, stop=stop, body=body):
+            ctx.ask("LOOP", "for", stmt.span)
+            first, last = (ctx.once(bound) for bound in values(ctx, (start, stop)))
+            ctx.enter_loop(stmt)
+            ctx.add(_each_round(ctx, slot, body, lambda name, steps: Range(name, first, last, steps)))
+        case typed.ForMap(slot=slot, map=map, body=body):
+            ctx.enter_loop(stmt)
+            ctx.add(_each_round(ctx, slot, body, lambda name, steps: Each(name, map, steps)))
+
+
+def _each_round(
+    ctx: Context, slot: int, body: Sequence[typed.Stmt], make: Callable[[Name, Block], Range | Each]
+) -> Range | Each:
+    name = ctx.name(ctx.clause.slots[slot])
+
+    def steps() -> None:
+        ctx.add(SetSlot(slot, name))
+        ctx.set_slot(slot, name)
+        _block(ctx, body)
+
+    ((found, _),) = ctx.branches(steps)
+    return make(name, found)

@@ -1,0 +1,163 @@
+"""Steps that nobody needs are left out, values that are used once stand where they are used."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tracer.dataclass import replace
+from tracer.steps.arithmetic import depth
+from tracer.steps.model import (
+    Block,
+    BuiltIn,
+    Exit,
+    Fetch,
+    GetSlot,
+    If,
+    Leave,
+    Let,
+    MapAdd,
+    MapGet,
+    MapHas,
+    MapLength,
+    Memory,
+    Name,
+    Op,
+    SetSlot,
+    Step,
+    Steps,
+    Text,
+    Value,
+    While,
+)
+from tracer.steps.walk import LOOPS, blocks, defined, parts, used, walk, with_blocks, with_values
+
+_DEEPEST = 12  # operations inside each other
+
+
+def simplified(steps: Steps, fixed: set[Name]) -> Steps:
+    """The same steps without what has no effect. `fixed` are the names that are the same throughout a hit."""
+    body = steps.body
+    while True:
+        uses = _uses(body)
+        read = {step.slot for step in walk(body) if isinstance(step, GetSlot)}
+        lean = _without(body, uses, read)
+        lean = _inlined(lean, _uses(lean), {})
+        if lean == body:
+            break
+        body = lean
+    return _flagged(replace(steps, body=body), fixed)
+
+
+def _uses(body: Block) -> Counter[Name]:
+    """How often each name is used; a use in a loop that the name is not of counts twice."""
+    uses: Counter[Name] = Counter()
+    depths: dict[Name, int] = {}
+
+    def count(block: Block, loops: int) -> None:
+        for step in block:
+            name = defined(step)
+            if name is not None:
+                depths[name] = loops
+            at = loops + isinstance(step, While)  # its condition is tested in each round
+            for value in used(step):
+                for part in parts(value):
+                    if isinstance(part, Name):
+                        uses[part] += 1 if depths.get(part, 0) == at else 2
+            for below in blocks(step):
+                count(below, loops + isinstance(step, LOOPS))
+
+    count(body, 0)
+    return uses
+
+
+def _without(block: Block, uses: Counter[Name], read: set[int]) -> Block:
+    kept: list[Step] = []
+    for step in block:
+        if isinstance(step, SetSlot) and step.slot not in read:
+            continue
+        name = defined(step)
+        if name is not None and not uses[name] and _is_pure(step):
+            continue
+        if isinstance(step, MapAdd) and step.before is not None and not uses[step.before]:
+            step = replace(step, before=None)
+        step = with_blocks(step, lambda below: _without(below, uses, read))
+        if isinstance(step, If):
+            if step.result is not None and not uses[step.result]:
+                step = replace(step, result=None, results=None)
+            if step.result is None and not step.then and not step.otherwise:
+                continue
+        kept.append(step)
+        if isinstance(step, (Leave, Exit)):
+            break
+    return tuple(kept)
+
+
+def _is_pure(step: Step) -> bool:
+    """Whether leaving a step out changes nothing but its name."""
+    if isinstance(step, Fetch):
+        return isinstance(step.source, BuiltIn) and step.source.name != "comm"
+    return isinstance(step, (Let, GetSlot, MapGet, MapHas, MapLength))
+
+
+def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Block:
+    """`known` are the values of names that are used once."""
+
+    def put(value: Value) -> Value:
+        if isinstance(value, Name):
+            return known.get(value, value)
+        if isinstance(value, Op):
+            args = tuple(map(put, value.args))
+            return value if args == value.args else replace(value, args=args)
+        return value
+
+    kept: list[Step] = []
+    for step in block:
+        step = with_values(step, put)
+        if isinstance(step, Let) and (
+            not isinstance(step.value, Op) or (uses[step.name] == 1 and depth(step.value) <= _DEEPEST)
+        ):
+            known[step.name] = step.value
+            continue
+        kept.append(with_blocks(step, lambda below: _inlined(below, uses, known)))
+    return tuple(kept)
+
+
+def _flagged(steps: Steps, fixed: set[Name]) -> Steps:
+    """The steps with a flag for each string that may be read more than once at a hit, and with the fetches marked whose
+    value nobody needs but for the address of another.
+    """
+    needed: set[Name] = set()
+    bases: set[Name] = set()
+    times: Counter[object] = Counter()
+
+    def look(block: Block, loops: int) -> None:
+        for step in block:
+            based = isinstance(step, Fetch) and isinstance(step.source, (Memory, Text)) and step.source.base is not None
+            for value in used(step):
+                names = bases if based and isinstance(step, Fetch) and value is step.address else needed
+                names.update(part for part in parts(value) if isinstance(part, Name))
+            if isinstance(step, Fetch) and isinstance(step.source, Text):
+                times[_identity(step)] += 2 if loops else 1
+            for below in blocks(step):
+                look(below, loops + isinstance(step, LOOPS))
+
+    look(steps.body, 0)
+    flags: dict[object, int] = {}
+
+    def mark(block: Block) -> Block:
+        marked: list[Step] = []
+        for step in block:
+            if isinstance(step, Fetch):
+                if step.name in bases - needed:
+                    step = replace(step, unused=True)
+                text = step.source
+                if isinstance(text, Text) and not text.sized and step.name in fixed and times[_identity(step)] > 1:
+                    step = replace(step, once=flags.setdefault(_identity(step), len(flags)))
+            marked.append(with_blocks(step, mark))
+        return tuple(marked)
+
+    return replace(steps, body=mark(steps.body), flags=len(flags))
+
+
+def _identity(step: Fetch) -> object:
+    return step.source, step.address, step.length
