@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tracer.errors import Span
+from tracer.errors import NOWHERE, Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
 from tracer.plan.walk import walk
@@ -62,6 +62,7 @@ class Context:
         self._sources: dict[Name, Source] = {}
         self._known: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
+        self._choices: dict[Value, tuple[Value, Value, Value]] = {}
 
     def add(self, step: Step) -> None:
         """Writes a step."""
@@ -116,6 +117,7 @@ class Context:
             return arithmetic.select(condition, one, other)
         name = self.name(type)
         self.add(If(condition, first, second, name, (one, other)))
+        self._choices[name] = condition, one, other
         return name
 
     def enter_loop(self, *nodes: typed.Expr | typed.Stmt) -> None:
@@ -180,34 +182,67 @@ class Context:
 
     def integer_at(self, address: Value, type: IntType, span: Span) -> Value:
         """`*(type *)address`."""
+        arms = self._arms(address)
+        if arms is not None:
+            condition, then, otherwise = arms
+            return self.choice(
+                condition,
+                lambda: self.integer_at(then(), type, span),
+                lambda: self.integer_at(otherwise(), type, span),
+                type,
+            )
         base, offset, place = self._place(address)
         self.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
         return self._memory(Memory(base, offset, type), type, place, None, span)
 
     def string_at(self, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
         """`str(address)`, `str(address, length)`."""
-        if isinstance(address, Op) and address.op == "select" and length is None:
-            condition, then, otherwise = address.args
-            # One of two strings, each of which may be a part of the hit where a computed address is none.
+        arms = self._arms(address) if length is None else None
+        if arms is not None:
+            condition, then, otherwise = arms
             return self.choice(
                 condition,
-                lambda: self.string_at(then, type, sized, None, span),
-                lambda: self.string_at(otherwise, type, sized, None, span),
+                lambda: self.string_at(then(), type, sized, None, span),
+                lambda: self.string_at(otherwise(), type, sized, None, span),
                 type,
             )
         base, offset, place = self._place(address)
         self.ask("STRING" if base is not None else "STRING_COMPUTED", "str()", span)
         return self._memory(Text(base, offset, type.size, sized, length is not None), type, place, length, span)
 
+    def _arms(self, address: Value) -> tuple[Value, Callable[[], Value], Callable[[], Value]] | None:
+        """Of an address that is one of two: the condition, and each anew where it can be read as a part of the hit. A
+        computed address could not be.
+        """
+        base, offset = arithmetic.address(address)
+        if isinstance(base, Op) and base.op == "select":
+            condition, *arms = base.args
+        elif base in self._choices:
+            condition, *arms = self._choices[base]
+        else:
+            return None
+        found = [arithmetic.address(arm) for arm in arms]
+        if not all(isinstance(self._sources.get(arm), (Argument, ReturnValue)) for arm, _ in found):  # type: ignore[arg-type]
+            return None
+
+        def arm(base: Value, constant: int) -> Value:
+            assert isinstance(base, Name)
+            again = self.fetch(self._sources[base], base.type, NOWHERE)
+            return self._sum(again, constant + offset)
+
+        (first, one), (second, other) = found
+        return condition, lambda: arm(first, one), lambda: arm(second, other)
+
+    def _sum(self, base: Value, offset: int) -> Value:
+        constant = Const(UINT64, offset % (1 << 64))
+        return arithmetic.binary("+", arithmetic.wrap(base, UINT64), constant, UINT64, self.once) if offset else base
+
     def _place(self, address: Value) -> tuple[Source | None, int, Value]:
         base, offset = arithmetic.address(address)
         source = self._sources.get(base) if isinstance(base, Name) else None
         if source is None or isinstance(source, BuiltIn):
             return None, 0, self.once(address)
-        if offset == 0:
-            return source, 0, base
-        constant = Const(UINT64, offset % (1 << 64))
-        return source, offset, arithmetic.binary("+", arithmetic.wrap(base, UINT64), constant, UINT64, self.once)
+        return source, offset, self._sum(base, offset)
 
     def _memory(
         self, source: Memory | Text, type: Type, address: Value, length: Value | None, span: Span

@@ -187,10 +187,10 @@ def _control(ctx: Context, stmt: typed.If | typed.While | typed.ForRange | typed
         case typed.While(condition=condition, body=body):
             ctx.ask("LOOP", "while", stmt.span)
             ctx.enter_loop(stmt)
-            ((head, test),) = ctx.branches(lambda: truth(ctx, condition))
-            assert test is not None
+            ((head, again),) = ctx.branches(lambda: truth(ctx, condition))
+            assert again is not None
             ((steps, _),) = ctx.branches(lambda: _block(ctx, body))
-            ctx.add(While(head, test, steps))
+            ctx.add(While(head, again, steps))
         case typed.ForRange(slot=slot, start=start, stop=stop, body=body):
             ctx.ask("LOOP", "for", stmt.span)
             first, last = (ctx.once(bound) for bound in values(ctx, (start, stop)))

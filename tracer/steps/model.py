@@ -369,7 +369,8 @@ class Leave:
 
 Step = (
     Let | Fetch | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | MapDelete | Moment
-    | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break | Continue | Leave
+    | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break | Continue
+    | Leave
 )  # fmt: skip
 Block = tuple[Step, ...]
 

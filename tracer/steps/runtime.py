@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.dataclass import dataclass, field
-from tracer.interp.clock import clock_ns
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
+from tracer.steps.clock import clock_ns
 
 Hit = tuple[object, ...]
-"""One value for each of `fetches(clause)`; None where it could not be read, `NO_ROOM` where it was not kept."""
+"""One value for each of `leaves(steps)`; None where it could not be read, `NO_ROOM` where it was not kept."""
 
 
 class NoRoom:

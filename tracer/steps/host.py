@@ -6,28 +6,26 @@ import os
 import threading
 from collections.abc import Callable
 
-from tracer.interp.clock import clock_ns
-from tracer.interp.fetch import fetches
-from tracer.interp.runtime import Hit
-from tracer.lang.typed import Builtin, Clause, Expr
-
-__all__ = ["clock_ns", "host_values"]
+from tracer.steps.clock import clock_ns
+from tracer.steps.leaves import leaves
+from tracer.steps.model import BuiltIn, Source, Steps
+from tracer.steps.runtime import Hit
 
 
-def host_values(clause: Clause, child_pid: int = 0) -> Hit:
-    """A value for each of `fetches(clause)`; what only a probe can deliver is None.
+def host_values(steps: Steps, child_pid: int = 0) -> Hit:
+    """A value for each of `leaves(steps)`; what only a probe can deliver is None.
 
     `child_pid` is `cpid`: the process that `-c` started.
     """
-    return tuple(_value(leaf, child_pid) for leaf in fetches(clause))
+    return tuple(_value(leaf.source, child_pid) for leaf in leaves(steps))
 
 
-def _value(leaf: Expr, child_pid: int) -> object:
-    if not isinstance(leaf, Builtin):
+def _value(source: Source, child_pid: int) -> object:
+    if not isinstance(source, BuiltIn):
         return None
-    if leaf.name == "cpid":
+    if source.name == "cpid":
         return child_pid
-    read = _READERS.get(leaf.name)
+    read = _READERS.get(source.name)
     return read() if read is not None else None
 
 

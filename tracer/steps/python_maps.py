@@ -1,36 +1,43 @@
-"""Reading and updating maps from a compiled clause.
+"""Reading and updating maps from the Python of a clause.
 
 Where the store is `LocalMaps` its dictionaries are updated in place by inlined code; any other store is called through
-functions bound to one map. Both take the key as a Python expression.
+functions bound to one map. Both take the key as a Python expression that may be written twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
-from tracer.interp.arithmetic import bounds, of_any_size, wrapped
-from tracer.interp.source import Code, Writer
 from tracer.lang.typed import AggregateName, MapDecl, Program
-from tracer.lang.types import INT64, UINT64, IntType, Value
+from tracer.lang.types import INT64, UINT64, IntType, Type
+from tracer.lang.types import Value as HeldValue
 from tracer.results.buckets import linear_count, log2_bucket
 from tracer.results.integers import quotient
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
+from tracer.steps.arithmetic import limits
+from tracer.steps.model import Value
+from tracer.steps.python_values import PythonValues
+
+_HUGE = 1 << 128
 
 
-class MapCode:
+class PythonMaps:
     """Writes the operations on maps of one clause."""
 
-    def __init__(self, program: Program, maps: MapStore, writer: Writer) -> None:
+    def __init__(self, program: Program, maps: MapStore, values: PythonValues) -> None:
         self.decls = program.maps
         self.maps = maps
-        self.writer = writer
+        self.values = values
+        self.writer = values.writer
         self.local = maps if isinstance(maps, LocalMaps) else None
         self._bound: dict[tuple[str, str], str] = {}
 
-    def read(self, name: str, key: str) -> Code:
-        """The value of a key, the type's empty value where there is none; averages as such."""
+    def read(self, name: str, key: str, type: Type) -> str:
+        """The value of a key in a type, the type's empty value where there is none; averages as such."""
         decl = self.decls[name]
+        low, high = limits(decl.value if decl.kind == "scalar" else _width_of(decl))
         if self.local is None:
             text = f"{self._once('read', name, lambda: reader(self.maps, decl))}({key})"
         elif decl.kind in ("avg", "stats"):
@@ -38,22 +45,20 @@ class MapCode:
         else:
             text = f"{self._dict(name)}.get({key}, {self._empty(decl)})"
             if decl.kind in ("sum", "min", "max"):
-                return of_any_size(text, _width_of(decl))
-        if isinstance(decl.value, IntType):
-            return Code(text, *bounds(decl.value if decl.kind == "scalar" else _width_of(decl)))
-        return Code(text)
+                text = self.values.wrapped(text, -_HUGE, _HUGE, _width_of(decl))
+        return self.values.wrapped(text, low, high, type) if isinstance(type, IntType) else text
 
-    def has(self, name: str, key: str) -> Code:
+    def has(self, name: str, key: str) -> str:
         """Whether a key is there: bool."""
         if self.local is None:
-            return Code(f"({self._once('get', name, lambda: _getter(self.maps, name))}({key}) is not None)")
-        return Code(f"({key} in {self._dict(name)})")
+            return f"{self._once('get', name, lambda: _getter(self.maps, name))}({key}) is not None"
+        return f"{key} in {self._dict(name)}"
 
-    def length(self, name: str) -> Code:
+    def length(self, name: str) -> str:
         """How many keys there are."""
         if self.local is None:
-            return Code(f"{self._once('length', name, lambda: _counter(self.maps, name))}()", *bounds(UINT64))
-        return Code(f"len({self._dict(name)})", *bounds(UINT64))
+            return f"{self._once('length', name, lambda: _counter(self.maps, name))}()"
+        return f"len({self._dict(name)})"
 
     def entries(self, name: str) -> str:
         """An expression for the list of (key, value) of the whole map in the order of the keys.
@@ -75,29 +80,24 @@ class MapCode:
             with self.writer.block("else:"):
                 self.writer.line(f"{self._insert(name)}({key}, {value})")
 
-    def add(self, name: str, key: str, delta: Code) -> tuple[Code, Code]:
-        """Adds to a scalar integer; returns the old value and the new one."""
-        decl = self.decls[name]
-        type = decl.value if isinstance(decl.value, IntType) else INT64
-        low, high = bounds(type)
-        old, new = self.writer.temporary(), self.writer.temporary()
-        self.writer.effects += 1
-        sum_code = wrapped(Code(f"({old} + {delta.text})", low + delta.low, high + delta.high), type)
+    def add(self, name: str, key: str, value: Value, before: str | None) -> None:
+        """Adds to a scalar integer; `before` is the variable that takes what it was."""
+        type = self.decls[name].value
+        assert isinstance(type, IntType)
+        delta = self.values.text(value)
+        old = before or self.writer.temporary()
         if self.local is None:
-            self.writer.line(f"{old} = {self.read(name, key).text}")
-            self.writer.line(f"{new} = {sum_code.text}")
-            self.writer.line(f"{self._once('add', name, lambda: _adder(self.maps, name))}({key}, {delta.text})")
-            return Code(old, low, high, stable=True), Code(new, low, high, stable=True)
-        table = self._dict(name)
-        with self.writer.block("try:"):
-            self.writer.line(f"{old} = {table}[{key}]")
-        with self.writer.block("except KeyError:"):
+            if before is not None:
+                self.writer.line(f"{old} = {self.read(name, key, type)}")
+            self.writer.line(f"{self._once('add', name, lambda: _adder(self.maps, name))}({key}, {delta})")
+            return
+        table, total = self._dict(name), self.values.wrapped(f"({old} + {delta})", -_HUGE, _HUGE, type)
+        self.writer.line(f"{old} = {table}.get({key})")
+        with self.writer.block(f"if {old} is None:"):
             self.writer.line(f"{old} = 0")
-            self.writer.line(f"{new} = {sum_code.text}")
-            self.writer.line(f"{self._insert(name)}({key}, {new})")
+            self.writer.line(f"{self._insert(name)}({key}, {total})")
         with self.writer.block("else:"):
-            self.writer.line(f"{table}[{key}] = {new} = {sum_code.text}")
-        return Code(old, low, high, stable=True), Code(new, low, high, stable=True)
+            self.writer.line(f"{table}[{key}] = {total}")
 
     def delete(self, name: str, key: str) -> None:
         """Removes a key."""
@@ -106,55 +106,58 @@ class MapCode:
         else:
             self.writer.line(f"{self._dict(name)}.pop({key}, None)")
 
-    def aggregate(self, name: str, key: str, function: AggregateName, value: Code) -> None:
-        """One more value for an aggregation; `key` may be written twice."""
-        line, block = self.writer.line, self.writer.block
+    def aggregate(self, name: str, key: str, sample: Value | None) -> None:
+        """One more value for an aggregation."""
+        line, block, decl = self.writer.line, self.writer.block, self.decls[name]
         if self.local is None:
-            bound = self._once(function, name, lambda: _aggregator(self.maps, name, function))
-            line(f"{bound}({key}, {value.text})")
+            bound = self._once("aggregate", name, lambda: _aggregator(self.maps, decl))
+            line(f"{bound}({key}, {'0' if sample is None else self.values.text(sample)})")
             return
-        decl, table, insert = self.decls[name], self._dict(name), self._insert(name)
-        if function in ("hist", "lhist"):
-            bucket = self.writer.keep(self._bucket(decl, function, wrapped(value, INT64))).text
-            held = self.writer.temporary()
-            line(f"{held} = {table}.get({key})")
-            with block(f"if {held} is None:"):
-                line(f"{insert}({key}, {{{bucket}: 1}})")
-            with block("else:"):
-                line(f"{held}[{bucket}] = {held}.get({bucket}, 0) + 1")
-            return
-        value = wrapped(value, _width_of(decl))
-        # Kept where it stands behind a change of the map, which it may itself read.
-        text = value.text if function in ("count", "sum") else self.writer.keep(value).text
-        if function in ("count", "sum"):
-            with block("try:"):
-                line(f"{table}[{key}] += {'1' if function == 'count' else text}")
-            with block("except KeyError:"):
-                line(f"{insert}({key}, {'1' if function == 'count' else text})")
-            return
-        held = self.writer.temporary()
-        line(f"{held} = {table}.get({key})")
-        with block(f"if {held} is None:"):
-            line(f"{insert}({key}, {text})" if function in ("min", "max") else f"{insert}({key}, [1, {text}])")
-        if function in ("min", "max"):
-            with block(f"elif {text} {'<' if function == 'min' else '>'} {held}:"):
-                line(f"{table}[{key}] = {text}")
+        table, insert = self._dict(name), self._insert(name)
+        if sample is None:
+            text = "1"
+        elif decl.kind in ("hist", "lhist"):
+            text = self._bucket(decl, self._kept(self.values.as_integer(sample, INT64)))
         else:
-            with block("else:"):
+            text = self.values.as_integer(sample, _width_of(decl))
+        if decl.kind in ("count", "sum"):
+            with block("try:"):
+                line(f"{table}[{key}] += {text}")
+            with block("except KeyError:"):
+                line(f"{insert}({key}, {text})")
+            return
+        text, held = self._kept(text), self.writer.temporary()
+        line(f"{held} = {table}.get({key})")
+        first = {"min": text, "max": text, "avg": f"[1, {text}]", "stats": f"[1, {text}]"}
+        with block(f"if {held} is None:"):
+            line(f"{insert}({key}, {first.get(decl.kind, f'{{{text}: 1}}')})")
+        if decl.kind in ("min", "max"):
+            with block(f"elif {text} {'<' if decl.kind == 'min' else '>'} {held}:"):
+                line(f"{table}[{key}] = {text}")
+            return
+        with block("else:"):
+            if decl.kind in ("hist", "lhist"):
+                line(f"{held}[{text}] = {held}.get({text}, 0) + 1")
+            else:
                 line(f"{held}[0] += 1")
                 line(f"{held}[1] += {text}")
 
-    def _bucket(self, decl: MapDecl, function: AggregateName, value: Code) -> Code:
-        value = self.writer.keep(value)
-        text = value.text
-        if function == "hist" and decl.bits == 0:
+    def _kept(self, text: str) -> str:
+        if text.isidentifier() or text.isdigit():
+            return text
+        name = self.writer.temporary()
+        self.writer.line(f"{name} = {text}")
+        return name
+
+    def _bucket(self, decl: MapDecl, text: str) -> str:
+        if decl.kind == "hist" and decl.bits == 0:
             # With k = 0 the bucket is one more than the number of bits (`log2_bucket`).
-            return Code(f"(({text}).bit_length() + 1 if {text} >= 0 else 0)")
-        if function == "hist":
-            return Code(f"{self.writer.bind(log2_bucket, 'log2_bucket')}({text}, {int(decl.bits)})")
+            return f"(({text}).bit_length() + 1 if {text} >= 0 else 0)"
+        if decl.kind == "hist":
+            return f"{self.writer.bind(log2_bucket, 'log2_bucket')}({text}, {int(decl.bits)})"
         low, high, step = int(decl.low), int(decl.high), int(decl.step)
         last = linear_count(low, high, step) - 1
-        return Code(f"(0 if {text} < {low} else {last} if {text} >= {high} else ({text} - ({low})) // {step} + 1)")
+        return f"(0 if {text} < {low} else {last} if {text} >= {high} else ({text} - ({low})) // {step} + 1)"
 
     def _empty(self, decl: MapDecl) -> str:
         empty = empty_value(decl.value) if decl.kind == "scalar" else 0
@@ -217,7 +220,7 @@ def _getter(maps: MapStore, name: str) -> Callable[[Key], object]:
     return lambda key: maps.get(name, key)
 
 
-def _setter(maps: MapStore, name: str) -> Callable[[Key, Value], None]:
+def _setter(maps: MapStore, name: str) -> Callable[[Key, HeldValue], None]:
     return lambda key, value: maps.set(name, key, value)
 
 
@@ -233,8 +236,9 @@ def _counter(maps: MapStore, name: str) -> Callable[[], int]:
     return lambda: len(maps.snapshot(name).items)
 
 
-def _aggregator(maps: MapStore, name: str, function: AggregateName) -> Callable[[Key, int], None]:
-    return lambda key, value: maps.aggregate(name, key, function, value)
+def _aggregator(maps: MapStore, decl: MapDecl) -> Callable[[Key, int], None]:
+    function = cast("AggregateName", decl.kind)
+    return lambda key, value: maps.aggregate(decl.name, key, function, value)
 
 
 def _lister(maps: MapStore, decl: MapDecl) -> Callable[[], list[tuple[object, object]]]:

@@ -1,0 +1,88 @@
+"""Compiles the steps of a clause to one Python function.
+
+The function takes a hit (see `leaves`), tests the predicate and runs the body. It is generated as Python source because
+a million hits a second leave no time to walk a tree; `source_of` shows that source. Nothing of the user's text is in it
+(see `source`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, cast
+
+from tracer.lang.typed import Clause, Program
+from tracer.resolve.model import Const, Reg
+from tracer.steps.lower import lower
+from tracer.steps.model import Argument, BuiltIn, Source
+from tracer.steps.python_steps import PythonSteps
+from tracer.steps.runtime import Compiled, Hit, Runtime
+
+if TYPE_CHECKING:
+    from tracer.plan.model import Variant
+
+_ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "cpid"})
+_BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
+
+
+def compile_clause(
+    program: Program,
+    clause: Clause,
+    variant: Variant | None,
+    runtime: Runtime,
+    printer: type[PythonSteps] = PythonSteps,
+) -> Compiled:
+    """The function of a clause.
+
+    `variant` gives `probe` and `func` and says which arguments can always be read; None for BEGIN, END and interval.
+    `printer` may know more than a hit does: tests read memory at computed addresses.
+    """
+    made = _printer(program, clause, variant, runtime, printer)
+    source = made.source(clause.kind in ("probe", "interval"))
+    namespace: dict[str, object] = {}
+    # The text is ours from the first to the last character: digits, and names that we made up.
+    exec(_code(source, f"<clause {clause.id}>"), {"__builtins__": _BUILTINS}, namespace)
+    make = cast("Callable[..., Compiled]", namespace["make"])
+    return make(*made.writer.names.values())
+
+
+def made_later(make: Callable[[], Compiled]) -> Compiled:
+    """A function that is made at its first hit."""
+    made: Compiled | None = None
+
+    def first(hit: Hit) -> None:
+        nonlocal made
+        if made is None:
+            made = make()
+        made(hit)
+
+    return first
+
+
+def source_of(program: Program, clause: Clause, variant: Variant | None, runtime: Runtime) -> str:
+    """The Python source of a clause, for people and tests."""
+    return _printer(program, clause, variant, runtime, PythonSteps).source(clause.kind in ("probe", "interval"))
+
+
+@lru_cache(maxsize=64)
+def _code(source: str, name: str) -> CodeType:
+    """Compiled once for the variants that differ in bound values alone: of a wildcard there are thousands."""
+    return compile(source, name, "exec")
+
+
+def _printer(
+    program: Program, clause: Clause, variant: Variant | None, runtime: Runtime, printer: type[PythonSteps]
+) -> PythonSteps:
+    def text(name: str) -> bytes:
+        found = None if variant is None else variant.function if name == "func" else variant.probe
+        return (found or "").encode("utf-8", "surrogateescape")
+
+    def always(source: Source) -> bool:
+        if isinstance(source, BuiltIn):
+            return source.name in _ALWAYS_KNOWN and clause.kind != "probe"
+        if isinstance(source, Argument) and variant is not None and source.index in variant.args:
+            return isinstance(variant.args[source.index].operand, (Reg, Const))
+        return False
+
+    return printer(program, lower(program, clause), runtime, text, always, clause.kind == "probe")

@@ -1,0 +1,120 @@
+"""Values as Python expressions: a table from operation to text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer.lang.types import IntType, Symbol
+from tracer.results.integers import quotient, remainder
+from tracer.steps.arithmetic import bounds, limits
+from tracer.steps.model import Const, Name, Op, SiteText, Value
+from tracer.steps.source import Writer
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "same": "==", "both": "and", "either": "or",
+}  # fmt: skip
+
+
+class PythonValues:
+    """Prints the values of one clause. `names` are the local variables; `texts` gives the bytes of `probe` and `func`.
+    """
+
+    def __init__(self, writer: Writer, texts: Callable[[str], bytes]) -> None:
+        self.writer = writer
+        self.names: dict[Name, str] = {}
+        self._texts = texts
+
+    def text(self, value: Value) -> str:
+        """An expression that can stand anywhere as an operand."""
+        match value:
+            case Name():
+                return self.names.get(value) or f"t{int(value.id)}"
+            case Const(value=bytes() as constant):
+                return self.writer.bind(constant, "text")
+            case Const(value=bool() as truth):
+                return "True" if truth else "False"
+            case Const(value=number):
+                number = int(number)
+                return str(number) if number >= 0 else f"({number})"
+            case SiteText(name=name):
+                return self.writer.bind(self._texts(name), "text")
+            case Op(op=op, args=(left, right)) if op in _INFIX:
+                return f"({self.text(left)} {_INFIX[op]} {self.text(right)})"
+        return _OPS[value.op](self, value)
+
+    def tuple(self, values: tuple[Value, ...]) -> str:
+        """Several values as one tuple."""
+        return f"({''.join(f'{self.text(value)}, ' for value in values).rstrip()})"
+
+    def condition(self, value: Value) -> str:
+        """An expression that Python takes as true where the bool is."""
+        match value:
+            case Op(op="ne", args=(operand, Const(value=0))):
+                return self.text(operand)
+            case Op(op="not", args=(operand,)):
+                return f"(not {self.condition(operand)})"
+            case Op(op="both" | "either" as op, args=(left, right)):
+                return f"({self.condition(left)} {_INFIX[op]} {self.condition(right)})"
+        return self.text(value)
+
+    def wrapped(self, text: str, low: int, high: int, type: IntType) -> str:
+        """An integer between two bounds, cut to a type."""
+        least, most = limits(type)
+        if least <= low and high <= most:
+            return text
+        mask = (1 << type.bits) - 1
+        if not type.signed:
+            return f"({text} & {mask})"
+        sign = 1 << (type.bits - 1)
+        # Flipping the sign bit and taking it away again extends it; what has only the bits of the type needs no mask.
+        bits = text if low >= 0 and high <= mask else f"({text} & {mask})"
+        return f"(({bits} ^ {sign}) - {sign})"
+
+    def as_integer(self, value: Value, type: IntType) -> str:
+        """A value as an integer of a type that may be another one."""
+        return self.wrapped(self.text(value), *bounds(value), type)
+
+
+def _wrap(printer: PythonValues, op: Op) -> str:
+    assert isinstance(op.type, IntType)
+    return printer.as_integer(op.args[0], op.type)
+
+
+def _divided(printer: PythonValues, op: Op) -> str:
+    left, right = map(printer.text, op.args)
+    if bounds(op.args[0])[0] >= 0 and bounds(op.args[1])[0] >= 0:
+        return f"({left} {'//' if op.op == 'quot' else '%'} {right})"
+    function = quotient if op.op == "quot" else remainder
+    return f"{printer.writer.bind(function, op.op)}({left}, {right})"
+
+
+def _select(printer: PythonValues, op: Op) -> str:
+    condition, then, otherwise = op.args
+    return f"({printer.text(then)} if {printer.condition(condition)} else {printer.text(otherwise)})"
+
+
+def _starts(printer: PythonValues, op: Op) -> str:
+    left, right, count = map(printer.text, op.args)
+    return f"({left}[:{count}] == {right}[:{count}])"
+
+
+_OPS: dict[str, Callable[[PythonValues, Op], str]] = {
+    "wrap": _wrap,
+    "neg": lambda printer, op: f"(-{printer.text(op.args[0])})",
+    "inv": lambda printer, op: f"(~{printer.text(op.args[0])})",
+    "int": lambda printer, op: f"(+{printer.text(op.args[0])})",
+    "not": lambda printer, op: f"(not {printer.text(op.args[0])})",
+    "quot": _divided,
+    "rem": _divided,
+    "select": _select,
+    "as": lambda printer, op: printer.text(op.args[0]),
+    "tuple": lambda printer, op: printer.tuple(op.args),
+    "item": lambda printer, op: f"{printer.text(op.args[0])}[{printer.text(op.args[1])}]",
+    "strlen": lambda printer, op: f"len({printer.text(op.args[0])})",
+    "starts": _starts,
+    "find": lambda printer, op: f"{printer.text(op.args[0])}.find({printer.text(op.args[1])})",
+    "symbol": lambda printer, op: f"{printer.writer.bind(Symbol, 'symbol')}{printer.tuple(op.args)}",
+}
+
+
