@@ -17,8 +17,7 @@ _INFIX = {
 
 
 class PythonValues:
-    """Prints the values of one clause. `names` are the local variables; `texts` gives the bytes of `probe` and `func`.
-    """
+    """Prints the values of a clause. `names` are the local variables; `texts` gives the bytes of `probe` and `func`."""
 
     def __init__(self, writer: Writer, texts: Callable[[str], bytes]) -> None:
         self.writer = writer
