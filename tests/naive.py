@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracer.interp.fetch import PID, fetches, leaf_of, without_spans
-from tracer.interp.runtime import Hit, Runtime
+from tests.typed_leaves import PID, fetches, leaf_of, without_spans
 from tracer.lang import typed
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, TupleType, Type
 from tracer.plan.model import Variant
@@ -20,6 +19,7 @@ from tracer.results.events import (
     ValueEvent,
 )
 from tracer.results.values import Average
+from tracer.steps.runtime import Hit, Runtime
 
 
 class _End(Exception):

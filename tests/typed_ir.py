@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tracer.errors import NOWHERE, Source
-from tracer.interp.compile import compile_clause
-from tracer.interp.runtime import Hit, ReadMemory, Runtime, no_memory
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import MapStore
+from tracer.steps.compile import compile_clause
+from tracer.steps.lower import lower
+from tracer.steps.runtime import Hit, Runtime
 
 N = NOWHERE
 
@@ -86,14 +87,14 @@ def run(
     typed_program: typed.Program,
     hits: Iterable[Hit],
     maps: MapStore | None = None,
-    read_memory: ReadMemory = no_memory,
 ) -> Run:
     """Runs the first clause of a program over hits."""
     loss = Loss()
     store = LocalMaps(typed_program, loss) if maps is None else maps
     events: list[Event] = []
-    runtime = Runtime(store, events.append, loss, start_ns=0, read_memory=read_memory)
-    function = compile_clause(typed_program, typed_program.clauses[0], None, runtime)
+    runtime = Runtime(store, events.append, loss, start_ns=0)
+    clause = typed_program.clauses[0]
+    function = compile_clause(typed_program, clause, lower(typed_program, clause), None, runtime)
     for hit in hits:
         function(hit)
     return Run(store, events, loss, runtime)

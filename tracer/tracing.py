@@ -11,10 +11,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.dataclass import dataclass, field
-from tracer.interp.compile import compile_clause
-from tracer.interp.hostvalues import host_values
-from tracer.interp.runtime import Runtime
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent
+from tracer.steps.compile import compile_clause
+from tracer.steps.host import host_values
+from tracer.steps.runtime import Runtime
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
@@ -211,7 +211,7 @@ class _Trace:
         try:
             for clause, body in entries:
                 self.runtime.exiting = False
-                body(host_values(clause, self.watched.child_pid if self.watched is not None else 0))
+                body(host_values(self.plan.steps[clause.id], self.watched.child_pid if self.watched is not None else 0))
             if closing:
                 maps = self.plan.program.maps
                 self.renderer.maps([self.session.maps.snapshot(name) for name in sorted(maps)])
@@ -231,7 +231,7 @@ class _Trace:
 
     def _user(self, kind: str) -> list[_Entry]:
         return [
-            (clause, compile_clause(self.plan.program, clause, None, self.runtime))
+            (clause, compile_clause(self.plan.program, clause, self.plan.steps[clause.id], None, self.runtime))
             for clause in self.plan.user
             if clause.kind == kind
         ]

@@ -18,12 +18,9 @@ from tests.targets.build import build
 from tests.targets.symbols import function_addresses
 from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
-from tracer.errors import Source
-from tracer.interp.compile import compile_clause
-from tracer.interp.fetch import fetches
-from tracer.interp.runtime import Compiled, Runtime
-from tracer.lang.typed import Arg, Binary, Builtin, Cast, Clause, Expr, IntLit, Load, Program, Retval, Str, UStack
-from tracer.lang.types import IntType, Stack, StackType
+from tracer.errors import Source as SourceText
+from tracer.lang.typed import Clause, Program
+from tracer.lang.types import IntType, Stack
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.render.json import JsonRenderer
@@ -31,6 +28,10 @@ from tracer.render.text import TextRenderer
 from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
+from tracer.steps.compile import compile_clause
+from tracer.steps.leaves import leaves
+from tracer.steps.model import Argument, BuiltIn, Memory, ReturnValue, Source, Steps, Text, UserStack
+from tracer.steps.runtime import Compiled, Runtime
 from tracer.tracing import Controls, Outcome, Renderer, Watched, run
 
 PID = 4242
@@ -59,12 +60,12 @@ class Answer:
     outcome: Outcome
 
 
-Compile = Callable[[Program, Clause, Variant | None, Runtime], Compiled]
+Compile = Callable[[Program, Clause, Steps, Variant | None, Runtime], Compiled]
 
 
 def replay(program: str, format: str, rounds: int, compile: Compile = compile_clause) -> Answer:
     """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`; `compile` makes its clauses runnable."""
-    plan, _ = plan_of(Source(program))
+    plan, _ = plan_of(SourceText(program))
     out = io.BytesIO()
     names = Names()
     renderer: Renderer = (
@@ -88,7 +89,7 @@ class Replay:
         self.over = False
         self._events: list[Event] = []
         self._lost = Loss()
-        self._runtime = Runtime(self.maps, self._events.append, self._lost, read_memory=_read)
+        self._runtime = Runtime(self.maps, self._events.append, self._lost)
         self._clauses = [_Clause(plan, probe, self._runtime, compile) for probe in plan.probes]
         self._hits = hits
         self._attached = False
@@ -153,17 +154,18 @@ class _Clause:
     """A clause with its compiled variants."""
 
     def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, compile: Compile) -> None:
-        self.leaves = fetches(probe.clause)
+        steps = plan.steps[probe.clause.id]
+        self.leaves = leaves(steps)
         self.sites: list[tuple[Site, Compiled]] = []
         for variant in probe.variants:
-            body = compile(plan.program, probe.clause, variant, runtime)
+            body = compile(plan.program, probe.clause, steps, variant, runtime)
             self.sites += [(site, body) for site in variant.sites]
 
     def take(self, hit: Hit, nsecs: int) -> None:
         """Runs the clause if one of its sites is the place of the hit."""
         for site, body in self.sites:
             if _is_at(site, hit):
-                body(tuple(_value(leaf, hit, nsecs) for leaf in self.leaves))
+                body(tuple(_value(leaf.source, hit, nsecs) for leaf in self.leaves))
                 return
 
 
@@ -177,10 +179,10 @@ def _is_at(site: Site, hit: Hit) -> bool:
     )
 
 
-def _value(leaf: Expr, hit: Hit, nsecs: int) -> object:
-    """What the backend would deliver for a leaf."""
-    match leaf:
-        case Builtin(name=name):
+def _value(source: Source, hit: Hit, nsecs: int) -> object:
+    """What the backend would deliver for a source."""
+    match source:
+        case BuiltIn(name=name):
             known = {
                 "pid": PID,
                 "tid": PID,
@@ -192,44 +194,35 @@ def _value(leaf: Expr, hit: Hit, nsecs: int) -> object:
                 "comm": b"depot",
             }
             return known[name]
-        case UStack(type=StackType(frames=frames)):
+        case UserStack(frames=frames):
             return Stack(PID, STACK[:frames])
-        case Str(address=address, length=length):
-            where = _address(address, hit)
+        case Text(base=base, offset=offset, measured=measured):
+            where = _address(base, offset, hit)
             raw = b"" if where == 0 else None if where is None else _read(where, 1 << 16)
             text = None if raw is None else raw.partition(b"\0")[0]
-            if length is None:
+            if not measured:
                 return text
             return (b"", None) if text is None else (text, b"")
-        case _:
-            return _integer(leaf, hit)
+    return _integer(source, hit)
 
 
-def _address(expr: Expr, hit: Hit) -> int | None:
-    value = _integer(expr, hit)
-    return None if value is None else depot.u(value)
+def _address(base: Source | None, offset: int, hit: Hit) -> int | None:
+    assert base is not None
+    value = _integer(base, hit)
+    return None if value is None else depot.u(value + offset)
 
 
-def _integer(expr: Expr, hit: Hit) -> int | None:
-    match expr:
-        case Arg(index=index, type=IntType() as type):
+def _integer(source: Source, hit: Hit) -> int | None:
+    match source:
+        case Argument(index=index, type=IntType() as type):
             return _fit(hit.args[index], type)
-        case Retval():
+        case ReturnValue():
             return hit.retval
-        case IntLit(value=value):
-            return value
-        case Cast(operand=operand, type=IntType() as type):
-            value_ = _integer(operand, hit)
-            return None if value_ is None else _fit(value_, type)
-        case Binary(op="+" | "-" as op, left=left, right=right):
-            a, b = _integer(left, hit), _integer(right, hit)
-            return None if a is None or b is None else a + b if op == "+" else a - b
-        case Load(address=address, type=IntType() as type):
-            where = _address(address, hit)
+        case Memory(base=base, offset=offset, type=type):
+            where = _address(base, offset, hit)
             raw = None if where is None else _read(where, type.bits // 8)
             return None if raw is None else int.from_bytes(raw, "little", signed=type.signed)
-        case _:
-            raise AssertionError(f"not a leaf: {expr}")
+    raise AssertionError(f"not a leaf: {source}")
 
 
 def _fit(value: int, type: IntType) -> int:

@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, str_of, text
-from tracer.interp.compile import compile_clause
-from tracer.interp.fetch import fetches
-from tracer.interp.runtime import Runtime
 from tracer.lang import typed
 from tracer.lang.types import (
     BOOL,
@@ -36,30 +33,35 @@ from tracer.render.json import JsonRenderer
 from tracer.render.text import TextRenderer
 from tracer.results.events import Event
 from tracer.results.store import LocalMaps
+from tracer.steps.compile import compile_clause
+from tracer.steps.leaves import leaves
+from tracer.steps.lower import lower
+from tracer.steps.model import Argument, BuiltIn, ReturnValue, Source, Text, UserStack
+from tracer.steps.runtime import Runtime
 
 FILES = Path(__file__).parent / "render"
 STRING = StringType(1024)
 ITEMS = [b"tea", b"coffee beans", b"cocoa", b"\xc3\xa9clair", b'a "quoted" cup']
 
 
-def orders() -> Iterator[dict[typed.Expr, Any]]:
+def orders() -> Iterator[dict[Source, Any]]:
     """The arguments of each order: id, item, quantity, cents, and the quantity negated."""
     for number in range(1, 101):
         quantity = number % 13
         item, cents = ITEMS[number % 5], (number % 7 + 1) * quantity * 5
         stack = Stack(42, (0x1004, 0x2010) if number % 2 else (0x1008,))
         yield {
-            arg(0): number,
-            arg(1): 4096,
-            str_of(arg(1)): item,
-            str_of(arg(1), 4, True): item,
-            arg(2): quantity,
-            arg(3): cents,
-            arg(4): -quantity % 2**64,
-            typed.UStack(StackType(127), N): stack,
-            typed.Retval(UINT64, N): 2**32 - 1 if number % 10 == 0 else number,
-            builtin("pid"): 42,
-            builtin("uid"): 0,
+            Argument(0, UINT64): number,
+            Argument(1, UINT64): 4096,
+            Text(Argument(1, UINT64), 0, 1024, False, False): item,
+            Text(Argument(1, UINT64), 0, 4, True, False): item,
+            Argument(2, UINT64): quantity,
+            Argument(3, UINT64): cents,
+            Argument(4, UINT64): -quantity % 2**64,
+            UserStack(127): stack,
+            ReturnValue(): 2**32 - 1 if number % 10 == 0 else number,
+            BuiltIn("pid"): 42,
+            BuiltIn("uid"): 0,
         }
 
 
@@ -346,10 +348,11 @@ def rendered(typed_program: typed.Program, renderer_type: type[TextRenderer] | t
         renderer.event(event, store)
 
     one = typed_program.clauses[0]
-    function = compile_clause(typed_program, one, None, Runtime(store, handle))
+    steps = lower(typed_program, one)
+    function = compile_clause(typed_program, one, steps, None, Runtime(store, handle))
     renderer.attached(1)
     for order in orders():
-        function(tuple(order[leaf] for leaf in fetches(one)))
+        function(tuple(order[leaf.source] for leaf in leaves(steps)))
     renderer.maps([store.snapshot(name) for name in typed_program.maps])
     renderer.flush()
     return out.getvalue()

@@ -10,13 +10,13 @@ import pytest
 
 from tests.live.ftrace import compiled, compiled_c, finish, items, session
 from tracer.backends.ftrace.program import FtraceProgram
-from tracer.interp.compile import compile_clause
-from tracer.interp.fetch import fetches
-from tracer.interp.runtime import Runtime
-from tracer.lang.typed import Arg, Builtin, Expr
 from tracer.lang.types import INT64
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
+from tracer.steps.compile import compile_clause
+from tracer.steps.leaves import leaves
+from tracer.steps.model import Argument, BuiltIn, Source
+from tracer.steps.runtime import Runtime
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 
@@ -58,18 +58,19 @@ def interpreted(program: FtraceProgram) -> dict[Key, MapValue]:
     typed = program.plan.program
     maps = LocalMaps(typed)
     clause = program.plan.probes[0].clause
-    run = compile_clause(typed, clause, None, Runtime(maps, lambda event: None))
+    steps = program.plan.steps[clause.id]
+    run = compile_clause(typed, clause, steps, None, Runtime(maps, lambda event: None))
     for first, second in product(VALUES, VALUES):
         arguments = [first, (second + 2**31) % 2**32 - 2**31]
-        run(tuple(value_of(leaf, arguments) for leaf in fetches(clause)))
+        run(tuple(value_of(leaf.source, arguments) for leaf in leaves(steps)))
     return dict(maps.snapshot("@").items)
 
 
-def value_of(leaf: Expr, arguments: list[int]) -> object:
-    if isinstance(leaf, Arg):
-        value = arguments[leaf.index]
-        return value if leaf.type == INT64 else value % 2**64
-    assert isinstance(leaf, Builtin) and leaf.name == "comm"
+def value_of(source: Source, arguments: list[int]) -> object:
+    if isinstance(source, Argument):
+        value = arguments[source.index]
+        return value if source.type == INT64 else value % 2**64
+    assert source == BuiltIn("comm")
     return b"app"
 
 

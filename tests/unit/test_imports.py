@@ -48,12 +48,12 @@ ONLY_FROM = {
 
 # What the left end of the pipeline must never see.
 NEVER = {
-    "tracer.lang": ("tracer.backends", "tracer.render", "tracer.interp", "tracer.plan"),
-    "tracer.resolve": ("tracer.backends", "tracer.render", "tracer.interp", "tracer.plan"),
+    "tracer.lang": ("tracer.backends", "tracer.render", "tracer.steps", "tracer.plan"),
+    "tracer.resolve": ("tracer.backends", "tracer.render", "tracer.steps", "tracer.plan"),
     "tracer.plan": ("tracer.backends.bcc", "tracer.backends.ftrace", "tracer.render"),
-    "tracer.interp": ("tracer.backends", "tracer.render"),
-    "tracer.results": ("tracer.backends", "tracer.render", "tracer.interp"),
-    "tracer.render": ("tracer.backends", "tracer.interp", "tracer.plan"),
+    "tracer.steps": ("tracer.backends", "tracer.render"),
+    "tracer.results": ("tracer.backends", "tracer.render", "tracer.steps"),
+    "tracer.render": ("tracer.backends", "tracer.steps", "tracer.plan"),
 }
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tracer.errors import Diagnostic
-from tracer.lang.typed import Arg
-from tracer.lang.walk import walk_clause
 from tracer.plan.features import Capabilities
 from tracer.plan.model import Plan, ProbePlan
 from tracer.resolve.model import Unreadable
+from tracer.steps.model import Argument, Fetch, Steps
+from tracer.steps.walk import walk
 
 
 def check(plan: Plan, capabilities: Capabilities) -> list[Diagnostic]:
@@ -23,33 +23,34 @@ def check(plan: Plan, capabilities: Capabilities) -> list[Diagnostic]:
 
 def check_arguments(plan: Plan) -> list[Diagnostic]:
     """Arguments that no backend can read: an error where no site of the clause has a readable one, else a warning."""
-    return [diagnostic for probe in plan.probes for diagnostic in _unreadable(probe)]
+    return [diagnostic for probe in plan.probes for diagnostic in _unreadable(probe, plan.steps[probe.clause.id])]
 
 
-def _unreadable(probe: ProbePlan) -> list[Diagnostic]:
+def _unreadable(probe: ProbePlan, steps: Steps) -> list[Diagnostic]:
     found: dict[int, Diagnostic] = {}
     total = sum(len(variant.sites) for variant in probe.variants)
-    for node in walk_clause(probe.clause):
-        if not isinstance(node, Arg) or node.index in found:
+    for step in walk(steps.body):
+        if not (isinstance(step, Fetch) and isinstance(step.source, Argument)) or step.source.index in found:
             continue
+        index = step.source.index
         bad = [
             (variant, operand)
             for variant in probe.variants
-            if isinstance(operand := variant.args[node.index].operand, Unreadable)
+            if isinstance(operand := variant.args[index].operand, Unreadable)
         ]
         if not bad:
             continue
         variant, operand = bad[0]
-        text = variant.args[node.index].text
-        where = f"arg{node.index} cannot be read at {variant.sites[0].probe}"
+        text = variant.args[index].text
+        where = f"arg{index} cannot be read at {variant.sites[0].probe}"
         reason = f"{where}: {operand.reason}" + (f" ({text})" if text else "")
         count = sum(len(variant.sites) for variant, _ in bad)
         if count == total:
-            found[node.index] = Diagnostic(reason, node.span, "leave it out; the other arguments can be read")
+            found[index] = Diagnostic(reason, step.span, "leave it out; the other arguments can be read")
         else:
-            found[node.index] = Diagnostic(
+            found[index] = Diagnostic(
                 f"{reason}, and so at {count} of {total} sites",
-                node.span,
+                step.span,
                 "hits there end at this place and are counted as unreadable",
                 severity="warning",
             )

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from itertools import count
 
-from tracer.lang.typed import Arg, Builtin, Clause, Program, Retval
-from tracer.lang.walk import walk_clause
+from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.requires import needs
 from tracer.resolve.model import ArgSpec, Site, Unreadable
+from tracer.steps.lower import lower as steps_of
+from tracer.steps.model import Argument, Fetch, ReturnValue, SiteText, Steps
+from tracer.steps.walk import parts, used, walk
 
 
 def lower(program: Program, follow: bool = False) -> Plan:
     """The plan of a program; `follow`: for a process and its descendants. Pure: no root and no kernel is needed."""
     numbers = count()
+    steps = {clause.id: steps_of(program, clause) for clause in program.clauses}
     probes = tuple(
-        ProbePlan(clause, _variants(clause, numbers))
+        ProbePlan(clause, _variants(clause, steps[clause.id], numbers))
         for clause in program.clauses
         if clause.kind == "probe" and clause.sites
     )
     user = tuple(clause for clause in program.clauses if clause.kind != "probe")
-    return Plan(program, probes, user, needs(program, probes, follow), follow)
+    return Plan(program, probes, user, needs(program, probes, steps, follow), steps, follow)
 
 
-def _variants(clause: Clause, numbers: count[int]) -> tuple[Variant, ...]:
-    nodes = list(walk_clause(clause))
-    indices = sorted({node.index for node in nodes if isinstance(node, Arg)})
-    names = {node.name for node in nodes if isinstance(node, Builtin)}
-    returns = any(isinstance(node, Retval) for node in nodes)
-
-    with_probe, with_function = "probe" in names, "func" in names
+def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Variant, ...]:
+    sources = [step.source for step in walk(steps.body) if isinstance(step, Fetch)]
+    indices = sorted({source.index for source in sources if isinstance(source, Argument)})
+    returns = ReturnValue() in sources
+    values = (part for step in walk(steps.body) for value in used(step) for part in parts(value))
+    texts = {part.name for part in values if isinstance(part, SiteText)}
+    with_probe, with_function = "probe" in texts, "func" in texts
 
     layouts: dict[object, _Layout] = {}
     known: dict[int, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common

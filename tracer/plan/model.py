@@ -13,6 +13,7 @@ from tracer.errors import Span
 from tracer.lang.typed import Clause, Program
 from tracer.plan.features import Feature
 from tracer.resolve.model import ArgSpec, Site
+from tracer.steps.model import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,17 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, run by `interp`; `follow`
-    says that the descendants of the traced process are traced as well, `apart` that an attach point may have to be
-    detached while others go on, `raised` that a process of raised priority may empty the kernel's buffers.
+    """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, which run in user space;
+    `steps` are the steps of each clause by its id. `follow` says that the descendants of the traced process are traced
+    as well, `apart` that an attach point may have to be detached while others go on, `raised` that a process of raised
+    priority may empty the kernel's buffers.
     """
 
     program: Program
     probes: tuple[ProbePlan, ...]
     user: tuple[Clause, ...]
     needs: tuple[Need, ...]
+    steps: dict[int, Steps]
     follow: bool = False
     apart: bool = False
     raised: bool = True

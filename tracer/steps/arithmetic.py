@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.lang import operations
-from tracer.lang.types import BOOL, BoolType, IntType, Type
+from tracer.lang.types import BOOL, BoolType, IntType, Type, operations
 from tracer.steps.model import Const, Name, Op, Value
 
 _HUGE = 1 << 128
@@ -21,7 +20,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
 }
-_COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
 _EXACT: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
@@ -180,7 +179,7 @@ def _divided(op: str, left: Value, right: Value, type: IntType, once: Callable[[
 
 def compare(op: str, left: Value, right: Value) -> Value:
     """`== != < <= > >=` on integers of one type."""
-    name = _COMPARISONS[op]
+    name = COMPARISONS[op]
     if isinstance(left, Const) and isinstance(right, Const):
         return Const(BOOL, bool(_FOLDS[name](int(left.value), int(right.value))))
     return Op(BOOL, name, (left, right))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.lang.typed import Clause, Program
 from tracer.resolve.model import Const, Reg
-from tracer.steps.lower import lower
-from tracer.steps.model import Argument, BuiltIn, Source
+from tracer.steps.model import Argument, BuiltIn, Source, Steps
 from tracer.steps.python_steps import PythonSteps
 from tracer.steps.runtime import Compiled, Hit, Runtime
 
@@ -29,6 +28,7 @@ _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
 def compile_clause(
     program: Program,
     clause: Clause,
+    steps: Steps,
     variant: Variant | None,
     runtime: Runtime,
     printer: type[PythonSteps] = PythonSteps,
@@ -38,7 +38,7 @@ def compile_clause(
     `variant` gives `probe` and `func` and says which arguments can always be read; None for BEGIN, END and interval.
     `printer` may know more than a hit does: tests read memory at computed addresses.
     """
-    made = _printer(program, clause, variant, runtime, printer)
+    made = _printer(program, clause, steps, variant, runtime, printer)
     source = made.source(clause.kind in ("probe", "interval"))
     namespace: dict[str, object] = {}
     # The text is ours from the first to the last character: digits, and names that we made up.
@@ -60,9 +60,9 @@ def made_later(make: Callable[[], Compiled]) -> Compiled:
     return first
 
 
-def source_of(program: Program, clause: Clause, variant: Variant | None, runtime: Runtime) -> str:
+def source_of(program: Program, clause: Clause, steps: Steps, variant: Variant | None, runtime: Runtime) -> str:
     """The Python source of a clause, for people and tests."""
-    return _printer(program, clause, variant, runtime, PythonSteps).source(clause.kind in ("probe", "interval"))
+    return _printer(program, clause, steps, variant, runtime, PythonSteps).source(clause.kind in ("probe", "interval"))
 
 
 @lru_cache(maxsize=64)
@@ -72,7 +72,12 @@ def _code(source: str, name: str) -> CodeType:
 
 
 def _printer(
-    program: Program, clause: Clause, variant: Variant | None, runtime: Runtime, printer: type[PythonSteps]
+    program: Program,
+    clause: Clause,
+    steps: Steps,
+    variant: Variant | None,
+    runtime: Runtime,
+    printer: type[PythonSteps],
 ) -> PythonSteps:
     def text(name: str) -> bytes:
         found = None if variant is None else variant.function if name == "func" else variant.probe
@@ -85,4 +90,4 @@ def _printer(
             return isinstance(variant.args[source.index].operand, (Reg, Const))
         return False
 
-    return printer(program, lower(program, clause), runtime, text, always, clause.kind == "probe")
+    return printer(program, steps, runtime, text, always, clause.kind == "probe")

@@ -12,7 +12,9 @@ from typing import NamedTuple
 from tracer.errors import NOWHERE, Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
-from tracer.plan.walk import walk
+from tracer.lang.walk import walk
+from tracer.resolve import model as resolved
+from tracer.resolve.model import Reg
 from tracer.steps import arithmetic
 from tracer.steps.model import (
     Argument,
@@ -58,6 +60,8 @@ class Context:
         self.asks: list[Ask] = []
         self.fixed: set[Name] = set()
         """What is the same whenever it is asked for at one hit."""
+        self.first: list[Step] = []
+        """Fetches that come before all else."""
         self.names = 0
         self._sources: dict[Name, Source] = {}
         self._known: list[dict[object, Name]] = [{}]
@@ -145,12 +149,12 @@ class Context:
         """Notes what a variable holds from here on."""
         self._slots[slot] = value
 
-    def map_value(self, map: str, key: tuple[Value, ...], type: Type) -> Value:
+    def map_value(self, map: str, key: tuple[Value, ...], type: Type, span: Span) -> Value:
         """What a map has at a key: looked up once, until the clause changes the map."""
         known = self._find(_MapKey(map, key))
         if known is None:
             known = self._remember(_MapKey(map, key), self.name(type))
-            self.add(MapGet(known, map, key))
+            self.add(MapGet(known, map, key, span))
         return known
 
     def forget_map(self, map: str) -> None:
@@ -165,8 +169,15 @@ class Context:
         """A value of the hit that is no memory at an address."""
         known = self._find(source)
         if known is None:
-            known = self._remember(source, self.name(type))
-            self.add(Fetch(known, source, span=span))
+            known = self.name(type)
+            step = Fetch(known, source, span=span)
+            if self._is_always_there(source):
+                # It costs nothing, so it is read first of all: then no branch needs a step for it.
+                self.first.append(step)
+                self._known[0][source] = known
+            else:
+                self._remember(source, known)
+                self.add(step)
             if isinstance(source, Argument | ReturnValue) or (isinstance(source, BuiltIn) and source.name in _FIXED):
                 self.fixed.add(known)
             self._sources[known] = source
@@ -259,6 +270,27 @@ class Context:
             if isinstance(source, Memory) and source.base is not None and source.type.bits == 64:
                 self._sources[known] = source
         return known
+
+    def hoisted(self, steps: Block) -> bool:
+        """Writes the steps of a branch before it, where they cannot fail and have no effect; whether they could be."""
+        fetches = [step for step in steps if isinstance(step, Fetch) and isinstance(step.source, BuiltIn)]
+        if len(fetches) < len(steps):
+            return False
+        for step in fetches:
+            self.add(step)
+            self._remember(step.source, step.name)
+        return True
+
+    def _is_always_there(self, source: Source) -> bool:
+        if isinstance(source, ReturnValue):
+            return True
+        if not isinstance(source, Argument):
+            return False
+        places = {id(site.args): site.args for site in self.clause.sites}.values()
+        return bool(places) and all(
+            source.index < len(args) and isinstance(args[source.index].operand, (Reg, resolved.Const))
+            for args in places
+        )
 
     def _is_fixed(self, value: Value) -> bool:
         return all(part in self.fixed for part in parts(value) if isinstance(part, Name))

@@ -112,16 +112,16 @@ def _of_map(ctx: Context, expr: typed.MapGet | typed.MapLen | typed.HasKey) -> V
         case typed.MapGet(map=name, key=key):
             if ctx.program.maps[name].kind != "scalar":
                 ctx.ask("AGGREGATION_READ", f"{name} as a value", expr.span)
-            return ctx.map_value(name, values(ctx, key), expr.type)
+            return ctx.map_value(name, values(ctx, key), expr.type, expr.span)
         case typed.MapLen(map=name):
             ctx.ask("MAP_LENGTH", f"len({name})", expr.span)
             length = ctx.name(UINT64)
-            ctx.add(MapLength(length, name))
+            ctx.add(MapLength(length, name, expr.span))
             return arithmetic.wrap(length, expr.type) if isinstance(expr.type, IntType) else length
         case typed.HasKey(map=name, key=key):
             parts = values(ctx, key)
             there = ctx.name(BOOL)
-            ctx.add(MapHas(there, name, parts))
+            ctx.add(MapHas(there, name, parts, expr.span))
             return there
 
 
@@ -152,7 +152,8 @@ def _operator(ctx: Context, expr: typed.Unary | typed.Binary | typed.Ternary | t
             return _logical(ctx, op, truth(ctx, left), right)
         case typed.Binary(op=op, left=left, right=right):
             one, other = values(ctx, (left, right))
-            if isinstance(expr.type, IntType):
+            if op not in arithmetic.COMPARISONS:
+                assert isinstance(expr.type, IntType)
                 return arithmetic.binary(op, one, other, expr.type, ctx.once)
             if isinstance(one.type, (IntType, BoolType)):
                 return arithmetic.compare(op, one, other)
@@ -180,7 +181,7 @@ def _logical(ctx: Context, op: str, left: Value, right: typed.Expr) -> Value:
         return decided if left.value == decided.value else truth(ctx, right)
     ((steps, other),) = ctx.branches(lambda: truth(ctx, right))
     assert other is not None
-    if not steps:
+    if ctx.hoisted(steps):
         return Op(BOOL, "both" if op == "&&" else "either", (left, other))
     name = ctx.name(BOOL)
     if op == "&&":

@@ -53,7 +53,7 @@ def lower(program: typed.Program, clause: typed.Clause) -> Steps:
         if not (isinstance(condition, Const) and condition.value):
             ctx.add(Require(condition, part.span))
     _block(ctx, clause.body)
-    return simplified(Steps(tuple(ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks)), ctx.fixed)
+    return simplified(Steps((*ctx.first, *ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks)), ctx.fixed)
 
 
 def _empty(type: Type) -> Value | None:
@@ -159,7 +159,7 @@ def _statement(ctx: Context, stmt: typed.Stmt) -> None:
             ctx.add(Update(map, values(ctx, key), sample))
             ctx.forget_map(map)
         case typed.Delete(map=map, key=key):
-            ctx.add(MapDelete(map, values(ctx, key)))
+            ctx.add(MapDelete(map, values(ctx, key), stmt.span))
             ctx.forget_map(map)
         case typed.ExprStmt(expr=expr):
             value(ctx, expr)

@@ -188,6 +188,7 @@ class MapGet:
     name: Name
     map: str
     key: tuple[Value, ...]
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,7 @@ class MapHas:
     name: Name
     map: str
     key: tuple[Value, ...]
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class MapLength:
 
     name: Name
     map: str
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,7 @@ class MapDelete:
 
     map: str
     key: tuple[Value, ...]
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

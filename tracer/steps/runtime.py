@@ -36,22 +36,12 @@ def measured(reach: Reach, length: int, size: int) -> bytes | NoRoom | None:
 Compiled = Callable[[Hit], None]
 """A clause as a function: predicate, then body."""
 
-ReadMemory = Callable[[int, int], "bytes | None"]
-"""Reads up to that many bytes at an address of the hit process; None where nothing can be read there."""
-
-
-def no_memory(address: int, size: int) -> bytes | None:
-    """The process's memory is out of reach: what a clause computes an address for is unreadable."""
-    return None
-
-
 @dataclass(slots=True)
 class Runtime:
     """The world of compiled clauses; one for all clauses of a session.
 
     `emit` takes events in the order they happen. `exiting` is set by `exit()`; clauses for probes and intervals do
-    nothing from then on. `elapsed` counts from `start_ns` (see `clock_ns`). `read_memory` serves `str` and `*` at
-    addresses that are not part of the hit.
+    nothing from then on. `elapsed` counts from `start_ns` (see `clock_ns`).
     """
 
     maps: MapStore
@@ -59,4 +49,3 @@ class Runtime:
     loss: Loss = field(default_factory=Loss)
     exiting: bool = False
     start_ns: int = field(default_factory=clock_ns)
-    read_memory: ReadMemory = no_memory

@@ -112,13 +112,14 @@ def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Blo
 
     kept: list[Step] = []
     for step in block:
-        step = with_values(step, put)
+        # First what is below: a choice gives values that are made in its branches, a loop tests what its head makes.
+        step = with_values(with_blocks(step, lambda below: _inlined(below, uses, known)), put)
         if isinstance(step, Let) and (
             not isinstance(step.value, Op) or (uses[step.name] == 1 and depth(step.value) <= _DEEPEST)
         ):
             known[step.name] = step.value
             continue
-        kept.append(with_blocks(step, lambda below: _inlined(below, uses, known)))
+        kept.append(step)
     return tuple(kept)
 
 

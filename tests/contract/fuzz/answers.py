@@ -12,10 +12,11 @@ from tests.contract.replay import Compile, replay
 from tests.harness.cli import tracer
 from tests.naive import Naive
 from tests.targets.build import build
-from tracer.interp.compile import compile_clause
-from tracer.interp.runtime import Compiled, Runtime
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Variant
+from tracer.steps.compile import compile_clause
+from tracer.steps.model import Steps
+from tracer.steps.runtime import Compiled, Runtime
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def traced(text: str, backend: str) -> Answer:
     return Answer(done.out, done.status, tuple(found.items()), rest)
 
 
-def _walk(program: Program, clause: Clause, variant: Variant | None, runtime: Runtime) -> Compiled:
+def _walk(program: Program, clause: Clause, steps: Steps, variant: Variant | None, runtime: Runtime) -> Compiled:
     return Naive(program, clause, runtime, variant)
 
 

@@ -83,7 +83,7 @@ def _same(host: Host) -> Host:
 def plan(*features: Feature) -> Plan:
     source = Source("abcdefghij")
     needs = tuple(Need(each, each.value, Span(at, at + 1)) for at, each in enumerate(features))
-    return Plan(Program(source, (), {}, (), ()), (), (), needs)
+    return Plan(Program(source, (), {}, (), ()), (), (), needs, {})
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, *hosts: Host, forced: str | None = None) -> list[tuple[str, str | None]]:

@@ -9,8 +9,6 @@ import pytest
 
 from tests.typed_ir import N, arg, clause, map_of, num, program, str_of, text
 from tracer.errors import Source
-from tracer.interp.compile import compile_clause
-from tracer.interp.runtime import Runtime
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
@@ -20,6 +18,9 @@ from tracer.render.loss import loss_messages
 from tracer.render.text import TextRenderer
 from tracer.results.events import Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
+from tracer.steps.compile import compile_clause
+from tracer.steps.lower import lower
+from tracer.steps.runtime import Runtime
 
 PRINTF = typed.Printf(N, 0, (arg(0), str_of(arg(1))))
 PROGRAM = program(
@@ -49,7 +50,8 @@ def test_the_same_text_with_other_types_is_another_format() -> None:
     renderer = TextRenderer(typed_program, None, out)
     store = LocalMaps(typed_program)
     runtime = Runtime(store, lambda event: renderer.event(event, store))
-    compile_clause(typed_program, typed_program.clauses[0], None, runtime)(())
+    clause = typed_program.clauses[0]
+    compile_clause(typed_program, clause, lower(typed_program, clause), None, runtime)(())
     assert out.getvalue() == b"a\ntrue\nb\n"
     assert len(typed_program.formats) == 2
 

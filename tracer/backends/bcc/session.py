@@ -31,7 +31,6 @@ from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.page_groups import Groups, groups
 from tracer.backends.bcc.program import BccProgram
 from tracer.backends.bcc.refused import Refused, under_the_clause
-from tracer.interp.clock import clock_ns
 from tracer.kernel import bpf, buffers
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to, has_return_probes
@@ -40,6 +39,7 @@ from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
+from tracer.steps.clock import clock_ns
 from tracer.waiting import readable
 
 if TYPE_CHECKING:

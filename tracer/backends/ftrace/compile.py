@@ -13,12 +13,15 @@ from tracer.backends.ftrace.uses import Uses, counted
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text
-from tracer.interp.fetch import fetches, leaf_of
 from tracer.kernel.uprobe_events.model import Fetch, Place
-from tracer.lang.typed import Builtin, Clause, Expr
+from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
 from tracer.resolve.model import Site
+from tracer.steps import model as steps
+from tracer.steps.leaves import leaves
+from tracer.steps.model import BuiltIn
+from tracer.steps.walk import walk
 
 
 def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
@@ -72,21 +75,25 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
 def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
     retval = "$retval" if site.kind == "uretprobe" else return_place
     collected = Fetches({}, retval)
-    leaves = [(clause, variant, fetches(clause)) for clause, variant, _ in clauses]
-    if any(isinstance(leaf, Builtin) and leaf.name == "comm" for _, _, some in leaves for leaf in some):
+    wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
+    if any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some):
         collected.index(THREAD_NAME)
     runs = []
-    try:
-        for clause, variant, some in leaves:
-            collected.args = variant.args
-            runs.append(Run(clause, variant, tuple(collected.leaf(leaf) for leaf in some)))
-        runs = [replace(run, sources=tuple(map(collected.settled, run.sources))) for run in runs]
-    except NotExpressible as error:
-        message = f"not available with ftrace at {site.probe}: {error.reason}"
-        raise ProgramError(
-            plan.program.source, [Diagnostic(message, error.span, "--backend bcc can read it")], exit_code=1
-        ) from None
+    for (clause, variant, _), some in zip(clauses, wanted, strict=True):
+        collected.args = variant.args
+        sources = tuple(_source(plan, site, collected, fetch) for fetch in some)
+        runs.append(Run(clause, plan.steps[clause.id], variant, sources))
+    runs = [replace(run, sources=tuple(map(collected.settled, run.sources))) for run in runs]
     return Place(site, finish(collected.found), points=tuple(point for *_, point in clauses)), tuple(runs)
+
+
+def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> Source:
+    try:
+        return collected.leaf(fetch.source)
+    except NotExpressible as error:
+        message = f"not available with ftrace at {site.probe}: {error}"
+        found = [Diagnostic(message, fetch.span, "--backend bcc can read it")]
+        raise ProgramError(plan.program.source, found, exit_code=1) from None
 
 
 def _filter_key(place: Place) -> object:
@@ -120,7 +127,8 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
     fetched = event.places[0].fetches
     sources = [_sources_of(run) for run in runs]
     event, left = _filtered(event, sources, fetched)
-    counts = [counted(run.clause, event.filter, uses) for run in runs]
+    kinds = {name: decl.kind for name, decl in plan.program.maps.items()}
+    counts = [counted(run.steps, kinds, event.filter, uses) for run in runs]
     if all(counts):
         return replace(event, counts=tuple(name for names in counts for name in names))
     runs = tuple(
@@ -132,15 +140,13 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
 
 def _filtered(
     event: Event, sources: Sequence[SourceOf], fetched: tuple[Fetch, ...]
-) -> tuple[Event, list[tuple[Expr, ...]]]:
+) -> tuple[Event, list[tuple[steps.Require, ...]]]:
     """The event with its filter, and for each clause the parts of its predicate that are left to the interpreter."""
-    predicates = [run.clause.predicate for run in event.branches[0]]
-    whole: list[tuple[Expr, ...]] = [() if one is None else (one,) for one in predicates]
-    pushed = [
-        push_down(one, source, fetched) for one, source in zip(predicates, sources, strict=True) if one is not None
-    ]
+    runs = event.branches[0]
+    whole = [tuple(step for step in run.steps.body if isinstance(step, steps.Require)) for run in runs]
+    pushed = [push_down(run.steps, source, fetched) for run, source in zip(runs, sources, strict=True)]
     filters = [filter for filter, _ in pushed if filter is not None]
-    if not filters or len(filters) < len(predicates):
+    if not filters or len(filters) < len(runs):
         return event, whole
     if len(filters) == 1:
         return replace(event, filter=filters[0]), [pushed[0][1]]
@@ -150,15 +156,15 @@ def _filtered(
 
 
 def _sources_of(run: Run) -> SourceOf:
-    by_leaf = dict(zip((leaf_of(leaf) for leaf in fetches(run.clause)), run.sources, strict=True))
+    by_source = dict(zip((fetch.source for fetch in leaves(run.steps)), run.sources, strict=True))
+    names = {step.name: by_source.get(step.source) for step in walk(run.steps.body) if isinstance(step, steps.Fetch)}
 
-    def source_of(expr: Expr) -> Source | None:
-        leaf = leaf_of(expr)
-        return None if leaf is None else by_leaf.get(leaf)
+    def source_of(value: steps.Value) -> Source | None:
+        return names.get(value) if isinstance(value, steps.Name) else None
 
     return source_of
 
 
-def _words(parts: Sequence[Expr], text: Text) -> str:
+def _words(parts: Sequence[steps.Require], text: Text) -> str:
     """The parts of a predicate as the user wrote them, on one line."""
     return " && ".join(" ".join(text.text[part.span.start : part.span.end].split()) for part in parts)

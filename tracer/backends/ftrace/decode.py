@@ -32,11 +32,11 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.dataclass import dataclass
-from tracer.interp.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
+from tracer.steps.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
 
 Sample = tuple[Any, ...]
 
@@ -326,8 +326,8 @@ def _cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
     return known, None if behind is NO_ROOM and len(known) < room else behind
 
 
-def _user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack | None:
-    """The call chain of `count` entries at `at`; None where the kernel could not walk it."""
+def _user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack:
+    """The call chain of `count` entries at `at`; without frames where the kernel could not walk it."""
     chain = struct.unpack_from(f"={count}Q", data, at)
     addresses = tuple(address for address in chain if address < perf.CALLCHAIN_MARKS)
-    return Stack(pid, addresses[:frames]) if addresses else None
+    return Stack(pid, addresses[:frames])

@@ -32,22 +32,15 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tracer.dataclass import dataclass, field, replace
-from tracer.errors import Span
-from tracer.interp.fetch import split_address
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.lang.typed import Arg, Builtin, Expr, Load, Retval, Str, UStack
-from tracer.lang.types import IntType, StackType, StringType
+from tracer.lang.types import IntType
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.results.integers import wrap_int
+from tracer.steps import model
 
 
 class NotExpressible(Exception):
-    """A leaf that no fetch argument can read; `check` refuses those it knows, this names the rest."""
-
-    def __init__(self, span: Span, reason: str) -> None:
-        super().__init__(reason)
-        self.span = span
-        self.reason = reason
+    """Why no fetch argument can read a value; `check` refuses what it knows, this the rest."""
 
 
 SENTINEL = Fetch("$comm", "string")
@@ -135,42 +128,40 @@ class Fetches:
     found: list[Fetch] = field(default_factory=list)
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def leaf(self, leaf: Expr) -> Source:
-        """The source of one leaf of `interp.fetch.fetches`; raises `NotExpressible`.
+    def leaf(self, source: model.Source) -> Source:
+        """Where the value of one of `steps.leaves` comes from; raises `NotExpressible`.
 
-        A leaf `comm` must be the first of all, so that no string can take its room.
+        `comm` must be asked for first of all, so that no string can take its room.
         """
-        if is_absent(leaf, self.args):
+        if is_absent(source, self.args):
             return Constant(None)
-        match leaf:
-            case Builtin(name="pid" | "tid" | "nsecs" | "cpu" as name):
+        match source:
+            case model.BuiltIn(name="pid" | "tid" | "nsecs" | "cpu" as name):
                 return FromSample(name)
-            case Builtin(name="comm"):
+            case model.BuiltIn(name="comm"):
                 return ThreadName(self.index(THREAD_NAME))
-            case Builtin(name="cpid"):
+            case model.BuiltIn(name="cpid"):
                 return ChildPid()
-            case Arg() | Retval():
-                return self.value(leaf)
-            case Load(type=IntType(bits=bits, signed=signed)):
-                place, offset = self._pointed(leaf.address)
-                number = self.index(Fetch(_at(place, offset), f"{'s' if signed else 'u'}{bits}"))
-                return Number(number, self._guard(place, offset, bits // 8))
-            case Str(type=StringType(size=1), sized=True):
+            case model.Argument() | model.ReturnValue():
+                return self.value(source)
+            case model.Memory(base=base, offset=offset, type=type) if base is not None:
+                place = self._pointed(base)
+                number = self.index(Fetch(_at(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
+                return Number(number, self._guard(place, offset, type.bits // 8))
+            case model.Text(size=1, sized=True):
                 return Constant(b"")
-            case Str(type=StringType(size=size), sized=sized, length=length):
-                place, offset = self._pointed(leaf.address)
-                split = split_address(leaf.address)
-                assert split is not None, "fetches() yields only fetchable addresses"
-                if not sized and length is None:
+            case model.Text(base=base, offset=offset, size=size, sized=sized, measured=measured) if base is not None:
+                place = self._pointed(base)
+                if not sized and not measured:
                     text = self.index(Fetch(_at(place, offset), "string"))
-                    return Text(text, self._pointer(split[0]), offset, size - 1)
+                    return Text(text, self._pointer(base), offset, size - 1)
                 wanted = size - 1 if sized else size
                 self.sized[place, offset] = max(wanted, self.sized.get((place, offset), 0))
                 number = -1 - list(self.sized).index((place, offset))
-                return Text(number, self._pointer(split[0]), offset, size - 1, any_size=length is not None)
-            case UStack(type=StackType(frames=frames)):
+                return Text(number, self._pointer(base), offset, size - 1, any_size=measured)
+            case model.UserStack(frames=frames):
                 return UserStack(frames)
-        raise NotExpressible(leaf.span, "ftrace events do not carry it")
+        raise NotExpressible("ftrace events do not carry it")
 
     def settled(self, source: Source) -> Source:
         """A source of `leaf`, once all leaves have been asked for: with the numbers of fetches that come last."""
@@ -186,12 +177,12 @@ class Fetches:
         arrays = tuple(map(self.index, _arrays(place, offset, min(self.sized[place, offset], share))))
         return replace(source, fetch=self.index(Fetch(_at(place, offset), "string")), arrays=arrays)
 
-    def value(self, leaf: Arg | Retval) -> Number | Constant:
+    def value(self, source: model.Argument | model.ReturnValue) -> Number | Constant:
         """The source of an argument or of the return value."""
-        if isinstance(leaf, Retval):
+        if isinstance(source, model.ReturnValue):
             return Number(self.index(Fetch(self.retval, "u64")), None)
-        spec = self.args[leaf.index]
-        of_type = isinstance(leaf.type, IntType) and leaf.type.signed
+        spec = self.args[source.index]
+        of_type = isinstance(source.type, IntType) and source.type.signed
         # Of the widest ones all bits are there, and the sign is the one that all sites agree on.
         signed = spec.signed if spec.size < 8 else of_type
         sort = f"{'s' if signed else 'u'}{spec.size * 8}"
@@ -206,7 +197,7 @@ class Fetches:
                 guard = None if base in ("sp", "bp") else self._guard(f"%{base}", disp, spec.size)
                 return Number(number, guard)
             case operand:
-                return Number(self.index(Fetch(_place(operand, leaf), sort)), None)
+                return Number(self.index(Fetch(_place(operand, source.index), sort)), None)
 
     def index(self, fetch: Fetch) -> int:
         """The number of a fetch argument, which is added if it is new."""
@@ -214,49 +205,45 @@ class Fetches:
             self.found.append(fetch)
         return self.found.index(fetch)
 
-    def _pointer(self, base: Expr) -> Number | Constant:
-        if isinstance(base, (Arg, Retval)):
+    def _pointer(self, base: model.Source) -> Number | Constant:
+        if isinstance(base, (model.Argument, model.ReturnValue)):
             return self.value(base)
-        assert isinstance(base, Load)
-        place, offset = self._pointed(base.address)
-        return Number(self.index(Fetch(_at(place, offset), "u64")), self._guard(place, offset, 8))
+        assert isinstance(base, model.Memory) and base.base is not None
+        place = self._pointed(base.base)
+        return Number(self.index(Fetch(_at(place, base.offset), "u64")), self._guard(place, base.offset, 8))
 
     def _guard(self, place: str, offset: int, size: int) -> int:
         return self.index(Fetch(_at(place, offset + size - 1), "string"))
 
-    def _pointed(self, address: Expr) -> tuple[str, int]:
-        """The place that holds the base of an address, and the constant added to it."""
-        split = split_address(address)
-        assert split is not None, "fetches() yields only fetchable addresses"
-        base, offset = split
-        if isinstance(base, Load):
-            return _at(*self._pointed(base.address)), offset
-        if isinstance(base, Retval):
-            return self.retval, offset
-        assert isinstance(base, Arg)
+    def _pointed(self, base: model.Source) -> str:
+        """The place that holds the base of an address."""
+        if isinstance(base, model.Memory):
+            assert base.base is not None
+            return _at(self._pointed(base.base), base.offset)
+        if isinstance(base, model.ReturnValue):
+            return self.retval
+        assert isinstance(base, model.Argument)
         spec = self.args[base.index]
         match spec.operand:
             case Const(value):
-                return f"\\{_extended(value, spec, signed=False)}", offset
+                return f"\\{_extended(value, spec, signed=False)}"
             case Unreadable():
-                raise NotExpressible(base.span, f"arg{base.index} cannot be read here")
+                raise NotExpressible(f"arg{base.index} cannot be read here")
             case _ if spec.size != 8:
                 reason = f"arg{base.index} has {spec.size} bytes at {spec.text}, and the kernel takes 8 for a pointer"
-                raise NotExpressible(base.span, reason)
+                raise NotExpressible(reason)
             case operand:
-                return _place(operand, base), offset
+                return _place(operand, base.index)
 
 
-def is_absent(leaf: Expr, args: dict[int, ArgSpec]) -> bool:
-    """Whether a leaf depends on an argument that cannot be read at these sites."""
-    match leaf:
-        case Arg(index=index):
+def is_absent(source: model.Source, args: dict[int, ArgSpec]) -> bool:
+    """Whether a value depends on an argument that cannot be read at these sites."""
+    match source:
+        case model.Argument(index=index):
             return isinstance(args[index].operand, Unreadable)
-        case Load(address=address) | Str(address=address):
-            split = split_address(address)
-            return split is not None and is_absent(split[0], args)
-        case _:
-            return False
+        case model.Memory(base=base) | model.Text(base=base):
+            return base is not None and is_absent(base, args)
+    return False
 
 
 def finish(found: list[Fetch]) -> tuple[Fetch, ...]:
@@ -276,7 +263,7 @@ def _at(place: str, offset: int) -> str:
     return f"{offset:+d}({place})"
 
 
-def _place(operand: Operand, leaf: Arg) -> str:
+def _place(operand: Operand, index: int) -> str:
     match operand:
         case Reg(name):
             return f"%{name}"
@@ -285,7 +272,7 @@ def _place(operand: Operand, leaf: Arg) -> str:
         case Global(fetch_offset=offset, index=None) | GlobalPointer(slot=Global(fetch_offset=offset, index=None)):
             return f"@+{offset}"
         case _:
-            raise NotExpressible(leaf.span, f"arg{leaf.index} is at a computed address")
+            raise NotExpressible(f"arg{index} is at a computed address")
 
 
 def _extended(value: int, spec: ArgSpec, signed: bool) -> int:

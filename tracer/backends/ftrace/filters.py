@@ -27,40 +27,17 @@ from tracer.backends.ftrace.fetchargs import (
 )
 from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.lang.typed import (
-    Arg,
-    Binary,
-    BoolLit,
-    Builtin,
-    Cast,
-    Expr,
-    IntLit,
-    MapGet,
-    Retval,
-    Strcontains,
-    Strlen,
-    StrLit,
-    Strncmp,
-    Ternary,
-    TupleExpr,
-    TupleItem,
-    Unary,
-)
-from tracer.lang.types import BoolType, IntType, StringType
-from tracer.lang.walk import walk
+from tracer.lang.types import IntType
+from tracer.steps import model as steps_model
+from tracer.steps.model import BuiltIn, Const, Let, MapGet, Op, Require, Step, Steps, Value
 
-SourceOf = Callable[[Expr], Source | None]
-"""The source of a leaf, None for anything else."""
+SourceOf = Callable[[Value], Source | None]
+"""Where a name's value comes from; None for anything else, and for what is no fetch."""
 
+_OPS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
-
 _LONGEST_NAME = 15  # TASK_COMM_LEN less the NUL
-_WITHOUT_EFFECT = (
-    Arg, Binary, BoolLit, Builtin, Cast, IntLit, MapGet, Retval, Strcontains, Strlen, StrLit, Strncmp, Ternary,
-    TupleExpr, TupleItem, Unary,
-)  # fmt: skip
-"""Expressions that change nothing, and that fail only where a leaf in them does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,87 +49,65 @@ class Filter:
 
 
 def push_down(
-    predicate: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]
-) -> tuple[Filter | None, tuple[Expr, ...]]:
+    steps: Steps, source_of: SourceOf, fetches: tuple[Fetch, ...]
+) -> tuple[Filter | None, tuple[Require, ...]]:
     """The filter for as much of the predicate as goes (None where nothing does), and the parts that it leaves."""
-    parts = _conjuncts(predicate)
+    conditions = [step for step in steps.body if isinstance(step, Require)]
     texts: list[str] = []
-    left: list[Expr] = []
-    for number, part in enumerate(parts):
-        text = _text(part, source_of, fetches)
-        if text is not None:
-            texts.append(text)
-        elif _cannot_fail(part, source_of):
-            left.append(part)
-        else:
-            left += parts[number:]
+    left: list[Require] = []
+    for step in steps.body:
+        if len(texts) + len(left) == len(conditions):
+            break
+        if isinstance(step, Require):
+            text = _text(step.condition, source_of, fetches)
+            if text is None:
+                left.append(step)
+            else:
+                texts.append(text)
+        elif not _cannot_fail(step, source_of):
+            left += conditions[len(texts) + len(left) :]
             break
     return Filter(" && ".join(texts), not left) if texts else None, tuple(left)
 
 
-def _cannot_fail(part: Expr, source_of: SourceOf) -> bool:
-    """Whether a part is true or false at every hit, and does nothing else: then later ones may be tested before it."""
-    for node in walk(part):
-        if not isinstance(node, _WITHOUT_EFFECT):
-            return False
-        if isinstance(node, (Arg, Retval, Builtin)):
-            match source_of(node):
-                case Number(guard=None) | ThreadName() | FromSample() | ChildPid():
-                    pass
-                case Constant(value) if value is not None:
-                    pass
-                case None if isinstance(node, Builtin):
-                    pass  # probe and func, which are known beforehand
-                case _:
-                    return False
-    return True
+def _cannot_fail(step: Step, source_of: SourceOf) -> bool:
+    """Whether a step does nothing but give a value, at every hit: then later conditions may be tested before it."""
+    if not isinstance(step, steps_model.Fetch):
+        return isinstance(step, (Let, MapGet))
+    match source_of(step.name):
+        case Number(guard=None) | ThreadName() | FromSample() | ChildPid():
+            return True
+        case Constant(value):
+            return value is not None
+    return step.unused or step.source == BuiltIn("started")
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
-    expr = _plain(expr)
-    if isinstance(expr, Binary) and expr.op == "&&":
-        return [*_conjuncts(expr.left), *_conjuncts(expr.right)]
-    return [expr]
-
-
-def _plain(expr: Expr) -> Expr:
-    """Without casts between bool and bool or to bool, which change nothing in a condition."""
-    while isinstance(expr, Cast) and isinstance(expr.type, BoolType):
-        expr = expr.operand
-    return expr
-
-
-def _text(expr: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
-    expr = _plain(expr)
-    match expr:
-        case Binary(op="&&" | "||" as op, left=left, right=right):
+def _text(value: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
+    match value:
+        case Op(op="both" | "either" as op, args=(left, right)):
             first, second = _text(left, source_of, fetches), _text(right, source_of, fetches)
-            return None if first is None or second is None else f"({first} {op} {second})"
-        case Unary(op="!", operand=operand):
+            word = "&&" if op == "both" else "||"
+            return None if first is None or second is None else f"({first} {word} {second})"
+        case Op(op="not", args=(Op(op="same", args=(left, right)),)):
+            return _named("!=", left, right, source_of) or _named("!=", right, left, source_of)
+        case Op(op="not", args=(operand,)):
             inner = _text(operand, source_of, fetches)
             return None if inner is None else f"!({inner})"
-        case Binary(op="==" | "!=" as op, left=left, right=right) if isinstance(left.type, StringType):
-            return _named(op, left, right, source_of) or _named(op, right, left, source_of)
-        case Binary(op=op, left=left, right=right) if op in _MIRRORED and isinstance(left.type, IntType):
-            if (text := _comparison(op, left, right, source_of, fetches)) is not None:
+        case Op(op="same", args=(left, right)):
+            return _named("==", left, right, source_of) or _named("==", right, left, source_of)
+        case Op(op=op, args=(left, right)) if op in _OPS:
+            if (text := _comparison(_OPS[op], left, right, source_of, fetches)) is not None:
                 return text
-            return _comparison(_MIRRORED[op], right, left, source_of, fetches)
-        case BoolLit() | IntLit():
-            return None
-        case _ if isinstance(expr.type, IntType):
-            # A number as a condition: true where it is not 0.
-            zero = IntLit(expr.type, expr.span, 0)
-            return _comparison("!=", expr, zero, source_of, fetches)
+            return _comparison(_MIRRORED[_OPS[op]], right, left, source_of, fetches)
     return None
 
 
-def _named(op: str, left: Expr, right: Expr, source_of: SourceOf) -> str | None:
+def _named(op: str, left: Value, right: Value, source_of: SourceOf) -> str | None:
     """`comm == "app"`. The filter compares the whole name, wildcards are none there; it has no way to escape quotes."""
-    while isinstance(left, Cast):
-        left = left.operand
-    while isinstance(right, Cast):
-        right = right.operand
-    if not isinstance(right, StrLit) or not isinstance(source_of(left), ThreadName):
+    left, right = plain(left), plain(right)
+    if not isinstance(right, Const) or not isinstance(right.value, bytes):
+        return None
+    if not isinstance(source_of(left), ThreadName):
         return None
     name = right.value.decode("ascii", "replace")
     if len(name) > _LONGEST_NAME or not name.isascii() or not name.isprintable() or set(name) & set("\"'\\"):
@@ -160,18 +115,13 @@ def _named(op: str, left: Expr, right: Expr, source_of: SourceOf) -> str | None:
     return f'COMM {op} "{name}"'
 
 
-def _comparison(op: str, left: Expr, right: Expr, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
-    constant = _constant(right)
-    if constant is None:
+def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches: tuple[Fetch, ...]) -> str | None:
+    type, source = left.type, source_of(plain(left))
+    if not isinstance(right, Const) or not isinstance(type, IntType) or type.bits != 64:
         return None
-    type = left.type
-    leaf = left
-    while isinstance(leaf, Cast) and _same_width(leaf):
-        leaf = leaf.operand
-    source = source_of(leaf)
-    if not isinstance(type, IntType) or type.bits != 64 or not isinstance(source, Number) or source.guard is not None:
+    if not isinstance(source, Number) or source.guard is not None:
         return None
-    fetch = fetches[source.fetch]
+    fetch, constant = fetches[source.fetch], int(right.value)
     if "(" in fetch.place or "@" in fetch.place:
         return None  # memory: 0 where it cannot be read
     signed, bits = fetch.type[0] == "s", int(fetch.type[1:])
@@ -190,18 +140,15 @@ def _comparison(op: str, left: Expr, right: Expr, source_of: SourceOf, fetches: 
     return f"f{source.fetch} {op} {value}" if low <= value <= high else None
 
 
-def _same_width(cast: Cast) -> bool:
-    """A cast between 64-bit integers: the bits stay."""
-    inner = cast.operand.type
-    return isinstance(cast.type, IntType) and cast.type.bits == 64 and isinstance(inner, IntType) and inner.bits == 64
+def plain(value: Value) -> Value:
+    """Without casts between 64-bit integers, whose bits stay, and between widths of strings."""
+    while isinstance(value, Op) and value.op in ("wrap", "as"):
+        (inner,) = value.args
+        if value.op == "wrap" and not (_is_word(value.type) and _is_word(inner.type)):
+            break
+        value = inner
+    return value
 
 
-def _constant(expr: Expr) -> int | None:
-    """The value of a constant in the type of the expression."""
-    if isinstance(expr, IntLit):
-        return expr.value
-    if isinstance(expr, Cast) and _same_width(expr) and (inner := _constant(expr.operand)) is not None:
-        assert isinstance(expr.type, IntType)
-        inner &= (1 << 64) - 1
-        return inner - (1 << 64) if expr.type.signed and inner >> 63 else inner
-    return None
+def _is_word(type: object) -> bool:
+    return isinstance(type, IntType) and type.bits == 64

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tracer.backends.ftrace.fetchargs import Constant, FromSample, Number
-from tracer.backends.ftrace.filters import SourceOf, push_down
+from tracer.backends.ftrace.fetchargs import Constant as Known
+from tracer.backends.ftrace.fetchargs import FromSample, Number
+from tracer.backends.ftrace.filters import SourceOf, plain, push_down
 from tracer.backends.ftrace.hist.trigger import (
     CPU,
     LEAST_ROWS,
@@ -26,12 +27,16 @@ from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.uses import Uses
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
-from tracer.lang.typed import Aggregate, Builtin, Cast, Expr, IntLit, MapAdd, MapDecl, StrLit
-from tracer.lang.types import IntType, StringType, Value
+from tracer.lang.typed import MapDecl
+from tracer.lang.types import IntType, StringType
+from tracer.lang.types import Value as Held
 from tracer.lang.walk import added_to
 from tracer.plan.model import Plan
 from tracer.results.buckets import linear_count
 from tracer.results.integers import wrap_int
+from tracer.steps import model as steps
+from tracer.steps.model import Const, Let, MapAdd, Require, SiteText, Update, Value
+from tracer.steps.walk import parts, used
 
 NOT_ALONE = "another clause at the same place is interpreted"
 _SUMS = ("count", "sum", "avg", "stats", "lhist", "scalar")
@@ -90,10 +95,12 @@ class _Clause:
         if self.uses.exits:
             raise _No("a probe says exit(), and hits after it must not count")
         statements = []
-        for statement in self.run.clause.body:
-            if not isinstance(statement, (Aggregate, MapAdd)):
+        needed = {part for step in self.run.steps.body for value in used(step) for part in parts(value)}
+        for step in self.run.steps.body:
+            if isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None):
+                statements.append(step)
+            elif not isinstance(step, (Require, Let)) and not (isinstance(step, steps.Fetch) and step.name in needed):
                 raise _No("its clause does more than aggregate")
-            statements.append(statement)
         condition = self._condition()
         if len(statements) == 1 and self._decl(statements[0]).kind == "lhist":
             return list(self._linear(statements[0], condition))
@@ -102,18 +109,17 @@ class _Clause:
         return [Trigger(tuple(self.keys), tuple(self.sums), condition, rows, (feeds,))] if feeds else []
 
     def _condition(self) -> str:
-        predicate = self.run.clause.predicate
-        if predicate is None:
+        if not any(isinstance(step, Require) for step in self.run.steps.body):
             return ""
-        pushed, _ = push_down(predicate, self.source_of, self.fetches)
+        pushed, _ = push_down(self.run.steps, self.source_of, self.fetches)
         if pushed is None or not pushed.whole:
             raise _No("the kernel does not take the whole predicate")
         return pushed.text
 
-    def _decl(self, statement: Aggregate | MapAdd) -> MapDecl:
+    def _decl(self, statement: Update | MapAdd) -> MapDecl:
         return self.plan.program.maps[statement.map]
 
-    def _feed(self, statement: Aggregate | MapAdd) -> Feed:
+    def _feed(self, statement: Update | MapAdd) -> Feed:
         decl = self._decl(statement)
         self._check(statement, decl)
         if decl.kind == "lhist":
@@ -136,42 +142,39 @@ class _Clause:
             raise _No(f"its clause sums more than {MOST_SUMS} values")
         return Feed(statement.map, key, total=self.sums.index(value.name))
 
-    def _key(self, statement: Aggregate | MapAdd) -> tuple[Column | Value, ...]:
-        parts: list[Column | Value] = []
+    def _key(self, statement: Update | MapAdd) -> tuple[Column | Held, ...]:
+        columns: list[Column | Held] = []
         for expr in statement.key:
             part = self._part(expr, "a key")
             if not isinstance(part, _Field):
-                parts.append(part)
+                columns.append(part)
                 continue
             if part.name not in self.keys:
                 self.keys.append(part.name)
-            parts.append(Column(self.keys.index(part.name), part.signed))
+            columns.append(Column(self.keys.index(part.name), part.signed))
         if len(self.keys) > MOST_KEYS:
             raise _No(f"more than {MOST_KEYS} keys")
-        return tuple(parts)
+        return tuple(columns)
 
-    def _part(self, expr: Expr, role: str) -> _Field | int | bytes:
+    def _part(self, value: Value, role: str) -> _Field | int | bytes:
         """A field or a constant. Raises `_No`."""
-        type = expr.type
-        while isinstance(expr, Cast) and ((_wide(expr.type) and _wide(expr.operand.type)) or _text(expr)):
-            expr = expr.operand
-        match expr:
-            case IntLit(value=value) if isinstance(type, IntType):
-                return wrap_int(value, type.bits, type.signed)
-            case StrLit(value=text):
+        type, inner = value.type, plain(value)
+        match inner:
+            case Const(value=bytes() as text):
                 return text
-            case Builtin(name="probe"):
-                return (self.run.variant.probe or "").encode("utf-8", "surrogateescape")
-            case Builtin(name="func"):
-                return (self.run.variant.function or "").encode("utf-8", "surrogateescape")
+            case Const(value=int(number)) if isinstance(type, IntType):
+                return wrap_int(number, type.bits, type.signed)
+            case SiteText(name=name):
+                known = self.run.variant.probe if name == "probe" else self.run.variant.function
+                return (known or "").encode("utf-8", "surrogateescape")
         if isinstance(type, StringType):
             raise _No(f"{role} of a string: the kernel pads and cuts it")
-        source = self.source_of(expr)
+        source = self.source_of(inner)
         match source:
             case Number(fetch=number, guard=None) if _wide(type):
                 return _Field(f"f{number}", isinstance(type, IntType) and type.signed)
-            case Constant(value=int(value)) if isinstance(type, IntType):
-                return wrap_int(value, type.bits, type.signed)
+            case Known(value=int(number)) if isinstance(type, IntType):
+                return wrap_int(number, type.bits, type.signed)
             case FromSample(name="tid"):
                 return _Field(THREAD, False)
             case FromSample(name="cpu"):
@@ -180,11 +183,11 @@ class _Clause:
                 raise _No(f"{role} of {name}, which is no field of the event")
             case Number() if _wide(type):
                 raise _No(f"{role} of memory: where it cannot be read the kernel would count it all the same")
-            case Constant(value=None):
+            case Known(value=None):
                 raise _No(f"{role} of an argument that cannot be read here")
         raise _No(f"{role} of a computed value")
 
-    def _check(self, statement: Aggregate | MapAdd, decl: MapDecl) -> None:
+    def _check(self, statement: Update | MapAdd, decl: MapDecl) -> None:
         """Whether a map can be in the kernel at all."""
         name = statement.map
         if decl.kind not in _SUMS:
@@ -193,7 +196,7 @@ class _Clause:
             raise _No("a probe does more with the map than add to it")
         if decl.kind == "scalar" and not isinstance(decl.value, IntType):
             raise _No("it is not a number")
-        if all(isinstance(part, (IntLit, StrLit, Builtin)) and _known(part) for part in statement.key):
+        if all(isinstance(part, (Const, SiteText)) for part in statement.key):
             return
         limit = self.plan.program.config.max_map_keys
         if limit & (limit - 1) or not LEAST_ROWS <= limit <= MOST_ROWS:
@@ -201,11 +204,11 @@ class _Clause:
         if name in self.uses.emptied:
             raise _No("it is cleared or deleted from, and the kernel gives no single row back")
 
-    def _rows(self, statement: Aggregate | MapAdd) -> int:
+    def _rows(self, statement: Update | MapAdd) -> int:
         """How many rows a trigger with the keys so far can need: what the map has room for."""
         return self.plan.program.config.max_map_keys if self.keys else 1
 
-    def _linear(self, statement: Aggregate | MapAdd, condition: str) -> Iterator[Trigger]:
+    def _linear(self, statement: Update | MapAdd, condition: str) -> Iterator[Trigger]:
         """The triggers of lhist(): between the ends, below and above."""
         decl = self._decl(statement)
         self._check(statement, decl)
@@ -236,16 +239,8 @@ class _Clause:
                 yield Trigger(fields, (), text, most, ((Feed(statement.map, key, bucket=bucket),),))
 
 
-def _known(part: Expr) -> bool:
-    return not isinstance(part, Builtin) or part.name in ("probe", "func")
-
-
 def _wide(type: object) -> bool:
     return isinstance(type, IntType) and type.bits == 64
-
-
-def _text(cast: Cast) -> bool:
-    return isinstance(cast.type, StringType)
 
 
 def _ranges(field: str, type: str, low: int, high: int) -> tuple[str | None, str | None, str | None]:

@@ -23,6 +23,7 @@ from tracer.kernel.uprobe_events.model import MOST_FETCHES, MOST_PLACES, Fetch, 
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.elf.layout import printable
+from tracer.steps.model import Steps
 
 CALLS, RETURNS = ("calls",), ("returns",)
 """What an event counts that is for no map (see `backends.nested_returns`): names of maps begin with an @."""
@@ -38,6 +39,7 @@ class Run:
     """
 
     clause: Clause
+    steps: Steps
     variant: Variant
     sources: tuple[Source, ...]
     left: str = ""
@@ -235,7 +237,7 @@ def tallies(program: FtraceProgram, left_out: Collection[Spot]) -> Iterator[Even
 
     own = count_returns(program.events)
     for number, (probe, calls, returns) in enumerate(counted(program.plan, left_out)):
-        runs = (Run(probe.clause, probe.variants[0], ()),)
+        runs = (Run(probe.clause, Steps(()), probe.variants[0], ()),)
         for counts, sites in ((RETURNS, () if own else returns), (CALLS, calls)):
             for first in range(0, len(sites), MOST_PLACES):
                 places = tuple(Place(site, ()) for site in sites[first : first + MOST_PLACES])

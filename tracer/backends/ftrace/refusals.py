@@ -11,9 +11,9 @@ from tracer.backends.ftrace.fetchargs import THREAD_NAME, Constant, Number, Text
 from tracer.backends.ftrace.fetchargs import Source as ValueSource
 from tracer.backends.ftrace.program import Event
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, Span, TracerError
-from tracer.interp.fetch import fetches
 from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.lang.walk import attach_points
+from tracer.steps.leaves import leaves
 
 _PANIC_ON_WARN = "/proc/sys/kernel/panic_on_warn"
 
@@ -50,7 +50,7 @@ def at_clause(error: TracerError, source: Source, event: Event, branch: int = 0)
 def at_fetch(error: TracerError, source: Source, event: Event, branch: int, fetch: int | None) -> ProgramError:
     """The same failure, with what a fetch argument of the event is read for as its place; None if it is about none."""
     for run in event.branches[branch] if fetch is not None else ():
-        for leaf, value in zip(fetches(run.clause), run.sources, strict=True):
+        for leaf, value in zip(leaves(run.steps), run.sources, strict=True):
             if fetch in _fetched(value) and leaf.span != NOWHERE:
                 return _at(error, source, leaf.span)
     return at_clause(error, source, event, branch)

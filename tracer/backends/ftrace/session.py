@@ -20,8 +20,6 @@ from tracer.backends.ftrace.refusals import at_place, check_panic
 from tracer.backends.ftrace.uses import needed_by_intervals
 from tracer.backends.ftrace.where import where_lines
 from tracer.backends.precheck import check_alone, unprobable
-from tracer.interp.compile import compile_clause, made_later
-from tracer.interp.runtime import Compiled, Runtime
 from tracer.kernel import perf
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
@@ -33,6 +31,8 @@ from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 from tracer.results.values import MapStore
+from tracer.steps.compile import compile_clause, made_later
+from tracer.steps.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.hist.maps import HistTriggers
@@ -321,7 +321,7 @@ class FtraceSession:
     def _unless_gone(self, event: Event, branch: int, number: int) -> Compiled:
         """A clause of an event; where others share the event it may end before them (`detach_point`)."""
         run = event.branches[branch][number]
-        make = partial(compile_clause, self._typed, run.clause, run.variant, self._runtime)
+        make = partial(compile_clause, self._typed, run.clause, run.steps, run.variant, self._runtime)
         clause = make() if len(event.branches) <= _COMPILED_AT_ONCE else made_later(make)
         if not self._program.plan.apart or len(event.points) == 1:
             return clause

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tracer.backends.ftrace.filters import Filter
 from tracer.dataclass import dataclass
-from tracer.lang.typed import Aggregate, Clause, Clear, Delete, Exit, IntLit, MapAdd
-from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
+from tracer.steps.model import Const, Empty, Exit, MapAdd, MapDelete, Require, Step, Steps, Update
+from tracer.steps.walk import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +22,37 @@ class Uses:
     @classmethod
     def of(cls, plan: Plan) -> Uses:
         """Of a whole plan."""
-        nodes = [node for probe in plan.probes for node in walk_clause(probe.clause)]
-        user = [node for clause in plan.user for node in walk_clause(clause)]
+        probes = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
+        user = [step for clause in plan.user for step in walk(plan.steps[clause.id].body)]
         return cls(
-            any(isinstance(node, Exit) for node in nodes),
-            frozenset(getattr(node, "map", "") for node in nodes if not isinstance(node, (Aggregate, MapAdd))),
-            frozenset(node.map for node in user if isinstance(node, (Clear, Delete))),
+            any(isinstance(step, Exit) for step in probes),
+            frozenset(getattr(step, "map", "") for step in probes if not _adds(step)),
+            frozenset(
+                step.map for step in user if isinstance(step, MapDelete) or (isinstance(step, Empty) and not step.zero)
+            ),
         )
 
 
-def counted(clause: Clause, filter: Filter | None, uses: Uses) -> tuple[str, ...]:
+def _adds(step: Step) -> bool:
+    return isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None)
+
+
+def counted(steps: Steps, kinds: Mapping[str, str], filter: Filter | None, uses: Uses) -> tuple[str, ...]:
     """The maps of a clause that does nothing but `@map = count()` and `@map++`, on maps that no probe uses otherwise;
-    () for any other.
+    () for any other. `kinds` are those of the maps.
 
     None where a probe clause says exit(): hits after it must not count, and a counter does not know when they came.
     """
-    if uses.exits or (clause.predicate is not None and not (filter is not None and filter.whole)):
+    conditions = [number for number, step in enumerate(steps.body) if isinstance(step, Require)]
+    if uses.exits or (conditions and not (filter is not None and filter.whole)):
         return ()
+    body = steps.body[conditions[-1] + 1 if conditions else 0 :]
     names = []
-    for statement in clause.body:
-        match statement:
-            case Aggregate(map=name, key=(), function="count"):
+    for step in body:
+        match step:
+            case Update(map=name, key=()) if kinds[name] == "count":
                 names.append(name)
-            case MapAdd(map=name, key=(), value=IntLit(value=1)):
+            case MapAdd(map=name, key=(), value=Const(value=1), before=None):
                 names.append(name)
             case _:
                 return ()
@@ -53,5 +63,7 @@ def counted(clause: Clause, filter: Filter | None, uses: Uses) -> tuple[str, ...
 
 def needed_by_intervals(plan: Plan, maps: frozenset[str]) -> bool:
     """Whether an interval looks at one of these maps, or can end the trace: hits until then count."""
-    nodes = [node for clause in plan.user if clause.kind == "interval" for node in walk_clause(clause)]
-    return any(isinstance(node, Exit) or getattr(node, "map", None) in maps for node in nodes)
+    intervals = (plan.steps[clause.id] for clause in plan.user if clause.kind == "interval")
+    return any(
+        isinstance(step, Exit) or getattr(step, "map", None) in maps for steps in intervals for step in walk(steps.body)
+    )

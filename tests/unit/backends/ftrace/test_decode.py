@@ -22,11 +22,11 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.backends.ftrace.read.reader import Reader
-from tracer.interp.runtime import NO_ROOM, Hit, Runtime
 from tracer.kernel.perf import CALLCHAIN_MARKS
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
+from tracer.steps.runtime import NO_ROOM, Hit, Runtime
 
 PLAIN = Shape(cpu=False, callchain=False)
 SHAPES = [Shape(cpu, callchain) for cpu in (False, True) for callchain in (False, True)]
@@ -162,7 +162,7 @@ def test_user_stacks_are_cut_and_marks_taken_out() -> None:
     ]
     assert user >= CALLCHAIN_MARKS
     assert decoded([], [UserStack(2)], shape, *records) == [
-        (Stack(100, (0x401000, 0x402000)),), (Stack(100, (0x401000,)),), (None,), (None,),
+        (Stack(100, (0x401000, 0x402000)),), (Stack(100, (0x401000,)),), (Stack(100, ()),), (Stack(100, ()),),
     ]  # fmt: skip
 
 

@@ -282,7 +282,7 @@ def test_nothing_is_counted_in_the_kernel_where_a_probe_says_exit() -> None:
         typed.Clear(ir.N, "@"),
         typed.Zero(ir.N, "@"),
         typed.Delete(ir.N, "@", (ir.arg(0),)),
-        typed.ExprStmt(ir.N, typed.MapIncr(INT64, ir.N, "@", (ir.arg(0),), 1, False)),
+        typed.PrintValue(ir.N, 0, typed.MapIncr(INT64, ir.N, "@", (ir.arg(0),), 1, False)),
         typed.PrintValue(ir.N, 0, typed.MapGet(INT64, ir.N, "@", (ir.arg(0),))),
     ],
 )

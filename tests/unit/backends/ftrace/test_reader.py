@@ -3,8 +3,8 @@ from __future__ import annotations
 from tests.unit.backends.ftrace.records import event_format, fork, sample
 from tracer.backends.ftrace.decode import PID, TIME, Shape, build
 from tracer.backends.ftrace.read.reader import Reader
-from tracer.interp.runtime import Runtime
 from tracer.results.events import Loss
+from tracer.steps.runtime import Runtime
 
 PLAIN = Shape(cpu=False, callchain=False)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen import expressions, wide
+from tracer.backends.bcc.codegen.fetch import told_once
 from tracer.backends.bcc.codegen.frame import Buffer, Frame
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
-from tracer.interp.fetch import told_once
 from tracer.lang.typed import Arg, Binary, Builtin, Cast, Expr, IntLit, Retval, Str, StrLit
 from tracer.lang.types import StringType
 

@@ -5,16 +5,29 @@ import time
 import pytest
 
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, run, str_of, text
-from tracer.interp.compile import compile_clause, source_of
-from tracer.interp.hostvalues import clock_ns, host_values
-from tracer.interp.runtime import NO_ROOM, Runtime
 from tracer.lang import typed
-from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT64,
+    IntType,
+    Stack,
+    StackType,
+    StringType,
+    Symbol,
+    SymbolType,
+    TupleType,
+)  # fmt: skip
 from tracer.plan.model import Variant
 from tracer.resolve.model import ArgSpec, Reg, Unreadable
 from tracer.results.events import Event, ExitEvent, Loss, PrintfEvent
 from tracer.results.store import LocalMaps
 from tracer.results.values import Average
+from tracer.steps.clock import clock_ns
+from tracer.steps.compile import compile_clause, source_of
+from tracer.steps.host import host_values
+from tracer.steps.lower import lower
+from tracer.steps.runtime import NO_ROOM, Runtime
 
 INT32 = IntType(32, True)
 
@@ -198,9 +211,9 @@ def test_probe_and_func_are_the_variants() -> None:
     body = [typed.Printf(N, 0, (builtin("probe", StringType(99)), builtin("func", StringType(99))))]
     one = program([clause(body)], formats=["%s"])
     events: list[Event] = []
-    compile_clause(
-        one, one.clauses[0], Variant(0, {}, "usdt:/é:a:b", "main", ()), Runtime(LocalMaps(one), events.append)
-    )(())
+    variant = Variant(0, {}, "usdt:/é:a:b", "main", ())
+    steps = lower(one, one.clauses[0])
+    compile_clause(one, one.clauses[0], steps, variant, Runtime(LocalMaps(one), events.append))(())
     assert events == [PrintfEvent(0, ("usdt:/é:a:b".encode(), b"main"))]
 
 
@@ -211,29 +224,31 @@ def test_probe_in_begin_is_its_name_and_func_is_empty() -> None:
 
 
 def test_for_over_a_map_goes_by_key_and_may_delete() -> None:
-    pair = typed.Var(INT64, N, 0, "$kv")
+    pair = typed.Var(TupleType((INT64, INT64)), N, 0, "$kv")
     key, value = (typed.TupleItem(INT64, N, pair, index) for index in (0, 1))
     body = [
         *(typed.MapSet(N, "@", (num(n),), num(n * 10)) for n in (3, 1, 2)),
         typed.ForMap(N, 0, "@", (typed.Printf(N, 0, (key, value)), typed.Delete(N, "@", (key,)))),
         typed.Printf(N, 0, (typed.MapLen(UINT64, N, "@"),)),
     ]
-    result = run(program([clause(body, slots=[INT64], kind="begin")], [map_of("@", "scalar", INT64)], ["%d"]), [()])
+    one = clause(body, slots=[TupleType((INT64, INT64))], kind="begin")
+    result = run(program([one], [map_of("@", "scalar", INT64)], ["%d"]), [()])
     assert [event.args for event in result.events] == [(1, 10), (2, 20), (3, 30), (0,)]  # type: ignore[union-attr]
 
 
-def test_memory_at_a_computed_address_is_read_through_the_runtime() -> None:
-    memory = {4096: b"tea\0junk", 8192: (2**64 - 5).to_bytes(8, "little")}
-    address = op("*", arg(0), num(4096, UINT64))
-    body = [
-        typed.Printf(N, 0, (str_of(address),)),
-        typed.Printf(N, 0, (typed.Load(INT64, N, op("+", address, address)),)),
-    ]
-    result = run(
-        program([clause(body)], formats=["%s"]), [(1,), (0,), (5,)], read_memory=lambda at, size: memory.get(at)
-    )
-    assert [event.args for event in result.events] == [(b"tea",), (-5,), (b"",)]  # type: ignore[union-attr]
+def test_memory_at_a_computed_address_is_out_of_reach() -> None:
+    body = [typed.Printf(N, 0, (str_of(op("*", arg(0), num(4096, UINT64))),))]
+    result = run(program([clause(body)], formats=["%s"]), [(1,), (5,)])
+    assert result.events == []
     assert result.loss == Loss(unreadable=2)
+
+
+def test_a_stack_that_could_not_be_walked_is_empty_and_counted() -> None:
+    body = [typed.Printf(N, 0, (typed.UStack(StackType(3), N), typed.USym(SymbolType(), N, num(16, UINT64))))]
+    result = run(program([clause(body)], formats=["%s%s"]), [(Stack(7, (1, 2)), 7), (Stack(7, ()), 7)])
+    symbol = Symbol(7, 16)
+    assert result.events == [PrintfEvent(0, (Stack(7, (1, 2)), symbol)), PrintfEvent(0, (Stack(7, ()), symbol))]
+    assert result.loss == Loss(stacks=1)
 
 
 def test_a_value_that_the_kernel_had_no_room_for_ends_the_clause_where_it_is_needed() -> None:
@@ -249,7 +264,7 @@ def test_what_stands_in_a_register_is_not_tested_at_each_hit() -> None:
     one = program([clause([typed.Printf(N, 0, (arg(0), arg(1)))])], formats=["%d%d"])
     spec = ArgSpec("8@%rax", 8, False, Reg("ax"))
     variant = Variant(0, {0: spec, 1: ArgSpec("?", 8, False, Unreadable("why"))}, None, None, ())
-    source = source_of(one, one.clauses[0], variant, Runtime(LocalMaps(one), print))
+    source = source_of(one, one.clauses[0], lower(one, one.clauses[0]), variant, Runtime(LocalMaps(one), print))
     assert "a0 is None" not in source
     assert "a1 is None" in source
 
@@ -262,7 +277,7 @@ def test_no_text_of_the_users_gets_into_the_source() -> None:
     ]
     decl = map_of("@evil'''", "scalar", StringType(64), value=StringType(64))
     one = program([clause(body, names=["evil'\n"])], [decl], ["evil %s"])
-    source = source_of(one, one.clauses[0], None, Runtime(LocalMaps(one), print))
+    source = source_of(one, one.clauses[0], lower(one, one.clauses[0]), None, Runtime(LocalMaps(one), print))
     assert "evil" not in source and "import" not in source and "'" not in source
     assert run(one, [(b"import",)]).events == [PrintfEvent(0, (evil, True))]
 
@@ -280,7 +295,7 @@ def test_host_values_follow_the_fetches() -> None:
     names = ["pid", "cpid", "nsecs", "comm", "cpu"]
     body = [typed.Printf(N, 0, (*(builtin(name) for name in names), arg(0)))]
     before = clock_ns()
-    pid, cpid, nsecs, comm, cpu, arg0 = host_values(clause(body, kind="begin"), child_pid=77)
+    pid, cpid, nsecs, comm, cpu, arg0 = host_values(lower(program([]), clause(body, kind="begin")), child_pid=77)
     assert (pid, cpid, arg0) == (os.getpid(), 77, None)
     assert before <= nsecs <= clock_ns()  # type: ignore[operator]
     assert isinstance(comm, bytes) and 0 < len(comm) <= 15
