@@ -1,6 +1,6 @@
 """The stages in order, and nothing else: the file to read first.
 
-    text → parse → AST → expand (attach points → sites) → analyse → typed program → lower → Plan → choose (check) →
+    text → parse → AST → expand (attach points → sites) → analyse → typed program → lower → steps → Plan → choose →
     compile → Program → open, attach → Session → events, maps → render
 
 Each arrow is one function; each result is an immutable value that `-d` can print. Nothing before `open` needs root.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
     from tracer.plan.model import Plan
 
-STAGES = ("ast", "typed", "plan", "program", "bytecode")
+STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,10 @@ def dump(
     lowered, _ = plan(source, params, target, environment)
     if stage == "typed":
         return print_typed(lowered.program)
+    if stage == "steps":
+        from tracer.plan.dump import dump_steps
+
+        return dump_steps(lowered)
     if stage == "plan":
         from tracer.plan.dump import dump as dump_plan
 

@@ -150,7 +150,7 @@ def test_a_reader_that_leaves_ends_the_trace_with_status_0() -> None:
     assert result.stderr == "Attached 1 probe\nstatus 0\n"
 
 
-@pytest.mark.parametrize("stage", ["ast", "typed", "plan", "program"])
+@pytest.mark.parametrize("stage", ["ast", "typed", "steps", "plan", "program"])
 def test_every_stage_prints_and_attaches_nothing(place: Callable[[str], Path], clean: None, stage: str) -> None:
     program = f"usdt:{place('depot')}:depot:parcel {{ @[str(arg1)] = count(); }}"
     done = tracer("-d", stage, "-e", program)

@@ -38,6 +38,7 @@ class Stage(str, Enum):
 
     AST = "ast"
     TYPED = "typed"
+    STEPS = "steps"
     PLAN = "plan"
     PROGRAM = "program"
     BYTECODE = "bytecode"

@@ -15,6 +15,17 @@ def dump(plan: Plan) -> str:
     return "\n".join(_lines(plan)) + "\n"
 
 
+def dump_steps(plan: Plan) -> str:
+    """The steps of every clause."""
+    from tracer.steps.dump import dump as lines
+
+    found: list[str] = []
+    for clause in plan.program.clauses:
+        found.append(f"clause {clause.id} {', '.join(map(printable, clause.names))}")
+        found += [f"  {line}" for line in lines(plan.steps[clause.id])]
+    return "\n".join(found) + "\n"
+
+
 def site_line(site: Site) -> str:
     """One site: what it is, and its place in the file."""
     parts = [f"{site.kind} {site.probe}", f"file {printable(site.path)}"]

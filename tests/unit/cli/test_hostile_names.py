@@ -10,7 +10,7 @@ import pytest
 from tests.harness.cli import tracer
 from tests.unit.resolve.hostile import NAMES, steering, write_hostile
 
-STAGES = ("ast", "typed", "plan", "program", "bytecode")
+STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
 
 
 @pytest.fixture
