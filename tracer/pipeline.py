@@ -52,8 +52,6 @@ def plan(
     from tracer.lang.analyse import analyse
     from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
-    from tracer.plan.check import check_arguments
-    from tracer.plan.lower import lower
     from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
@@ -68,6 +66,9 @@ def plan(
 
         sites = at_fast_nops(sites)
     typed = analyse(tree, sites, environment)
+    from tracer.plan.check import check_arguments
+    from tracer.plan.lower import lower
+
     lowered = lower(typed, target.follow)
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
