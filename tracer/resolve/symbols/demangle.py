@@ -1,15 +1,27 @@
-"""C++ names as people write them, by the C++ runtime's own `__cxa_demangle`, and Rust's."""
+"""Names of C++ and Rust as people write them and `nm -C` prints them, Rust's without hashes.
+
+C++'s are read by the C++ runtime's own `__cxa_demangle`, Rust's, of both manglings, by the crate rustc-demangle
+(multi-demangle brings it). Rust's older mangling looks like C++'s and ends in a hash:
+`_ZN4core3fmt9Formatter3pad17h0123456789abcdefE`. The other is v0: `_RNvMs_NtCs1_4core3fmtNtB4_9Formatter3pad`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from tracer.errors import TracerError
 from tracer.resolve.elf.symbol_table import MAX_NAME
-from tracer.resolve.symbols.demangle_rust import demangle_rust
 
 Demangler = Callable[[str], str | None]
+
+MAX_TEXT = 1 << 14
+"""Longer names serve nobody. With backward references 100 bytes can mean a name of a gigabyte."""
+
+# What follows a dot is the linker's or LLVM's.
+_RUST = re.compile(r"(_R[^.]*|_ZN.*17h[0-9a-f]{16}E)(?:\..*)?", re.S)
+_GIVEN_UP = re.compile(r"\{(invalid syntax|recursion limit reached|size limit reached)\}")
 
 
 @lru_cache(maxsize=1)
@@ -19,7 +31,6 @@ def demangler() -> Demangler:
     Raises `TracerError` where there is no C++ runtime on this machine.
     """
     import ctypes
-    import ctypes.util
 
     library = None
     for name in ("libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"):
@@ -56,3 +67,15 @@ def demangler() -> Demangler:
             release(text)
 
     return demangle
+
+
+def demangle_rust(name: str) -> str | None:
+    """The readable name, or None for what is no name of Rust's."""
+    found = _RUST.fullmatch(name)
+    if found is None or not name.isascii():
+        return None
+    from multi_demangle import demangle_symbol
+
+    text: str = demangle_symbol(found[1], language="rust")
+    right = text != found[1] and len(text) <= MAX_TEXT and text.isprintable() and not _GIVEN_UP.search(text)
+    return text if right else None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.resolve.symbols.demangle_rust import MAX_TEXT, demangle_rust
+from tracer.resolve.symbols.demangle import MAX_TEXT, demangle_rust
 
 HASH = "17h0123456789abcdefE"
 
@@ -31,8 +31,8 @@ READABLE = {
     "_RMC0INtC6signed6signedKanb_E": "<signed::signed<-11>>",
     "_RMC0INtC4bool4boolKb1_E": "<bool::bool<true>>",
     "_RMC0INtC4char4charKc76_E": "<char::char<'v'>>",
-    "_RMC0INtC4char4charKca_E": "<char::char<'\\u{a}'>>",
-    "_RMC0INtC4char4charKc2202_E": "<char::char<'\\u{2202}'>>",
+    "_RMC0INtC4char4charKca_E": "<char::char<'\\n'>>",
+    "_RMC0INtC4char4charKc2202_E": "<char::char<'∂'>>",
     "_RNvNvMCs4fqI2P2rA04_13const_genericINtB4_3FooKpE3foo3FOO": "<const_generic::Foo<_>>::foo::FOO",
     "_RINvC1n3tuphAxj3_EB2_": "n::tup::<u8, [i64; 3]>",
     "_RINvC1n1fFUKCRhEuEB2_": 'n::f::<unsafe extern "C" fn(&u8)>',
