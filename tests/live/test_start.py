@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.loaded import Loaded, loaded
 from tests.unit.test_start import HEAVY
-from tracer.resolve.sites import kept
+from tracer.resolve.sites import site_cache
 
 MOST_MODULES = 180
 
@@ -23,7 +23,7 @@ def warm(
     path = place("hot")
     program = f"uprobe:{path}:spin {{ @ = count(); }}"
     words = ("--backend", backend, "-e", program, "-c", f"{path} 0.05")
-    while path.stat().st_ctime_ns + kept.SETTLED_NS > _now_ns():
+    while path.stat().st_ctime_ns + site_cache.SETTLED_NS > _now_ns():
         pass
     cold = loaded(tmp_path, *words)
     assert cold.started.count("subprocess.Popen") == (backend == "bcc")

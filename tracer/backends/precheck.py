@@ -102,7 +102,7 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
 
 
 def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
-    from tracer.resolve.elf.layout import EM_X86_64
+    from tracer.resolve.arch import EM_X86_64
     from tracer.resolve.safety.disassembly import decode
 
     instructions = decode(code, site.address, EM_X86_64)
@@ -116,13 +116,13 @@ def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
 
 def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
     """The address of the next instruction that the kernel surely takes, if all that come to the first come to it."""
-    from tracer.resolve.safety.misdecoded import is_misread
+    from tracer.resolve.safety.opcodes import is_misdecoded
 
     for before, each in pairwise(instructions):
         if before.jumps or not before.goes_on:
             break
         bytes_there = code[each.address - instructions[0].address :]
-        if not kind_of(bytes_there) and not is_misread(bytes_there):
+        if not kind_of(bytes_there) and not is_misdecoded(bytes_there):
             return each.address
     return None
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
-    from tracer.resolve.symbols.symbolize import Symbolizer
+    from tracer.resolve.symbols.symbolizer import Symbolizer
 
 
 class Names:
@@ -93,7 +93,7 @@ class Names:
 
     def _open(self) -> Symbolizer:
         if self._symbolizer is None:
-            from tracer.resolve.symbols.symbolize import Symbolizer
+            from tracer.resolve.symbols.symbolizer import Symbolizer
 
             self._symbolizer = Symbolizer()
         return self._symbolizer

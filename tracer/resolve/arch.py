@@ -1,7 +1,8 @@
-"""Registers and calling conventions: tables for x86-64 and aarch64.
+"""What differs from one processor to the next: registers, calling conventions, numbers in ELF files.
 
 Register names are those of the kernel's pt_regs, without decoration, as `resolve.model.Reg` wants them.
-Sources: System V ABI, AMD64 supplement, 3.2.3; AAPCS64, 6.8; Go's internal ABI specification (abi-internal.md).
+Sources: System V ABI, AMD64 supplement, 3.2.3 and 4.4; AAPCS64, 6.8; ELF for the Arm 64-bit architecture, 5.7; Go's
+internal ABI specification (abi-internal.md); glibc, sysdeps/generic/ldconfig.h.
 """
 
 from __future__ import annotations
@@ -10,17 +11,32 @@ import platform
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64
 from tracer.resolve.model import ArgSpec, Mem, Operand, Reg
+
+EM_X86_64, EM_AARCH64 = 62, 183
 
 MAX_FUNCTION_ARGS = 10
 """`arg0` to `arg9`: the registers of the convention, then words on the stack."""
 
 
 @dataclass(frozen=True, slots=True)
+class Relocations:
+    """The kinds of relocations: the address of a symbol as data (64, ABS64), in the global offset table, in the linkage
+    table; the load address plus a number; and what a resolver at that number returns.
+    """
+
+    absolute: int
+    glob_dat: int
+    jump_slot: int
+    relative: int
+    irelative: int
+
+
+@dataclass(frozen=True, slots=True)
 class Arch:
     """One architecture. `stack_arg` is where argument number `len(args)` stands at the function's first instruction,
-    relative to the stack pointer, in bytes.
+    relative to the stack pointer, in bytes. `alignment` is that of instructions. Of libraries `cache_flags` stand in
+    the loader's cache, and `triplet` names their directory.
     """
 
     name: str
@@ -29,6 +45,10 @@ class Arch:
     go_args: tuple[str, ...]
     returns: str
     stack_arg: int
+    alignment: int
+    relocations: Relocations
+    cache_flags: int
+    triplet: str
 
     @lru_cache(maxsize=4)  # noqa: B019 - architectures are two constants
     def function_args(self, go: bool = False) -> tuple[ArgSpec, ...]:
@@ -39,16 +59,9 @@ class Arch:
         registers = self.go_args if go else self.args
         operands: list[Operand] = [Reg(name) for name in registers]
         if not go:
-            operands += [
-                Mem("sp", self.stack_arg + 8 * (index - len(registers)))
-                for index in range(len(registers), MAX_FUNCTION_ARGS)
-            ]
+            above = range(MAX_FUNCTION_ARGS - len(registers))
+            operands += [Mem("sp", self.stack_arg + 8 * index) for index in above]
         return tuple(ArgSpec("", 8, False, operand) for operand in operands[:MAX_FUNCTION_ARGS])
-
-    @property
-    def return_register(self) -> Reg:
-        """Where `retval` is, both in a return probe and at a `ret`."""
-        return Reg(self.returns)
 
 
 GO_STACK_ARGS = tuple(ArgSpec("", 8, False, Mem("sp", 8 + 8 * index)) for index in range(MAX_FUNCTION_ARGS))
@@ -57,19 +70,27 @@ GO_STACK_ARGS = tuple(ArgSpec("", 8, False, Mem("sp", 8 + 8 * index)) for index 
 X86_64 = Arch(
     "x86-64",
     EM_X86_64,
-    ("di", "si", "dx", "cx", "r8", "r9"),
-    ("ax", "bx", "cx", "di", "si", "r8", "r9", "r10", "r11"),
-    "ax",
-    8,  # above the return address
+    args=("di", "si", "dx", "cx", "r8", "r9"),
+    go_args=("ax", "bx", "cx", "di", "si", "r8", "r9", "r10", "r11"),
+    returns="ax",
+    stack_arg=8,  # above the return address
+    alignment=1,
+    relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=37),
+    cache_flags=0x0303,
+    triplet="x86_64-linux-gnu",
 )
 
 AARCH64 = Arch(
     "aarch64",
     EM_AARCH64,
-    tuple(f"x{number}" for number in range(8)),
-    tuple(f"x{number}" for number in range(16)),
-    "x0",
-    0,
+    args=tuple(f"x{number}" for number in range(8)),
+    go_args=tuple(f"x{number}" for number in range(16)),
+    returns="x0",
+    stack_arg=0,
+    alignment=4,
+    relocations=Relocations(absolute=257, glob_dat=1025, jump_slot=1026, relative=1027, irelative=1032),
+    cache_flags=0x0A03,
+    triplet="aarch64-linux-gnu",
 )
 
 ARCHES = {arch.machine: arch for arch in (X86_64, AARCH64)}
@@ -80,17 +101,20 @@ def host() -> Arch | None:
     return {"x86_64": X86_64, "aarch64": AARCH64}.get(platform.machine())
 
 
+def machine_name(machine: int) -> str:
+    """What to call a machine number of the ELF header."""
+    arch = ARCHES.get(machine)
+    return f"machine {machine}" if arch is None else arch.name
+
+
 def _x86_registers() -> dict[str, tuple[str, int]]:
-    table = {}
-    for short in ("ax", "bx", "cx", "dx"):
-        letter = short[0]
-        table.update({f"r{short}": (short, 8), f"e{short}": (short, 4), short: (short, 2), f"{letter}l": (short, 1)})
-    for short in ("si", "di", "bp", "sp"):
-        table.update({f"r{short}": (short, 8), f"e{short}": (short, 4), short: (short, 2), f"{short}l": (short, 1)})
+    table = {"rip": ("ip", 8)}
+    for short in ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp"):
+        low = f"{short[0]}l" if short[1] == "x" else f"{short}l"
+        table.update({f"r{short}": (short, 8), f"e{short}": (short, 4), short: (short, 2), low: (short, 1)})
     for number in range(8, 16):
         full = f"r{number}"
         table.update({full: (full, 8), f"{full}d": (full, 4), f"{full}w": (full, 2), f"{full}b": (full, 1)})
-    table["rip"] = ("ip", 8)
     return table
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError
-from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch
+from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import MACHINE_NAMES, printable
+from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tracer.resolve.safety.code import Code
     from tracer.resolve.safety.stack_check import StackChecks
     from tracer.resolve.safety.unwind import Unwinding
-    from tracer.resolve.usdt.globals import Places
     from tracer.resolve.usdt.notes import UsdtNote
     from tracer.resolve.usdt.operands import Argument
+    from tracer.resolve.usdt.symbol_operands import SymbolOperands
 
 
 class Binary:
@@ -99,10 +99,10 @@ class Binary:
         return read_notes(self.elf)
 
     @cached_property
-    def _places(self) -> Places:
-        from tracer.resolve.usdt.globals import Places
+    def _places(self) -> SymbolOperands:
+        from tracer.resolve.usdt.symbol_operands import SymbolOperands
 
-        return Places(self.elf, self.symbols)
+        return SymbolOperands(self.elf, self.symbols)
 
     def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
         """The arguments of a USDT site, symbols not looked up."""
@@ -197,8 +197,3 @@ class Binaries:
     ) -> None:
         for each in self._open.values():
             each.elf.close()
-
-
-def machine_name(machine: int) -> str:
-    """What to call a machine number of the ELF header."""
-    return MACHINE_NAMES.get(machine, f"machine {machine}")

@@ -19,8 +19,8 @@ from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
-from tracer.resolve.files.find import Found, NothingThere, find_files, matcher
-from tracer.resolve.functions.find import find_functions, not_found
+from tracer.resolve.files.paths import Found, NothingThere, find_files, matcher
+from tracer.resolve.functions.lookup import find_functions, not_found
 from tracer.resolve.model import ArgSpec, Target, Unreadable
 from tracer.resolve.usdt.notes import UsdtNote
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import dataclass, names
 from tracer.errors import Source, Span
 
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
@@ -325,3 +325,12 @@ class Program:
     source: Source
     config: tuple[Setting, ...]
     clauses: tuple[Clause, ...]
+
+
+def mentions(node: object, name: str) -> bool:
+    """Whether a part of the tree, or one of several, is that name."""
+    if isinstance(node, Name):
+        return node.name == name
+    if isinstance(node, (Expr, Stmt)):
+        node = tuple(getattr(node, each) for each in names(node))
+    return isinstance(node, tuple) and any(mentions(each, name) for each in node)

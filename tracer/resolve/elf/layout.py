@@ -16,9 +16,6 @@ PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_EH_FRAME = 1, 2, 3, 4, 0x6474E55
 PF_X, PF_W, PF_R = 1, 2, 4
 SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 3, 4, 7, 8, 11
 SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM = 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
-EM_X86_64, EM_AARCH64 = 62, 183
-MACHINE_NAMES = {3: "x86", 8: "mips", 21: "ppc64", 22: "s390x", 40: "arm", EM_X86_64: "x86-64", EM_AARCH64: "aarch64",
-                 243: "riscv64", 258: "loongarch64"}  # fmt: skip
 
 MAX_STRING = 1 << 14
 """Bytes of a name. A table whose names have no end would else be copied once for each."""

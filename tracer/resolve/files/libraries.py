@@ -13,15 +13,11 @@ import re
 import struct
 
 from tracer.resolve.arch import Arch
-from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64
 
 _MAGIC = b"glibc-ld.so.cache1.1"
 _OLD_MAGIC = b"ld.so-1.7.0\0"
 _ENTRY = struct.Struct("<iIIIQ")
 _MAX_CACHE = 1 << 26
-_FLAGS = {EM_X86_64: 0x0303, EM_AARCH64: 0x0A03}
-
-_TRIPLET = {EM_X86_64: "x86_64-linux-gnu", EM_AARCH64: "aarch64-linux-gnu"}
 _DIRECTORIES = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/usr/local/lib64")
 
 
@@ -39,7 +35,7 @@ def find_library(name: str, arch: Arch, prefix: str = "") -> str | None:
         for soname, path in cached:
             if fits(soname) and os.path.exists(prefix + path):
                 return path
-    for directory in (f"/lib/{_TRIPLET[arch.machine]}", f"/usr/lib/{_TRIPLET[arch.machine]}", *_DIRECTORIES):
+    for directory in (f"/lib/{arch.triplet}", f"/usr/lib/{arch.triplet}", *_DIRECTORIES):
         try:
             names = sorted(os.listdir(prefix + directory), reverse=True)
         except OSError:
@@ -83,7 +79,7 @@ def _cached(path: str, arch: Arch) -> list[tuple[str, str]]:
     for flags, name_at, path_at, _, capabilities in _ENTRY.iter_unpack(
         data[start + 48 : start + 48 + count * _ENTRY.size]
     ):
-        if flags & 0xFFFF == _FLAGS[arch.machine]:
+        if flags & 0xFFFF == arch.cache_flags:
             entry = (_text(data, start + name_at), _text(data, start + path_at))
             (special if capabilities else plain).append(entry)
     return plain + special

@@ -22,17 +22,14 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from tracer.errors import TracerError
+from tracer.resolve.arch import ARCHES
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64, PF_X, SHT_DYNSYM, SHT_RELA, ElfError, printable
+from tracer.resolve.elf.layout import PF_X, SHT_DYNSYM, ElfError, printable
+from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
-
-_RELOCATION = struct.Struct("<QQq")
-_IRELATIVE = {EM_X86_64: 37, EM_AARCH64: 1032}
-_OF_SYMBOLS = {EM_X86_64: (1, 6, 7), EM_AARCH64: (257, 1025, 1026)}
-"""64, GLOB_DAT and JUMP_SLOT of x86-64; ABS64 and the same of aarch64."""
 
 _OTHERS = 8
 """So many processes are asked about a file that this one has not loaded."""
@@ -230,32 +227,29 @@ def _slots(
     """The slots of one file of a process that hold an implementation: the symbol's address, and the implementation's
     less `to`. `own`: the symbols of this very file.
     """
+    if elf.machine not in ARCHES:
+        return
     table = read_table(elf, SHT_DYNSYM)
-    relative, of_symbols = _IRELATIVE.get(elf.machine), _OF_SYMBOLS.get(elf.machine, ())
+    kinds = ARCHES[elf.machine].relocations
     by_symbol: dict[int, list[Function]] = {}
-    for section in elf.sections:
-        if section.type != SHT_RELA:
+    for place, kind, symbol, addend in relocations(elf):
+        if kind == kinds.irelative:
+            symbols = [addend] if addend in own else []
+        elif kind in (kinds.absolute, kinds.glob_dat, kinds.jump_slot) and symbol and table is not None and not addend:
+            if symbol not in by_symbol:
+                version = table.version(symbol)
+                candidates = named.get(table.name(symbol), ())
+                by_symbol[symbol] = [each for each in candidates if _agree(version, each.version)]
+            symbols = [each.address for each in by_symbol[symbol]]
+        else:
             continue
-        content = elf.content(section)
-        for place, info, addend in _RELOCATION.iter_unpack(content[: len(content) // 24 * 24]):
-            kind, symbol = info & 0xFFFFFFFF, info >> 32
-            if kind == relative:
-                symbols = [addend] if addend in own else []
-            elif kind in of_symbols and symbol and table is not None and not addend:
-                if symbol not in by_symbol:
-                    version = table.version(symbol)
-                    candidates = named.get(table.name(symbol), ())
-                    by_symbol[symbol] = [each for each in candidates if _agree(version, each.version)]
-                symbols = [each.address for each in by_symbol[symbol]]
-            else:
-                continue
-            if not symbols:
-                continue
-            try:
-                (value,) = struct.unpack("<Q", os.pread(memory, 8, bias + place))
-            except (OSError, struct.error):
-                continue
-            yield from ((each, value - to) for each in symbols if value - to != each)
+        if not symbols:
+            continue
+        try:
+            (value,) = struct.unpack("<Q", os.pread(memory, 8, bias + place))
+        except (OSError, struct.error):
+            continue
+        yield from ((each, value - to) for each in symbols if value - to != each)
 
 
 def _agree(version: str, other: str) -> bool:

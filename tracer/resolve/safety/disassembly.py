@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.errors import TracerError
-from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64
+from tracer.resolve.arch import EM_AARCH64, EM_X86_64
 
 if TYPE_CHECKING:
     from capstone import Cs

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import cached_property
 
 from tracer.regex import regex
-from tracer.resolve.elf.layout import EM_X86_64
+from tracer.resolve.arch import EM_X86_64, X86_64
+from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code
-from tracer.resolve.usdt.globals import relocations
 
 _MOST_FUNCTIONS, _MOST_BYTES = 16, 16 << 10
 """How much is read of one function's callees and theirs: most of a library is some calls away from anything."""
@@ -24,7 +24,6 @@ _CALLS = regex(
     rb"[\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]"
 )
 _THROUGH_SLOT = regex(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25")
-_R_X86_64_JUMP_SLOT = 7
 
 
 class Recursion:
@@ -81,7 +80,7 @@ class Recursion:
             return {}
         functions = {each.name.partition("@")[0]: each for each in exported.functions}
         return {
-            place: functions[name]
-            for place, info, _ in relocations(self._code.elf)
-            if info & 0xFFFFFFFF == _R_X86_64_JUMP_SLOT and (name := exported.name(info >> 32)) in functions
+            each.address: functions[name]
+            for each in relocations(self._code.elf)
+            if each.kind == X86_64.relocations.jump_slot and (name := exported.name(each.symbol)) in functions
         }

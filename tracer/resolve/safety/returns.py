@@ -25,12 +25,13 @@ from typing import Literal
 
 from tracer.dataclass import dataclass, replace
 from tracer.regex import regex
-from tracer.resolve.elf.layout import EM_X86_64, PF_W, ElfError
+from tracer.resolve.arch import EM_X86_64
+from tracer.resolve.elf.layout import PF_W, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.safety.code import Code, Range
 from tracer.resolve.safety.disassembly import Instruction
-from tracer.resolve.safety.safety import UNSAFE
+from tracer.resolve.safety.placement import UNSAFE
 from tracer.resolve.safety.unwind import RETURNS_TWICE, Unwinding
 
 MAX_TABLE = 4096

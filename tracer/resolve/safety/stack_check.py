@@ -1,7 +1,7 @@
 """Where a Go function really begins: behind the check of its stack.
 
 Most functions of Go compare the stack pointer with the end of the goroutine's stack first of all. Where there is no
-room they call `runtime.morestack`, which moves the stack to a larger place, and jump back to their first instruction:
+limit they call `runtime.morestack`, which moves the stack to a larger place, and jump back to their first instruction:
 a probe there counts one call twice. The same check is how the scheduler takes the processor from a goroutine. So the
 probe goes to the instruction behind the check, which a call reaches once. The arguments are where they were: the check
 uses registers that hold none (Go's abi-internal.md), and the stack pointer has not moved.
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from tracer.regex import regex
-from tracer.resolve.elf.layout import EM_X86_64
+from tracer.resolve.arch import EM_X86_64
 from tracer.resolve.safety.code import Code
 from tracer.resolve.safety.disassembly import Instruction, decode
 

@@ -33,7 +33,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from tracer.regex import regex
-from tracer.resolve.elf.layout import EM_X86_64, ET_EXEC, PT_INTERP
+from tracer.resolve.arch import EM_X86_64
+from tracer.resolve.elf.layout import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
 

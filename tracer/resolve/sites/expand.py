@@ -11,17 +11,17 @@ from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import names, replace
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.lang.syntax.ast import AttachPoint, Expr, Name, Program, Stmt
+from tracer.lang.syntax.ast import AttachPoint, Program, mentions
 from tracer.resolve.model import Site, Target
-from tracer.resolve.sites.limit import Room
+from tracer.resolve.sites.limit import SiteLimit
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from tracer.resolve.binary import Binaries, Binary
-    from tracer.resolve.files.find import Found
+    from tracer.resolve.files.paths import Found
 
 _OF_FILES = ("usdt", "uprobe", "uretprobe")
 
@@ -46,9 +46,9 @@ def expand(
         return {index: () for index in range(len(program.clauses))}
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
-    room = Room(limit, limit)
+    left = SiteLimit(limit, limit)
     # Else nobody asks for names that people can read.
-    functions = any(_asks((each.predicate, each.body), "func") for each in program.clauses)
+    functions = any(mentions((each.predicate, each.body), "func") for each in program.clauses)
     result: dict[int, tuple[Site, ...]] = {}
     with _Files(functions, unsafe_returns) as files:
         for index, clause in enumerate(program.clauses):
@@ -58,7 +58,7 @@ def expand(
             for number, point in enumerate(points):
                 left_out: list[str] = []
                 try:
-                    found = sites_of(point, files, target, room.less(len(sites)), left_out)
+                    found = sites_of(point, files, target, left.less(len(sites)), left_out)
                 except TracerError as error:
                     fault = Diagnostic(error.message, point.span, error.hint)
                     (absent if _is_missing(error) else faults).append(fault)
@@ -74,7 +74,7 @@ def expand(
                     sites = _each_once([*sites, *found])
                 offsets |= own
             result[index] = tuple(sites)
-            room = room.less(len(sites))
+            left = left.less(len(sites))
     if not any(result.values()):
         faults += absent  # nothing would be traced
     elif missing == "error":
@@ -95,18 +95,9 @@ def _and_without(hint: str | None) -> str:
 
 
 def _is_missing(error: TracerError) -> bool:
-    from tracer.resolve.files.find import NothingThere
+    from tracer.resolve.files.paths import NothingThere
 
     return isinstance(error, NothingThere)
-
-
-def _asks(node: object, name: str) -> bool:
-    """Whether a part of the syntax tree names the built-in."""
-    if isinstance(node, Name):
-        return node.name == name
-    if isinstance(node, (Expr, Stmt)):
-        node = tuple(getattr(node, each) for each in names(node))
-    return isinstance(node, tuple) and any(_asks(each, name) for each in node)
 
 
 def _each_once(sites: list[Site]) -> list[Site]:
@@ -121,14 +112,14 @@ def _each_once(sites: list[Site]) -> list[Site]:
 
 
 def sites_of(
-    point: AttachPoint, files: _Files, target: Target, room: Room, left_out: list[str], believe: bool = True
+    point: AttachPoint, files: _Files, target: Target, limit: SiteLimit, left_out: list[str], believe: bool = True
 ) -> tuple[Site, ...]:
     """The sites of one attach point; `left_out` gets a line for each file in which a pattern means more. Raises
     `TracerError` where there is none, one that must not be probed, or no room for all. `believe`: what an earlier run
     found.
     """
-    from tracer.resolve.files.find import NoSuchLine, NothingThere, find_files
-    from tracer.resolve.sites.kept import keep, recall
+    from tracer.resolve.files.paths import NoSuchLine, NothingThere, find_files
+    from tracer.resolve.sites.site_cache import keep, recall
 
     found = find_files(point.path, target)
     sites: list[Site] = []
@@ -140,7 +131,7 @@ def sites_of(
             continue
         seen.add(file.path)
         kept = recall(point, file, files.functions) if believe else None
-        if kept is not None and len(kept) <= room.left - len(sites):
+        if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
             continue
         try:
@@ -152,7 +143,7 @@ def sites_of(
             continue
         before = len(left_out)
         try:
-            of_file = _sites_in(binary, point, room.less(len(sites)), left_out, target.pid)
+            of_file = _sites_in(binary, point, limit.less(len(sites)), left_out, target.pid)
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
@@ -162,18 +153,18 @@ def sites_of(
             keep(point, binary, of_file)
         sites += of_file
     if not sites and believe and len(failures) < len(seen):
-        return sites_of(point, files, target, room, left_out, believe=False)  # why there is nothing is not kept
+        return sites_of(point, files, target, limit, left_out, believe=False)  # why there is nothing is not kept
     if not sites:
         if len(failures) > 1:
             # The one file that knows the source file says which lines have code.
             failures = [each for each in failures if isinstance(each, NoSuchLine)]
         raise failures[0] if failures else _nothing(point, len(found))
-    room.check(len(sites), f"this means {len(sites)} places")
+    limit.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
 
 
 def _sites_in(
-    binary: Binary, point: AttachPoint, room: Room, left_out: list[str], pid: int | None
+    binary: Binary, point: AttachPoint, limit: SiteLimit, left_out: list[str], pid: int | None
 ) -> list[Site]:
     if point.kind == "usdt":
         from tracer.resolve.sites.usdt_sites import usdt_sites
@@ -182,10 +173,10 @@ def _sites_in(
     if point.source is not None:
         from tracer.resolve.sites.line_sites import line_sites
 
-        return line_sites(point, binary, room)
+        return line_sites(point, binary, limit)
     from tracer.resolve.sites.function_sites import function_sites
 
-    return function_sites(point, binary, room, left_out, pid)
+    return function_sites(point, binary, limit, left_out, pid)
 
 
 class _Files:
@@ -208,17 +199,17 @@ class _Files:
 
     def open(self, file: Found) -> Binary:
         """The file, if its code can run here. Raises `ElfError`."""
-        from tracer.resolve import arch
-        from tracer.resolve.binary import Binaries, machine_name
+        from tracer.resolve.arch import host, machine_name
+        from tracer.resolve.binary import Binaries
 
         if self._binaries is None:
             self._binaries = Binaries()
         binary = self._binaries.open(file.path, file.shown)
         binary.shows_functions = self.functions
         binary.unsafe_returns = self._unsafe_returns
-        host = arch.host()
-        if host is not None and binary.elf.machine != host.machine:
-            raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {host.name}")
+        here = host()
+        if here is not None and binary.elf.machine != here.machine:
+            raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {here.name}")
         if not file.sure:
             binary.elf.sections, binary.elf.segments  # noqa: B018 (damaged headers show when they are read)
         return binary

@@ -12,9 +12,9 @@ from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError, printable
 from tracer.resolve.elf.symbol_table import Function
-from tracer.resolve.functions.find import find_functions, function_text, not_found
+from tracer.resolve.functions.lookup import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
-from tracer.resolve.safety.safety import (
+from tracer.resolve.safety.placement import (
     UNSAFE,
     function_start,
     function_starts,
@@ -22,7 +22,7 @@ from tracer.resolve.safety.safety import (
     offset_of_code,
     red_zone,
 )
-from tracer.resolve.sites.limit import Room
+from tracer.resolve.sites.limit import SiteLimit
 
 _NAMED = 3
 _FEW = 16
@@ -30,12 +30,12 @@ _FEW = 16
 
 
 def function_sites(
-    point: AttachPoint, binary: Binary, room: Room, left_out: list[str], pid: int | None = None
+    point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None = None
 ) -> list[Site]:
     """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
     `left_out` gets a line about them. `pid`: the process that is asked what indirect functions stand for.
 
-    Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `room`.
+    Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `limit`.
     """
     if point.address is not None:
         return _at_address(point, binary, point.address, left_out)
@@ -45,7 +45,7 @@ def function_sites(
     functions = find_functions(binary, name, point.kind, point.cpp, pid, left_out)
     if not functions:
         raise not_found(binary, name)
-    room.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")
+    limit.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")
     if point.kind == "uretprobe":
         if point.offset:
             raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")

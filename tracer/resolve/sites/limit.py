@@ -7,15 +7,15 @@ from typing import NamedTuple
 from tracer.errors import TracerError
 
 
-class Room(NamedTuple):
+class SiteLimit(NamedTuple):
     """What is `left` of the `limit`."""
 
     limit: int
     left: int
 
-    def less(self, taken: int) -> Room:
+    def less(self, taken: int) -> SiteLimit:
         """After so many more sites."""
-        return Room(self.limit, self.left - taken)
+        return SiteLimit(self.limit, self.left - taken)
 
     def check(self, wanted: int, what: str) -> None:
         """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""

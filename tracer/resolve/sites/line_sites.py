@@ -21,18 +21,18 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbols import is_cold
-from tracer.resolve.files.find import NoSuchLine, NothingThere, did_you_mean
-from tracer.resolve.functions.find import function_text
+from tracer.resolve.files.paths import NoSuchLine, NothingThere, did_you_mean
+from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.model import Site
 from tracer.resolve.safety.code import Range
-from tracer.resolve.safety.safety import inside_function, offset_of_code, red_zone
+from tracer.resolve.safety.placement import inside_function, offset_of_code, red_zone
 from tracer.resolve.sites.function_sites import later
-from tracer.resolve.sites.limit import Room
+from tracer.resolve.sites.limit import SiteLimit
 
 _MOST_NAMED = 5
 
 
-def line_sites(point: AttachPoint, binary: Binary, room: Room) -> list[Site]:
+def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit) -> list[Site]:
     """The sites of a source line.
 
     Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
@@ -55,7 +55,7 @@ def line_sites(point: AttachPoint, binary: Binary, room: Room) -> list[Site]:
     addresses = _reached([each for sequence in found for each in _pieces(sequence, point, binary)])
     if not addresses:
         raise _no_code(point, shown, found)
-    room.check(len(addresses), f"{shown}: {source}:{point.line} begins at {len(addresses)} places")
+    limit.check(len(addresses), f"{shown}: {source}:{point.line} begins at {len(addresses)} places")
     return [_site(point, binary, address) for address in addresses]
 
 

@@ -6,10 +6,10 @@ from tracer.errors import TracerError
 from tracer.lang.syntax.ast import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.files.find import NothingThere, did_you_mean, is_pattern, matcher
-from tracer.resolve.functions.find import function_text
+from tracer.resolve.files.paths import NothingThere, did_you_mean, is_pattern, matcher
+from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.model import Site
-from tracer.resolve.safety.safety import usdt_site
+from tracer.resolve.safety.placement import usdt_site
 from tracer.resolve.usdt.notes import UsdtNote, semaphore_offset
 
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"

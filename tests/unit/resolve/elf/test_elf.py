@@ -16,8 +16,8 @@ from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.safety.placement import function_start
 from tracer.resolve.safety.returns import plan_return
-from tracer.resolve.safety.safety import function_start
 
 GOOD = ElfWriter(
     symbols=[("f", TEXT_ADDRESS, 2, 0x12), ("v", DATA_ADDRESS, 4, 0x11)],
@@ -74,7 +74,7 @@ def patched(offset: int, layout: str, value: int) -> bytes:
         (patched(16, "<H", 1), "file: neither a program nor a shared library but an object file"),
         (patched(16, "<H", 4), "file: neither a program nor a shared library but a core dump"),
         (patched(16, "<H", 99), "file: neither a program nor a shared library but an ELF file of type 99"),
-        (patched(18, "<H", 243), "file: made for riscv64: only x86-64 and aarch64 are supported"),
+        (patched(18, "<H", 243), "file: made for machine 243: only x86-64 and aarch64 are supported"),
         (
             patched(32, "<Q", 1 << 60),
             f"file: truncated ELF file: the program header table would end at byte {(1 << 60) + 112} of {len(GOOD)}",

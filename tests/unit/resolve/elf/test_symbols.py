@@ -14,7 +14,7 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols, is_cold
-from tracer.resolve.functions.find import find_functions
+from tracer.resolve.functions.lookup import find_functions
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tracer.resolve.binary import Binary
-from tracer.resolve.functions.find import find_functions
+from tracer.resolve.functions.lookup import find_functions
 from tracer.resolve.safety.recursion import Recursion
 from tracer.resolve.safety.returns import ReturnPlan, plan_return
 

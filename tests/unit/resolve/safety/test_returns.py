@@ -11,9 +11,9 @@ from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, THROWS_CC
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
-from tracer.resolve.functions.find import find_functions
+from tracer.resolve.functions.lookup import find_functions
+from tracer.resolve.safety.placement import UNSAFE
 from tracer.resolve.safety.returns import ReturnPlan, plan_return
-from tracer.resolve.safety.safety import UNSAFE
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 NEEDS = "a C++ exception may cross it (the file needs libstdc++.so.6)"

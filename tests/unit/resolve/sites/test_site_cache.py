@@ -19,7 +19,7 @@ from tracer.resolve import binary
 from tracer.resolve.elf import debug_file
 from tracer.resolve.files.identity import verify_sites
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
-from tracer.resolve.sites import kept, site_code
+from tracer.resolve.sites import site_cache, site_code
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.symbols import demangle
 
@@ -27,7 +27,7 @@ from tracer.resolve.symbols import demangle
 @pytest.fixture
 def here(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with test programs, whose sites are kept although they have just been written."""
-    monkeypatch.setattr(kept, "SETTLED_NS", 0)
+    monkeypatch.setattr(site_cache, "SETTLED_NS", 0)
     for name, source, flags in [
         ("shop", PROBES_C, ("-O2", "-g")),
         ("sema", SEMAPHORE_C, ("-O2",)),
@@ -82,7 +82,7 @@ def test_a_wildcard_of_thousands_is_known_too(here: Path, build: Build, monkeypa
     assert len(cold) == number
     forbid_reading(monkeypatch)
     assert sites("uprobe:./many:f[0-9]*") == cold
-    monkeypatch.setattr(kept, "code_at", lambda *args: [*site_code.code_at(*args)[:-1], b"?"])
+    monkeypatch.setattr(site_cache, "code_at", lambda *args: [*site_code.code_at(*args)[:-1], b"?"])
     with pytest.raises(_Read):
         sites("uprobe:./many:f[0-9]*")
 
@@ -109,8 +109,8 @@ def test_what_is_compared_at_many_sites_is_what_is_compared_at_few(
 )
 def test_a_column_of_any_values_is_found_again(values: list[object]) -> None:
     ends: list[str] = []
-    column = kept._column(values, ends if values and isinstance(values[0], str) else None)
-    assert kept._opened(*column, len(values), [each.split("\0") for each in ends]) == values
+    column = site_cache._column(values, ends if values and isinstance(values[0], str) else None)
+    assert site_cache._opened(*column, len(values), [each.split("\0") for each in ends]) == values
 
 
 def test_names_are_made_readable_where_the_program_asks_for_func_alone(here: Path) -> None:
@@ -128,7 +128,7 @@ def test_every_form_of_operand_is_found_again() -> None:
     every: tuple[Operand, ...] = (Const(-1), Reg("di"), Mem("bp", -8, None, 4), place, GlobalPointer(place))
     every = (*every, Unreadable("because"))
     specs = tuple(ArgSpec(f"8@{number}", 8, True, operand, number == 1) for number, operand in enumerate(every))
-    assert tuple(map(kept._made, map(kept._plain, specs))) == specs
+    assert tuple(map(site_cache._made, map(site_cache._plain, specs))) == specs
 
 
 def rebuilt(path: Path) -> None:
@@ -173,16 +173,16 @@ def test_code_that_is_no_longer_there_is_not_believed(here: Path, monkeypatch: p
     content = bytearray((here / "shop").read_bytes())
     content[found[0].offset] = 0xF4
     (here / "shop").write_bytes(bytes(content))
-    real = kept._identity(os.stat(here / "shop"))
+    real = site_cache._identity(os.stat(here / "shop"))
     identity = found[0].identity
     then = (identity.device, identity.inode, identity.size, identity.mtime_ns, identity.ctime_ns)
-    monkeypatch.setattr(kept, "_identity", lambda status: then)
+    monkeypatch.setattr(site_cache, "_identity", lambda status: then)
     assert real != then
     assert "does not hold the nop that its note promises" in fault("usdt:./shop:shop:order")[0]
 
 
 def test_a_file_that_has_just_changed_is_not_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "SETTLED_NS", 2_000_000_000)
+    monkeypatch.setattr(site_cache, "SETTLED_NS", 2_000_000_000)
     os.utime(here / "shop")
     sites("usdt:./shop:shop:order")
     forbid_reading(monkeypatch)
@@ -191,11 +191,11 @@ def test_a_file_that_has_just_changed_is_not_kept(here: Path, monkeypatch: pytes
 
 
 def test_a_file_without_a_time_of_change_is_not_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = kept._identity_at
-    monkeypatch.setattr(kept, "_of", lambda identity: (*real(str(here / "shop"))[:4], 0))  # type: ignore[index]
-    monkeypatch.setattr(kept, "_identity_at", lambda path: (*real(path)[:4], 0))  # type: ignore[index]
+    real = site_cache._identity_at
+    monkeypatch.setattr(site_cache, "_of", lambda identity: (*real(str(here / "shop"))[:4], 0))  # type: ignore[index]
+    monkeypatch.setattr(site_cache, "_identity_at", lambda path: (*real(path)[:4], 0))  # type: ignore[index]
     sites("usdt:./shop:shop:order")
-    monkeypatch.setattr(kept, "_identity_at", real)
+    monkeypatch.setattr(site_cache, "_identity_at", real)
     forbid_reading(monkeypatch)
     with pytest.raises(_Read):
         sites("usdt:./shop:shop:order")
@@ -219,7 +219,7 @@ def test_a_debug_file_that_was_installed_since_is_read(here: Path, monkeypatch: 
 def test_nothing_is_kept_beside_a_debug_file_that_has_just_changed(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "SETTLED_NS", 2_000_000_000)  # libc is older than that
+    monkeypatch.setattr(site_cache, "SETTLED_NS", 2_000_000_000)  # libc is older than that
     monkeypatch.setattr(debug_file, "DEBUG_ROOT", str(here / "debug"))
     build_id = binary.Binary(LIBC).elf.build_id
     assert build_id is not None
@@ -252,7 +252,7 @@ def test_another_version_of_what_resolves_reads_again(here: Path, monkeypatch: p
     sites("usdt:./shop:shop:order")
     forbid_reading(monkeypatch)
     sites("usdt:./shop:shop:order")
-    monkeypatch.setattr(kept, "_resolver", lambda: "another")
+    monkeypatch.setattr(site_cache, "_resolver", lambda: "another")
     with pytest.raises(_Read):
         sites("usdt:./shop:shop:order")
 
@@ -268,10 +268,10 @@ def test_the_disassembler_belongs_to_what_resolves(
         other.write_bytes(b"5.0")
     importlib.import_module("capstone")  # the real one, before another stands in its place
     monkeypatch.syspath_prepend(here / "packages")
-    kept._resolver.cache_clear()
+    site_cache._resolver.cache_clear()
     sites("uprobe:./funcs:main")
     file.write_bytes(b"5.0.1")
-    kept._resolver.cache_clear()
+    site_cache._resolver.cache_clear()
     with monkeypatch.context() as reading, pytest.raises(_Read):
         forbid_reading(reading)
         sites("uprobe:./funcs:main")
@@ -279,7 +279,7 @@ def test_the_disassembler_belongs_to_what_resolves(
     forbid_reading(monkeypatch)
     sites("uprobe:./funcs:main")
     monkeypatch.undo()
-    kept._resolver.cache_clear()
+    site_cache._resolver.cache_clear()
 
 
 def test_the_limit_says_the_same_of_a_known_file(here: Path) -> None:
@@ -311,7 +311,7 @@ def test_why_there_is_nothing_is_said_each_time(here: Path) -> None:
 
 
 def test_many_sites_are_not_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MOST_SITES", 1)
+    monkeypatch.setattr(site_cache, "_MOST_SITES", 1)
     sites("uprobe:./funcs:*")
     forbid_reading(monkeypatch)
     with pytest.raises(_Read):

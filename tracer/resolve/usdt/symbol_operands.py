@@ -12,18 +12,19 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 
+from tracer.resolve.arch import X86_64
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import ET_EXEC, SHT_RELA
+from tracer.resolve.elf.layout import ET_EXEC
+from tracer.resolve.elf.relocations import Relocation, relocations
 from tracer.resolve.elf.symbol_table import STT_TLS
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
-_RELA = struct.Struct("<QQq")
-_R_X86_64_64, _R_X86_64_GLOB_DAT, _R_X86_64_RELATIVE = 1, 6, 8
+_KINDS = X86_64.relocations  # operands of aarch64 name no slots
 
 
-class Places:
+class SymbolOperands:
     """Looks up what the operands of one file's sites name."""
 
     def __init__(self, elf: Elf, symbols: Symbols) -> None:
@@ -98,8 +99,8 @@ class Places:
         return GlobalPointer(self._global(slot, site))
 
     @cached_property
-    def _relocations(self) -> list[tuple[int, int, int]]:
-        return relocations(self._elf)
+    def _relocations(self) -> list[Relocation]:
+        return list(relocations(self._elf))
 
     @cached_property
     def _named_slots(self) -> dict[str, int]:
@@ -108,9 +109,9 @@ class Places:
         if exported is None:
             return {}
         return {
-            exported.name(info >> 32): place
-            for place, info, addend in self._relocations
-            if info & 0xFFFFFFFF == _R_X86_64_GLOB_DAT and addend == 0
+            exported.name(each.symbol): each.address
+            for each in self._relocations
+            if each.kind == _KINDS.glob_dat and each.addend == 0
         }
 
     @cached_property
@@ -118,10 +119,9 @@ class Places:
         """Slots in .got that hold the address of something in this file, by that address."""
         got = [each for each in self._elf.sections if each.name in (".got", ".got.plt")][:2]
         slots = {
-            addend: place
-            for place, info, addend in self._relocations
-            if info & 0xFFFFFFFF == _R_X86_64_RELATIVE
-            and any(each.address <= place < each.address + each.size for each in got)
+            each.addend: each.address
+            for each in self._relocations
+            if each.kind == _KINDS.relative and any(s.address <= each.address < s.address + s.size for s in got)
         }
         if self._elf.type == ET_EXEC:  # filled by the linker, no relocation left
             for section in got:
@@ -131,12 +131,3 @@ class Places:
                         slots.setdefault(value, section.address + 8 * index)
         return slots
 
-
-def relocations(elf: Elf) -> list[tuple[int, int, int]]:
-    """What the loader fills in: for each the address, the symbol's number and the kind in one word, and the addend."""
-    return [
-        row
-        for section in elf.sections
-        if section.type == SHT_RELA and section.address and section.size % _RELA.size == 0
-        for row in _RELA.iter_unpack(elf.content(section))
-    ]

@@ -10,8 +10,8 @@ from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.model import Target
-from tracer.resolve.safety.misdecoded import LONGEST, SUSPECT, is_misread
-from tracer.resolve.safety.safety import function_starts, inside_function
+from tracer.resolve.safety.opcodes import LONGEST, SUSPECT, is_misdecoded
+from tracer.resolve.safety.placement import function_starts, inside_function
 from tracer.resolve.sites.expand import expand
 
 # What Linux 6.18 did with a probe on each, in a function that was called with and without it.
@@ -58,12 +58,12 @@ RIGHT = {
 @pytest.mark.parametrize("code", WRONG.values(), ids=WRONG)
 def test_what_went_wrong_is_known(code: str) -> None:
     content = bytes.fromhex(code)
-    assert is_misread(content) and content[0] in SUSPECT and len(content) <= LONGEST
+    assert is_misdecoded(content) and content[0] in SUSPECT and len(content) <= LONGEST
 
 
 @pytest.mark.parametrize("code", RIGHT.values(), ids=RIGHT)
 def test_what_went_right_is_let_be(code: str) -> None:
-    assert not is_misread(bytes.fromhex(code))
+    assert not is_misdecoded(bytes.fromhex(code))
 
 
 def library(tmp_path: Path, machine: int = 62) -> Binary:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from tracer.lang.syntax.ast import AttachPoint
     from tracer.resolve.binary import Binary
-    from tracer.resolve.files.find import Found
+    from tracer.resolve.files.paths import Found
 
 _KIND = "sites"
 _MOST_SITES = 1 << 17

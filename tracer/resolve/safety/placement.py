@@ -18,27 +18,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from tracer.resolve.elf.layout import EM_AARCH64, EM_X86_64, PF_X, ElfError
+from tracer.resolve.arch import EM_AARCH64, EM_X86_64
+from tracer.resolve.elf.layout import PF_X, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
-from tracer.resolve.safety.misdecoded import LONGEST, SUSPECT, is_misread
+from tracer.resolve.safety.opcodes import (
+    DOUBTFUL,
+    FIVE_BYTE_NOPS,
+    LONGEST,
+    NOP10,
+    NOPS,
+    SUSPECT,
+    is_breakpoint,
+    is_misdecoded,
+)
 from tracer.resolve.usdt.notes import UsdtNote
-
-# Intel SDM, NOP: the recommended forms; all that gas and sys/sdt.h have been seen to write.
-_X86_NOPS = (
-    b"\x90", b"\x66\x90", b"\x0f\x1f\x00", b"\x0f\x1f\x40\x00", b"\x0f\x1f\x44\x00\x00",
-    b"\x66\x0f\x1f\x44\x00\x00", b"\x0f\x1f\x80\x00\x00\x00\x00", b"\x0f\x1f\x84\x00\x00\x00\x00\x00",
-    b"\x66\x0f\x1f\x84\x00\x00\x00\x00\x00",
-)  # fmt: skip
-_FIVE_BYTE_NOPS = (b"\x0f\x1f\x44\x00\x00", b"\x66\x0f\x1f\x40\x00")
-NOP10 = b"\x66\x2e\x0f\x1f\x84" + bytes(5)
-_AARCH64_NOP = b"\x1f\x20\x03\xd5"
-
-_BREAKPOINTS = b"\xcc\xcd"
-_DOUBTFUL = {True: SUSPECT.union(_BREAKPOINTS), False: frozenset(b"\xd4")}
-"""The bytes that decide whether a function's start has to be looked at closer, on x86-64 the first and on aarch64 the
-fourth: without any of these it is neither a breakpoint nor misread.
-"""
 
 UNSAFE = "; --unsafe-returns takes the risk"
 """The end of a remedy, where a return probe does harm only when an exception meets it."""
@@ -57,9 +51,9 @@ def offset_of_code(code: Code, address: int, what: str) -> int:
     if not code.executable(address):
         raise elf.error(f"{what} at {address:#x} is not in an executable segment")
     content = elf.memory(address, LONGEST, what) or b""
-    if _is_breakpoint(content, elf.machine):
+    if is_breakpoint(content, elf.machine):
         raise elf.error(f"{what} at {address:#x} is a breakpoint already, in the file itself")
-    if elf.machine == EM_X86_64 and is_misread(content):
+    if elf.machine == EM_X86_64 and is_misdecoded(content):
         message = (
             f"{what} at {address:#x} begins with an instruction ({content[:6].hex(' ')} …) that Linux takes for another"
             " when it is probed, so the program would go wrong"
@@ -87,7 +81,7 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
     elf = code.elf
     x86 = elf.machine == EM_X86_64
     looked_at = 0 if x86 else 3
-    doubtful = bytes(byte in _DOUBTFUL[x86] for byte in range(256))
+    doubtful = bytes(byte in DOUBTFUL[EM_X86_64 if x86 else EM_AARCH64] for byte in range(256))
     offsets: list[int | ElfError] = []
     # The window of code that was read: where it begins, and the last place that has enough behind it.
     begin, last, shift, content = 0, -1, 0, b""
@@ -103,7 +97,7 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
         if begin <= address <= last and size and (x86 or not address % 4):
             at = address - begin
             if not doubtful[content[at + looked_at]] or (
-                content[at] in SUSPECT and x86 and not is_misread(content[at : at + LONGEST])
+                content[at] in SUSPECT and x86 and not is_misdecoded(content[at : at + LONGEST])
             ):
                 offsets.append(address + shift)
                 continue
@@ -170,16 +164,12 @@ def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool, bool]:
     elf = code.elf
     offset = offset_of_code(code, note.address, what)
     content = elf.memory(note.address, 16, what) or b""
-    if elf.machine == EM_AARCH64:
-        holds_nop = content.startswith(_AARCH64_NOP) and note.address % 4 == 0
-    else:
-        holds_nop = elf.machine == EM_X86_64 and content.startswith(_X86_NOPS)
-    if not holds_nop:
+    if not content.startswith(NOPS.get(elf.machine, ())) or (elf.machine == EM_AARCH64 and note.address % 4):
         raise elf.error(
             f"{what} at {note.address:#x} does not hold the nop that its note promises but {content[:4].hex(' ')}",
             "the file was changed after it was built, or its notes belong to another file",
         )
-    is_red = content.startswith(_FIVE_BYTE_NOPS) and red_zone(code, note.address)
+    is_red = content.startswith(FIVE_BYTE_NOPS) and red_zone(code, note.address)
     return offset, is_red, elf.machine == EM_X86_64 and content.startswith(b"\x90" + NOP10)
 
 
@@ -188,15 +178,7 @@ def red_zone(code: Code, address: int) -> bool:
     nothing, or of which too little is known. See `Site.red_zone`.
     """
     elf = code.elf
-    if elf.machine != EM_X86_64 or not (elf.memory(address, 5, "the address") or b"").startswith(_FIVE_BYTE_NOPS):
+    if elf.machine != EM_X86_64 or not (elf.memory(address, 5, "the address") or b"").startswith(FIVE_BYTE_NOPS):
         return False
     around = code.range_at(address)
-    return around is None or (
-        address != around.start and not any(each.calls for each in code.instructions(around))
-    )
-
-
-def _is_breakpoint(content: bytes, machine: int) -> bool:
-    if machine == EM_AARCH64:
-        return len(content) >= 4 and content[3] == 0xD4 and content[2] & 0xE0 == 0x20  # BRK #imm16
-    return content[:1] == b"\xcc" or content[:2] == b"\xcd\x03"
+    return around is None or (address != around.start and not any(each.calls for each in code.instructions(around)))

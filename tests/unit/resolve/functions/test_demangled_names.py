@@ -15,8 +15,8 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.programs import NAMES_CC
 from tracer.lang.syntax.attach import read
 from tracer.resolve.binary import Binary
-from tracer.resolve.functions.find import find_functions, is_written
-from tracer.resolve.functions.written_names import _SAID, needed_words, spellings, without_parameters
+from tracer.resolve.functions.demangled_names import _SAID, needed_words, spellings, without_parameters
+from tracer.resolve.functions.lookup import find_functions, is_demangled
 from tracer.resolve.symbols.demangle import demangler
 
 LIBSTDCXX = os.path.realpath("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
@@ -146,7 +146,7 @@ def test_patterns_made_of_the_names_match_what_nm_prints(path: str) -> None:
         brackets = re.findall(r"<[^<>]*>|\([^()]*\)", readable)
         piece = choose.choice(brackets) if brackets and number % 2 else readable[begin : min(end, begin + 30)]
         pattern = f"*{piece}*" if number % 4 < 3 else f"*{readable[begin:]}*"
-        if not is_written(pattern):
+        if not is_demangled(pattern):
             pattern = f"*{piece}*(*"
         glob = re.sub(r"\[(?=\]|abi:|clone )|(?<= )\[(?=\d+\])", "[[]", pattern)
         matches = re.compile(fnmatch.translate(glob)).match

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.resolve.conftest import Build
-from tracer.resolve.symbols import symbolize
-from tracer.resolve.symbols.symbolize import Symbolizer
+from tracer.resolve.symbols import symbolizer as symbolizer_module
+from tracer.resolve.symbols.symbolizer import Symbolizer
 
 PRINTS_C = r"""
 #include <stdio.h>
@@ -164,7 +164,7 @@ def test_a_number_used_again_by_a_later_process_is_another_process(
 ) -> None:
     symbolizer.remember(running.pid)
     before = symbolizer._processes[running.pid]
-    monkeypatch.setattr("tracer.resolve.symbols.symbolize._started", lambda pid: before.started + 1)
+    monkeypatch.setattr("tracer.resolve.symbols.symbolizer._started", lambda pid: before.started + 1)
     symbolizer.remember(running.pid)
     assert symbolizer._processes[running.pid] is not before
 
@@ -191,8 +191,8 @@ def test_after_lost_records_only_what_still_runs_has_names(running: Running, sym
 def test_files_and_processes_are_kept_within_bounds(
     build: Build, tmp_path: Path, symbolizer: Symbolizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(symbolize, "_MOST_FILES", 4)
-    monkeypatch.setattr(symbolize, "_MOST_PROCESSES", 3)
+    monkeypatch.setattr(symbolizer_module, "_MOST_FILES", 4)
+    monkeypatch.setattr(symbolizer_module, "_MOST_PROCESSES", 3)
     paths = [tmp_path / f"prints{number}" for number in range(8)]
     for path in paths:
         shutil.copy(build(PRINTS_C, "-O1"), path)

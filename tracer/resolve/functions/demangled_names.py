@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from tracer.regex import regex
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
-from tracer.resolve.files.find import is_pattern, matcher
+from tracer.resolve.files.paths import is_pattern, matcher
 
 _LITERAL_BRACKET = regex(r"\[(?=\]|abi:|clone |enable_if:)|(?<= )\[(?=\d+\])")
 
@@ -53,7 +53,7 @@ _SAID = (
 """What demanglers say for a letter or two, or around a name (libiberty, cp-demangle.c and rust-demangle.c)."""
 
 
-def written_functions(
+def demangled_functions(
     functions: Iterable[Function], pattern: str, demangle: Callable[[str], str | None]
 ) -> list[Function]:
     """The functions that the pattern means by their readable names, in the order given. `demangle` gives that name, or

@@ -15,7 +15,7 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
-from tracer.resolve.files.find import NothingThere, did_you_mean, is_pattern, matcher
+from tracer.resolve.files.paths import NothingThere, did_you_mean, is_pattern, matcher
 
 _WRITTEN = regex(r"::|[ (<{~,&]")
 
@@ -44,7 +44,7 @@ def find_functions(
     if not found:
         test = matcher(_RECEIVER.sub("([*]", name)) if is_pattern(name) else None
         matching = symbols.matching(test, "@" in name, ".cold" in name) if test is not None else ()
-        written = symbols.has_mangled_names and (cpp or is_written(name) or not matching)
+        written = symbols.has_mangled_names and (cpp or is_demangled(name) or not matching)
         found = unique_places([*matching, *_written(binary, name)]) if written else matching
     if not any([each[4] for each in found]):  # ifunc; by its number in half the time
         return found
@@ -53,25 +53,25 @@ def find_functions(
     return implemented(binary, found, kind, pid, left_out if left_out is not None else [])
 
 
-def is_written(name: str) -> bool:
+def is_demangled(name: str) -> bool:
     """Whether the name holds what no symbol of C does, so that it is one of C++ or Rust as people write it."""
     return _WRITTEN.search(name) is not None
 
 
 def _written(binary: Binary, name: str) -> Sequence[Function]:
     """The functions that have a readable name like this one."""
-    from tracer.resolve.functions.written_names import written_functions
+    from tracer.resolve.functions.demangled_names import demangled_functions
     from tracer.resolve.symbols.demangle import demangler
 
     try:
         demangle = demangler()
     except TracerError:
-        if is_written(name):
+        if is_demangled(name):
             raise
         binary.reproducible = False  # the name is simply not found
         return ()
     name, _, version = name.partition("@")
-    found = written_functions(binary.symbols.functions, name, demangle)
+    found = demangled_functions(binary.symbols.functions, name, demangle)
     return [each for each in found if each.version == version.lstrip("@")] if version else found
 
 
@@ -89,7 +89,7 @@ def not_found(binary: Binary, name: str) -> NothingThere:
         if (holder := _holder(binary, name)) is not None:
             return NothingThere(f"{message}: it is in {holder}", f"trace it there: uprobe:{holder}:{shown}")
         every = (each.name for each in symbols.functions)
-        near = did_you_mean(name, map(binary.readable, every) if is_written(name) else every)
+        near = did_you_mean(name, map(binary.readable, every) if is_demangled(name) else every)
     if symbols.stripped:
         message += ", and the file is stripped of all names but those it exports"
         advice = f"install its debug symbols, or give an address: uprobe:{path}:0x…"

@@ -12,8 +12,8 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
-from tracer.resolve.functions.find import find_functions
-from tracer.resolve.safety.safety import function_start, function_starts, inside_function, usdt_site
+from tracer.resolve.functions.lookup import find_functions
+from tracer.resolve.safety.placement import function_start, function_starts, inside_function, usdt_site
 
 AT = TEXT_ADDRESS
 # push %rbp; mov %rsp,%rbp; mov $0x12345678,%eax; pop %rbp; ret
