@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tracer.backends.bcc.compile import child, compiler, loops
 from tracer.backends.bcc.compile.binding import Binding, find_binding
 from tracer.backends.bcc.compile.compiler import CompiledObject, compile_text
 from tracer.backends.bcc.loader import link
+from tracer.backends.bcc.program import BccProgram
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs
 
@@ -33,6 +35,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def no_child(source: bytes, binding: object) -> bytes:
     raise AssertionError("compiled again")
+
+
+def test_no_loop_over_a_string_counts_from_below_zero_since_newer_verifiers_refuse_such_an_offset(cache: Path) -> None:
+    body = "{ @item = str(arg1); @last = arg0; @pair = (arg0, str(arg1)); }"
+    listing = BccProgram(plan_of(probe(body))).bytecode()
+    assert not re.findall(r"r\d = -\d+$", listing, re.MULTILINE)
 
 
 def test_the_same_text_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
