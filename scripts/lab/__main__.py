@@ -35,7 +35,7 @@ def main() -> int:
             return prepare_kernels(arguments.kernels)
         if arguments.command == "table":
             return tabulate()
-        return test_kernels(arguments.kernels, arguments.all, arguments.quick)
+        return test_kernels(arguments.kernels, arguments.all, arguments.quick, arguments.again)
     except LabError as error:
         print(f"vm: {error}", file=sys.stderr)
         return _CRASHED
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
     command.add_argument("--all", action="store_true", help="on all kernels; writes the table of docs/kernels.md")
     command.add_argument("--quick", action="store_true", help="a third of the suite's cases")
+    command.add_argument("--again", action="store_true", help="only what the last whole run has not passed")
     commands.add_parser("table", help="write the table of docs/kernels.md from the last whole runs, kernel by kernel")
     return parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from scripts.lab import LabError, NotAvailable
@@ -13,6 +13,7 @@ from scripts.lab.cache import cache_directory
 from scripts.lab.kernels import KERNELS, SOURCE_PACKAGE, Kernel
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
+COMPLAINED = "the kernel complained"
 _FROM = "<!-- written by scripts/vm test --all: from here -->"
 _TO = "<!-- to here -->"
 _HEADER = ("kernel", "run on", "where from", "backend", "passed", "refused", "exceptions", "failed", "own tests")
@@ -47,6 +48,18 @@ class Outcome:
     def passed(self) -> bool:
         """Whether everything is as it must be."""
         return not self.trouble and bool(self.results) and not self.failures
+
+    @property
+    def done(self) -> tuple[str, ...]:
+        """The tests that did not fail."""
+        return tuple(result.test for result in self.results if result.outcome != "failed")
+
+    def with_more(self, later: Outcome) -> Outcome:
+        """The run with the results of a later one that went on with it; what the kernel complained of stays."""
+        results = {result.test: result for result in (*self.results, *later.results)}
+        complaints = tuple(line for line in self.trouble if line.startswith(COMPLAINED))
+        took = self.took_s + later.took_s
+        return replace(later, results=tuple(results.values()), trouble=(*complaints, *later.trouble), took_s=took)
 
     @property
     def failures(self) -> tuple[Result, ...]:

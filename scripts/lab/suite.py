@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from scripts.lab.children import end_all
 from scripts.lab.children import run as run_here
 from scripts.lab.images import image_of
 from scripts.lab.kernels import BCC, KERNELS, Kernel, kernel
-from scripts.lab.results import Outcome, Result, keep, kept, report, write_table
+from scripts.lab.results import COMPLAINED, Outcome, Result, keep, kept, report, write_table
 from tests.targets.build import cache_dir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,19 +34,20 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "tests.vm.plugin", "-p", 
 # Under emulation a run of tracer takes seconds, and two machines may have one processor between them.
 _PATIENCE = 10
 _QUICK, _WHOLE = "0/3", "0/1"
-_TIMEOUT_S = 3600.0
+_TIMEOUT_S = 7200.0
 _COMPLAINTS = 5
 _COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|general protection|Kernel panic|INFO: task|rcu: INFO")
 
 
-def test_kernels(names: Sequence[str], everything: bool, quick: bool) -> int:
+def test_kernels(names: Sequence[str], everything: bool, quick: bool, again: bool = False) -> int:
     """Runs the tests on the kernels named, else on those that scripts/test runs, or on all; reports on stdout.
 
+    With `again` only what has not passed in the whole run that is kept of each kernel, which becomes part of that run.
     Returns 1 where anything failed. A kernel that cannot be had has not passed, but only a required one fails.
     """
     wanted = [kernel(name) for name in names] or [each for each in KERNELS if everything or each.required]
     outcomes: dict[str, Outcome | NotAvailable] = {}
-    for each, outcome in _outcomes(wanted, _QUICK if quick else _WHOLE):
+    for each, outcome in _outcomes(wanted, _QUICK if quick else _WHOLE, again):
         outcomes[each.name] = outcome
         print(report(outcome) if isinstance(outcome, Outcome) else f"{each.name}: not available: {outcome}", flush=True)
         if isinstance(outcome, Outcome) and not quick:
@@ -77,11 +78,11 @@ def _is_well(kernel: Kernel, outcome: Outcome | NotAvailable) -> bool:
     return outcome.passed if isinstance(outcome, Outcome) else not kernel.required
 
 
-def _outcomes(kernels: Sequence[Kernel], part: str) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
+def _outcomes(kernels: Sequence[Kernel], part: str, again: bool) -> Iterator[tuple[Kernel, Outcome | NotAvailable]]:
     """In the order in which they end."""
     _prepare(kernels, part)
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        running = {pool.submit(_outcome, each, part): each for each in kernels}
+        running = {pool.submit(_outcome, each, part, kept(each.name) if again else None): each for each in kernels}
         try:
             for done in as_completed(running):
                 yield running[done], done.result()
@@ -90,9 +91,10 @@ def _outcomes(kernels: Sequence[Kernel], part: str) -> Iterator[tuple[Kernel, Ou
             pool.shutdown(cancel_futures=True)
 
 
-def _outcome(kernel: Kernel, part: str) -> Outcome | NotAvailable:
+def _outcome(kernel: Kernel, part: str, earlier: Outcome | None) -> Outcome | NotAvailable:
     try:
-        return _test(kernel, part, _TIMEOUT_S)
+        outcome = _test(kernel, part, earlier.done if earlier else (), _TIMEOUT_S)
+        return outcome if earlier is None else earlier.with_more(outcome)
     except NotAvailable as error:
         return error
     except LabError as error:
@@ -114,7 +116,7 @@ def _prepare(kernels: Sequence[Kernel], part: str) -> None:
         _here(*_PYTEST, "--vm-kernel", kernels[0].name, "--collect-only", *TESTS)
 
 
-def _test(kernel: Kernel, part: str, timeout_s: float) -> Outcome:
+def _test(kernel: Kernel, part: str, done: Iterable[str], timeout_s: float) -> Outcome:
     """Runs the tests on a kernel. Raises `LabError` where the kernel cannot be had."""
     start = time.monotonic()
     image = image_of(kernel)
@@ -126,10 +128,16 @@ def _test(kernel: Kernel, part: str, timeout_s: float) -> Outcome:
         "TRACER_TEST_PATIENCE": str(_PATIENCE),
         "XDG_CACHE_HOME": str(_objects(_flags(kernel))),
     }
-    options = (f"--vm-kernel={kernel.name}", f"--vm-part={part}", "--vm-results=/run/vm/results")
+    options = (
+        f"--vm-kernel={kernel.name}",
+        f"--vm-part={part}",
+        "--vm-results=/run/vm/results",
+        "--vm-done=/run/vm/done",
+    )
     pytest = " ".join((*_PYTEST, *options, "--tb=short", *TESTS))
     with tempfile.TemporaryDirectory(prefix="tracer-vm-test.") as place:
         share = Path(place)
+        (share / "done").write_text("".join(f"{each}\n" for each in done))
         with (share / "said").open("wb") as said:
             ended = run(
                 image,
@@ -158,8 +166,8 @@ def complaints(console: str) -> list[str]:
 
 def _trouble(ended: Ended, said: str, timeout_s: float) -> list[str]:
     heard = complaints(ended.console)
-    lines = [f"the kernel complained: {line}" for line in heard[:_COMPLAINTS]]
-    lines += [f"the kernel complained {len(heard) - _COMPLAINTS} times more"] if len(heard) > _COMPLAINTS else []
+    lines = [f"{COMPLAINED}: {line}" for line in heard[:_COMPLAINTS]]
+    lines += [f"{COMPLAINED} {len(heard) - _COMPLAINTS} times more"] if len(heard) > _COMPLAINTS else []
     if ended.status is None:
         what = f"the tests were ended after {timeout_s:g} s" if ended.time_was_up else "the guest died"
         lines += [what, *ended.console.splitlines()[-40:], *said.splitlines()[-20:]]

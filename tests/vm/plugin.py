@@ -21,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("vm", "tests in a guest of scripts/vm")
     group.addoption("--vm-kernel", metavar="NAME", help="the kernel's name in scripts/lab/kernels.py")
     group.addoption("--vm-results", type=Path, metavar="FILE", help="where to write the results")
+    group.addoption("--vm-done", type=Path, metavar="FILE", help="lines with tests to leave out")
     group.addoption("--vm-part", default="0/1", metavar="I/N", help="of the contract's cases, the Ith of N parts")
 
 
@@ -38,15 +39,17 @@ def leg_of(item: pytest.Item) -> dict[str, object] | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the backends that this kernel has not, and the cases of the other parts."""
+    """Leaves out the backends that this kernel has not, the cases of the other parts, and what is done already."""
     index, parts = map(int, config.getoption("--vm-part").split("/"))
     cases = {case.name for case in part_of(index, parts)}
+    path = config.getoption("--vm-done")
+    done = set(path.read_text().splitlines()) if path is not None else set()
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         leg = leg_of(item)
         wanted = leg is None or (leg["backend"] in kernel_of(config).backends and str(leg["case"]) in cases)
-        (kept if wanted else dropped).append(item)
+        (kept if wanted and item.nodeid not in done else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_the_table_goes_between_its_marks_and_nothing_else_changes(tmp_path: Pat
 def test_what_is_kept_of_a_run_is_all_of_it() -> None:
     assert from_json(to_json(GOOD)) == GOOD
     assert from_json(to_json(BAD)) == BAD
+
+
+def test_a_run_that_goes_on_with_another_replaces_what_was_not_passed_and_keeps_complaints() -> None:
+    cut = replace(GOOD, trouble=("the tests were ended after 9 s", "the kernel complained: WARNING: x"))
+    cut = replace(cut, results=(*GOOD.results, *BAD.results))
+    assert cut.done == ("a[x-bcc-text]", "a[x-ftrace-text]", "a[y-bcc-text]", "vm", "vm_other")
+    later = Outcome(
+        "6.1", "6.1.0-57-amd64", (replace(BAD.results[0], outcome="passed", said=""),), (), 2.0, "2026-01-03"
+    )
+    whole = cut.with_more(later)
+    assert (whole.release, whole.day, whole.failures) == ("6.1.0-57-amd64", "2026-01-03", ())
+    assert whole.trouble == ("the kernel complained: WARNING: x",)
+    assert len(whole.results) == 5
 
 
 def test_what_a_kernel_says_of_itself_is_heard() -> None:
