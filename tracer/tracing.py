@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent
@@ -21,27 +21,11 @@ if TYPE_CHECKING:
     from tracer.lang.typed import Clause
     from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
+    from tracer.render.renderer import Renderer
     from tracer.resolve.model import Site
-    from tracer.results.values import MapSnapshot, MapStore
 
 _LONGEST_WAIT_S = 1.0
 _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones
-
-
-class Renderer(Protocol):
-    """Text or JSON (`tracer.render`)."""
-
-    def attached(self, probes: int) -> None:
-        """How many probes the trace has."""
-
-    def event(self, event: Event, store: MapStore) -> None:
-        """One thing to show; `store` for events that name a map."""
-
-    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
-        """All maps, at the end or when asked for."""
-
-    def flush(self) -> None:
-        """Hands on what is buffered."""
 
 
 @dataclass(slots=True)

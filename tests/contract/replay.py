@@ -23,8 +23,7 @@ from tracer.lang.typed import Clause, Program
 from tracer.lang.types import IntType, Stack
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.render.json import JsonRenderer
-from tracer.render.text import TextRenderer
+from tracer.render import renderer_of
 from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
@@ -32,7 +31,7 @@ from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
 from tracer.steps.model import Argument, BuiltIn, Memory, ReturnValue, Source, Steps, Text, UserStack
 from tracer.steps.runtime import Compiled, Runtime
-from tracer.tracing import Controls, Outcome, Renderer, Watched, run
+from tracer.tracing import Controls, Outcome, Watched, run
 
 PID = 4242
 STACK = (0x1001, 0x1002, 0x1003)
@@ -68,9 +67,7 @@ def replay(program: str, format: str, rounds: int, compile: Compile = compile_cl
     plan, _ = plan_of(SourceText(program))
     out = io.BytesIO()
     names = Names()
-    renderer: Renderer = (
-        JsonRenderer(plan.program, names, out) if format == "json" else TextRenderer(plan.program, names, out)
-    )
+    renderer = renderer_of(format)(plan.program, names, out)
     if not plan.probes:
         with LocalSession(plan) as local:
             outcome = run(cast("Session", local), plan, renderer, Controls())

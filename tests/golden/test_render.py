@@ -30,6 +30,7 @@ from tracer.lang.types import (
     UsernameType,
 )
 from tracer.render.json import JsonRenderer
+from tracer.render.renderer import Renderer
 from tracer.render.text import TextRenderer
 from tracer.results.events import Event
 from tracer.results.store import LocalMaps
@@ -338,7 +339,7 @@ CASES: dict[str, typed.Program] = {
 }
 
 
-def rendered(typed_program: typed.Program, renderer_type: type[TextRenderer] | type[JsonRenderer]) -> bytes:
+def rendered(typed_program: typed.Program, renderer_type: type[Renderer]) -> bytes:
     """What the program prints when it runs over all orders."""
     out = io.BytesIO()
     renderer = renderer_type(typed_program, Names(), out)

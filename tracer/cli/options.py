@@ -8,13 +8,10 @@ from typing import Annotated, Optional
 import typer
 
 from tracer.errors import UsageError
+from tracer.render import RENDERERS
 
-
-class Format(str, Enum):
-    """`-f`."""
-
-    TEXT = "text"
-    JSON = "json"
+Format = Enum("Format", {name.upper(): name for name in RENDERERS}, type=str)  # type: ignore[misc]
+"""`-f`."""
 
 
 class Buffering(str, Enum):

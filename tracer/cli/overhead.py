@@ -12,8 +12,7 @@ from tracer.plan.points import maps_behind, points
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
-    from tracer.render.json import JsonRenderer
-    from tracer.render.text import TextRenderer
+    from tracer.render.renderer import Renderer
     from tracer.resolve.model import Target
 
 
@@ -21,7 +20,7 @@ class Findings:
     """What the guard of one trace has found: told to `say` at once, and what is incomplete again at the end."""
 
     def __init__(
-        self, plan: Plan, target: Target, renderer: TextRenderer | JsonRenderer, max_rate: int | None,
+        self, plan: Plan, target: Target, renderer: Renderer, max_rate: int | None,
         say: Callable[[str], None] | None,
     ) -> None:  # fmt: skip
         self._plan = plan

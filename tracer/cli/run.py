@@ -39,7 +39,7 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
     ] = False,
-    format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = Format.TEXT,
+    format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = Format["TEXT"],
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),

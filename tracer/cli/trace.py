@@ -18,6 +18,7 @@ from tracer.cli.signals import Signals
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.pipeline import open_session
+from tracer.render import renderer_of
 from tracer.resolve.model import Site, Target
 from tracer.tracing import Controls, Watched, probe_count, run
 
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from tracer.cli.overhead import Findings
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
-    from tracer.render.json import JsonRenderer
-    from tracer.render.text import TextRenderer
+    from tracer.render.renderer import Renderer
     from tracer.running import RunningProcess
 
 _NAMED = 3
@@ -81,7 +81,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(compiled.plan, target)))
         controls.regularly = names.keep_up
-        renderer = _renderer(compiled, request, names, out)
+        renderer = renderer_of(request.format)(compiled.plan.program, names, out, request.quiet)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         if child is not None:
@@ -182,18 +182,8 @@ def _output(request: Request, controls: Controls) -> Iterator[Output]:
         os.close(descriptor)
 
 
-def _renderer(compiled: Compiled, request: Request, names: Names, out: Output) -> TextRenderer | JsonRenderer:
-    if request.format == "json":
-        from tracer.render.json import JsonRenderer
-
-        return JsonRenderer(compiled.plan.program, names, out, request.quiet)
-    from tracer.render.text import TextRenderer
-
-    return TextRenderer(compiled.plan.program, names, out)
-
-
 def _findings(
-    compiled: Compiled, target: Target, renderer: TextRenderer | JsonRenderer, request: Request, words: Words
+    compiled: Compiled, target: Target, renderer: Renderer, request: Request, words: Words
 ) -> Findings | None:
     """Where what the overhead guard finds is said; None where nothing is traced."""
     if not compiled.plan.probes:

@@ -1,1 +1,18 @@
-"""Events and maps as text and as JSON; everything is written to a stream that the caller gives."""
+"""Events and maps in the formats of `-f`; everything is written to a stream that the caller gives."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracer.render.renderer import Renderer
+
+RENDERERS = {"text": "TextRenderer", "json": "JsonRenderer"}
+"""Each format with the name of its renderer, which stands in a module of the format's name."""
+
+
+def renderer_of(format: str) -> type[Renderer]:
+    """The renderer of a format; only its module is imported."""
+    found: type[Renderer] = getattr(import_module(f"{__name__}.{format}"), RENDERERS[format])
+    return found

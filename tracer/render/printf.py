@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tracer.lang.typed import Printf, Program
 from tracer.lang.types import BoolType, FloatType, IntType, StringType, Type, Value
+from tracer.lang.walk import walk_clause
 from tracer.regex import regex
 from tracer.render.values import Show, ValueText
 
@@ -40,6 +42,18 @@ class _Spec(NamedTuple):
     def align(self) -> str:
         """Width with the flag for the left side, for a text."""
         return f"{'-' if '-' in self.flags else ''}{self.width or ''}"
+
+
+def compiled_formats(program: Program, values: ValueText) -> dict[int, Format]:
+    """The function for each index into `Program.formats` that a printf uses. One index stands for one list of types."""
+    types: dict[int, tuple[Type, ...]] = {}
+    for clause in program.clauses:
+        for node in walk_clause(clause):
+            if isinstance(node, Printf):
+                found = tuple(arg.type for arg in node.args)
+                if types.setdefault(node.format, found) != found:
+                    raise ValueError(f"format {node.format} is used with arguments of different types")
+    return {index: compile_format(program.formats[index], found, values) for index, found in types.items()}
 
 
 def compile_format(format: str, types: Sequence[Type], values: ValueText) -> Format:

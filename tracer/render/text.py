@@ -2,81 +2,50 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from tracer.lang.types import IntType
-from tracer.render.clock import format_time
-from tracer.render.formats import compiled_formats, formatted
 from tracer.render.histogram import rows, text_histogram
-from tracer.render.values import Show, ValueText
-from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
+from tracer.render.renderer import Renderer
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
 from tracer.results.values import Average
 
 if TYPE_CHECKING:
-    from tracer.lang.typed import MapDecl, Program
-    from tracer.render.sink import Sink
-    from tracer.render.symbols import Symbolizer
-    from tracer.results.events import Event, Loss
-    from tracer.results.values import MapSnapshot, MapStore, MapValue
+    from tracer.lang.typed import MapDecl
+    from tracer.lang.types import Type
+    from tracer.render.values import Show
+    from tracer.results.values import MapSnapshot, MapValue
 
 
-class TextRenderer:
-    """Writes what people read to a stream of bytes. Without a symbolizer addresses stay numbers."""
+class TextRenderer(Renderer):
+    """What people read. What is no result is said on stderr, by whoever runs the trace."""
 
-    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink) -> None:
-        self._out = out
-        self._write = out.write
-        self._values = ValueText(symbolizer)
-        self._program = program
-        self._formats = compiled_formats(program, self._values)
-        self._shapes = [self._values.of(shape) for shape in program.shapes]
+    def show(self, type: Type) -> Show:
+        """See `Renderer`."""
+        return self.text.of(type)
 
-    def attached(self, probes: int) -> None:
-        """Nothing: that is no result. Whoever runs the trace says it on stderr."""
+    def printf(self, texts: Iterable[bytes]) -> None:
+        """As they are."""
+        self.write(b"".join(texts))
 
-    def lost(self, loss: Loss) -> None:
-        """Nothing: see `render.loss` for what is said on stderr."""
+    def print_values(self, shown: Iterable[bytes]) -> None:
+        """A line for each."""
+        self.write(b"".join([b"%b\n" % text for text in shown]))
 
-    def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
-        """Nothing, as for what is lost."""
+    def print_time(self, text: bytes) -> None:
+        """As it is."""
+        self.write(text)
 
-    def event(self, event: Event, store: MapStore) -> None:
-        """Shows one event; `store` is read for print(@x). Clear, zero and exit are the run loop's."""
-        if isinstance(event, PrintfEvent):
-            self._write(self._formats[event.format](event.args))
-        elif isinstance(event, PrintfBatch):
-            self._write(b"".join(formatted(event, self._formats)))
-        elif isinstance(event, ValueEvent):
-            self._write(self._shapes[event.shape](event.value) + b"\n")
-        elif isinstance(event, ValueBatch):
-            self._write(b"".join([b"%b\n" % text for text in map(self._shapes[event.shape], event.values)]))
-        elif isinstance(event, MapEvent):
-            self._map(event.snapshot or store.snapshot(event.map), event.top, event.div)
-        elif isinstance(event, TimeEvent):
-            self._write(format_time(self._program.formats[event.format], time.time_ns()))
-
-    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
-        """The maps at the end, in the order of their names; empty ones are left out."""
-        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
-            if snapshot.items:
-                self._map(snapshot, 0, 0)
-
-    def flush(self) -> None:
-        """Hands everything to the stream's owner."""
-        self._out.flush()
-
-    def _map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
+    def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
+        """`@name[key]: value`, a line for each key."""
         decl = snapshot.decl
         name = decl.name.encode()
-        key_text = self._values.key(decl.key)
-        value_text = self._values.of(decl.value)
+        key_text, scalar = self.text.key(decl.key), self.text.of(decl.value)
         for key, value in ordered(snapshot, top):
             shown = b"%b[%b]" % (name, key_text(key)) if decl.key else name
-            self._write(b"%b:%b\n" % (shown, _map_value(decl, value, div or 1, value_text)))
+            self.write(b"%b:%b\n" % (shown, _map_value(decl, value, div or 1, scalar)))
 
 
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from tracer.lang.types import (
     BoolType,
@@ -19,7 +19,6 @@ from tracer.lang.types import (
     UsernameType,
 )
 from tracer.render.clock import boot_time_ns, format_time
-from tracer.render.symbols import NoSymbols, Symbolizer
 
 Show = Callable[[Any], bytes]
 """From a value in the form of `lang.types` to its bytes."""
@@ -27,11 +26,28 @@ Show = Callable[[Any], bytes]
 _FRAME_INDENT = b" " * 8
 
 
+class Symbolizer(Protocol):
+    """Names addresses of processes, as far as it can; an address that it cannot name is shown as `0x…`."""
+
+    def symbol(self, pid: int, address: int) -> str:
+        """The name of the symbol that holds the address, without an offset (`usym`)."""
+
+    def frame(self, pid: int, address: int) -> str:
+        """The same with the offset, `name+12` in decimal (one line of `ustack`)."""
+
+
+class _Numbers:
+    def symbol(self, pid: int, address: int) -> str:
+        return f"{address:#x}"
+
+    frame = symbol
+
+
 class ValueText:
     """Values as bpftrace writes them: `(1, two)`, a stack as one indented line for each frame."""
 
     def __init__(self, symbolizer: Symbolizer | None = None) -> None:
-        self._symbols = symbolizer if symbolizer is not None else NoSymbols()
+        self._symbols = symbolizer if symbolizer is not None else _Numbers()
         self._boot_ns = boot_time_ns()
 
     def of(self, type: Type) -> Show:
@@ -83,34 +99,29 @@ class ValueText:
         return _encoded(self._symbols.symbol(symbol.pid, symbol.address))
 
 
-class ValueJson:
+def json_value(type: Type, text: ValueText) -> Show:
     """Values as bpftrace's `-f json` writes them: tuples as arrays without blanks, what is text as a string."""
+    match type:
+        case IntType():
+            return json_number
+        case BoolType():
+            return _bool
+        case TupleType(items=items):
+            parts = [json_value(item, text) for item in items]
+            return lambda value: b"[%b]" % b",".join([show(v) for show, v in zip(parts, value, strict=True)])
+        case FloatType(bits=bits):
+            from tracer.render import floats
 
-    def __init__(self, text: ValueText) -> None:
-        self._text = text
+            return lambda value: floats.json(value, bits)
+        case _:
+            show_text = text.of(type)
+            return lambda value: json_string(show_text(value))
 
-    def of(self, type: Type) -> Show:
-        """The function for a type."""
-        match type:
-            case IntType():
-                return json_number
-            case BoolType():
-                return _bool
-            case TupleType(items=items):
-                parts = [self.of(item) for item in items]
-                return lambda value: b"[%b]" % b",".join([show(v) for show, v in zip(parts, value, strict=True)])
-            case FloatType(bits=bits):
-                from tracer.render import floats
 
-                return lambda value: floats.json(value, bits)
-            case _:
-                text = self._text.of(type)
-                return lambda value: json_string(text(value))
-
-    def key(self, types: tuple[Type, ...]) -> Show:
-        """The function for a map's keys: one string, its parts joined by commas."""
-        text = self._text.key(types, b",", b",")
-        return lambda key: json_string(text(key))
+def json_key(types: tuple[Type, ...], text: ValueText) -> Show:
+    """A map's keys: one string, its parts joined by commas."""
+    show = text.key(types, b",", b",")
+    return lambda key: json_string(show(key))
 
 
 def json_number(value: int) -> bytes:

@@ -23,10 +23,9 @@ from tracer.lang.types import (
     UsernameType,
 )
 from tracer.render.clock import boot_time_ns, format_time
-from tracer.render.values import ValueJson, ValueText, json_number, json_string, username
+from tracer.render.values import ValueText, json_key, json_number, json_string, json_value, username
 
 TEXT = ValueText()
-JSON = ValueJson(TEXT)
 
 
 @given(st.binary())
@@ -67,31 +66,31 @@ def test_tuples_have_blanks_in_text_and_none_in_json() -> None:
     type = TupleType((INT64, TupleType((StringType(9), BOOL)), StringType(9)))
     value: Any = (1, (b"a b", True), b"")
     assert TEXT.of(type)(value) == b"(1, (a b, true), )"
-    assert JSON.of(type)(value) == b'[1,["a b",true],""]'
+    assert json_value(type, TEXT)(value) == b'[1,["a b",true],""]'
 
 
 def test_keys_join_their_parts_without_parentheses_and_keep_those_of_inner_tuples() -> None:
     types = (INT64, TupleType((StringType(9), INT64)))
     key = (1, (b"a b", 2))
     assert TEXT.key(types)(key) == b"1, (a b, 2)"
-    assert JSON.key(types)(key) == b'"1,(a b,2)"'
+    assert json_key(types, TEXT)(key) == b'"1,(a b,2)"'
 
 
 def test_a_string_key_in_parentheses_keeps_them() -> None:
     assert TEXT.key((StringType(9),))((b"(x)",)) == b"(x)"
-    assert JSON.key((StringType(9),))((b"(x)",)) == b'"(x)"'
+    assert json_key((StringType(9),), TEXT)((b"(x)",)) == b'"(x)"'
 
 
 def test_symbols_and_stacks_are_text_in_json_too() -> None:
-    assert JSON.of(SymbolType())(Symbol(1, 255)) == b'"0xff"'
-    assert JSON.of(StackType(2))(Stack(1, (1,))) == b'"\\n        0x1\\n"'
+    assert json_value(SymbolType(), TEXT)(Symbol(1, 255)) == b'"0xff"'
+    assert json_value(StackType(2), TEXT)(Stack(1, (1,))) == b'"\\n        0x1\\n"'
     assert TEXT.of(StackType(2))(Stack(1, ())) == b"\n"
 
 
 def test_a_username_is_looked_up_and_an_unknown_uid_stays_a_number() -> None:
     assert username(os.getuid()) == pwd.getpwuid(os.getuid()).pw_name.encode()
     assert TEXT.of(UsernameType())(4_000_000_123) == b"4000000123"
-    assert JSON.of(UsernameType())(2**64 - 1) == b'"18446744073709551615"'
+    assert json_value(UsernameType(), TEXT)(2**64 - 1) == b'"18446744073709551615"'
 
 
 def test_a_time_is_local_and_has_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:

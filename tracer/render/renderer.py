@@ -1,0 +1,105 @@
+"""What an output format is: a subclass of `Renderer` in a module of its own, and a line in `render.RENDERERS`."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from tracer.render.clock import format_time
+from tracer.render.printf import compiled_formats
+from tracer.render.values import ValueText
+from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
+
+if TYPE_CHECKING:
+    from tracer.lang.typed import Program
+    from tracer.lang.types import Type
+    from tracer.render.values import Show, Symbolizer
+    from tracer.results.events import Event, Loss
+    from tracer.results.values import MapSnapshot, MapStore
+
+
+class Sink(Protocol):
+    """A stream of bytes: a file, or `cli.output`."""
+
+    def write(self, data: bytes, /) -> object:
+        """Takes some output."""
+
+    def flush(self) -> object:
+        """Nothing more comes for now."""
+
+
+class Renderer(ABC):
+    """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result."""
+
+    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.write = out.write
+        self.flush = out.flush
+        self.text = ValueText(symbolizer)
+        self._program = program
+        self._formats = compiled_formats(program, self.text)
+        self._shapes = [self.show(shape) for shape in program.shapes]
+
+    # --- what a format says ---
+
+    @abstractmethod
+    def show(self, type: Type) -> Show:
+        """How values of a type look."""
+
+    @abstractmethod
+    def printf(self, texts: Iterable[bytes]) -> None:
+        """The texts of printf statements."""
+
+    @abstractmethod
+    def print_values(self, shown: Iterable[bytes]) -> None:
+        """Values of print(expr), as `show` makes them."""
+
+    @abstractmethod
+    def print_time(self, text: bytes) -> None:
+        """What time() made."""
+
+    @abstractmethod
+    def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
+        """A map: of its entries in printing order the last `top`, or all for 0; numbers divided by `div`, if not 0."""
+
+    def attached(self, probes: int) -> None:  # noqa: B027 - a format may say nothing of these three
+        """How many probes were attached."""
+
+    def lost(self, loss: Loss) -> None:  # noqa: B027
+        """What was lost, if anything. What stderr says of it is `render.loss`."""
+
+    def detached(  # noqa: B027
+        self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]
+    ) -> None:
+        """That an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`; `maps`
+        are incomplete from here on.
+        """
+
+    # --- what the run loop calls ---
+
+    def event(self, event: Event, store: MapStore) -> None:
+        """Shows one event; `store` is read for print(@x). Clear, zero and exit are the run loop's."""
+        if isinstance(event, PrintfEvent):
+            self.printf((self._formats[event.format](event.args),))
+        elif isinstance(event, PrintfBatch):
+            if isinstance(event.format, int):
+                self.printf(map(self._formats[event.format], event.rows))
+            else:
+                rows = zip(event.format, event.rows, strict=True)
+                self.printf([self._formats[format](row) for format, row in rows])
+        elif isinstance(event, ValueEvent):
+            self.print_values((self._shapes[event.shape](event.value),))
+        elif isinstance(event, ValueBatch):
+            self.print_values(map(self._shapes[event.shape], event.values))
+        elif isinstance(event, MapEvent):
+            self.print_map(event.snapshot or store.snapshot(event.map), event.top, event.div)
+        elif isinstance(event, TimeEvent):
+            self.print_time(format_time(self._program.formats[event.format], time.time_ns()))
+
+    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
+        """The maps at the end, in the order of their names; empty ones are left out."""
+        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
+            if snapshot.items:
+                self.print_map(snapshot, 0, 0)
