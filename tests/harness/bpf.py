@@ -12,7 +12,8 @@ import mmap
 import os
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -256,19 +257,24 @@ class FakeBpf:
     }  # fmt: skip
 
     def close(self) -> None:
+        """Closes what is still open."""
+        for held in self.maps.values():
+            if held.memory is not None:
+                held.memory.close()
         for fd in (*self.maps, *self.programs):
-            try:
+            with suppress(OSError):
                 os.close(fd)
-            except OSError:
-                continue
 
 
-def install(monkeypatch: pytest.MonkeyPatch, **settings: int) -> FakeBpf:
+@contextmanager
+def fake_bpf(**settings: int) -> Iterator[FakeBpf]:
     """Puts it in the place of the kernel's."""
     fake = FakeBpf(**settings)  # type: ignore[arg-type]
-    for module in (syscall, bpf):
-        monkeypatch.setattr(module, "call", fake.call)
-    return fake
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (syscall, bpf):
+            patch.setattr(module, "call", fake.call)
+        yield fake
+    fake.close()
 
 
 def _failure(number: int) -> OSError:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.bpf import DELETE, DELETE_BATCH, HASH, LOOKUP_BATCH, NEXT, UPDATE_BATCH, FakeBpf, install
+from tests.harness.bpf import DELETE, DELETE_BATCH, HASH, LOOKUP_BATCH, NEXT, UPDATE_BATCH, FakeBpf, fake_bpf
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeBpf:
-    return install(monkeypatch, cpus=2)
+def fake() -> Iterator[FakeBpf]:
+    with fake_bpf(cpus=2) as fake:
+        yield fake
 
 
 def filled(count: int, kind: MapType = MapType.HASH) -> tuple[int, dict[bytes, bytes]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 
-from tests.harness.bpf import FakeBpf, Map, install
+from tests.harness.bpf import FakeBpf, Map, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of
 from tracer.backends.bcc.control import Control, control_size
 from tracer.backends.bcc.maps import generations, marks
@@ -47,10 +49,8 @@ class Rig:
     maps: KernelMaps
     marks: dict[str, int]
     words: memoryview
-    cpus: int
     generations: int
     lengths: int
-    held: list[int] = field(default_factory=list)
 
     # --- what programs do ---
 
@@ -154,12 +154,24 @@ class Rig:
             self.words[5 + self.generations + table.length] += 1
 
 
-def rig(monkeypatch: pytest.MonkeyPatch, text: str, cpus: int = 4, **settings: int) -> Rig:
-    """The maps of a program."""
-    fake = install(monkeypatch, cpus=cpus, **settings)
+@contextmanager
+def rigs() -> Iterator[Callable[..., Rig]]:
+    """Makes the maps of programs."""
     clock = Clock()
-    for module in (marks, generations):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for module in (marks, generations):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+
+        def make(text: str, cpus: int = 4, **settings: int) -> Rig:
+            made = _rig(stack.enter_context(fake_bpf(cpus=cpus, **settings)), clock, text)
+            stack.callback(made.control.close)
+            stack.callback(made.words.release)
+            return made
+
+        yield make
+
+
+def _rig(fake: FakeBpf, clock: Clock, text: str) -> Rig:
     plan = plan_of(text)
     made = tables(plan)
     marked = marked_maps(plan)
@@ -176,9 +188,9 @@ def rig(monkeypatch: pytest.MonkeyPatch, text: str, cpus: int = 4, **settings: i
         for tier, number in enumerate(table.numbers)
     }  # fmt: skip
     control = Control(fd, ended, lengths, 0, len(marked))
-    maps = KernelMaps(plan.program, made, descriptors, control, cpus, marked)
+    maps = KernelMaps(plan.program, made, descriptors, control, fake.cpus, marked)
     words = memoryview(memory).cast("Q")
-    return Rig(fake, clock, made, descriptors, control, maps, marked, words, cpus, ended, lengths)
+    return Rig(fake, clock, made, descriptors, control, maps, marked, words, ended, lengths)
 
 
 def _kind(table: Table) -> MapType:

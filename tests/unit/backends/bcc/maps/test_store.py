@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.harness.bpf import DELETE_BATCH, LOOKUP, LOOKUP_BATCH, UPDATE
-from tests.unit.backends.bcc.maps.rig import Rig, rig
+from tests.unit.backends.bcc.maps.rig import Rig, rigs
 from tests.unit.backends.bcc.plans import probe
 from tracer.results.values import Average, Key
 
@@ -34,8 +34,9 @@ FORMS = {
 
 
 @pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch) -> Make:
-    return lambda text, **settings: rig(monkeypatch, text, **settings)
+def make() -> Iterator[Make]:
+    with rigs() as make:
+        yield make
 
 
 @pytest.fixture(params=FORMS, ids=lambda form: f"{form[1]} {form[0]}")
