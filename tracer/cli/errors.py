@@ -39,11 +39,6 @@ def diagnostics_text(source: Source, diagnostics: Iterable[Diagnostic], width: i
     return "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in diagnostics)
 
 
-def warning_text(message: str, hint: str | None = None) -> str:
-    """A line about something that is not the user's program."""
-    return f"tracer: {_with_hint(message, hint)}\n"
-
-
 def terminal_width() -> int:
     """Columns of the terminal that stderr goes to."""
     try:
@@ -108,11 +103,7 @@ def _window(line: str, start: int, end: int, width: int) -> tuple[str, int, int]
 
 def _cells(line: str) -> list[str]:
     """The characters of a line, one entry each, with what could steer the terminal replaced."""
-    return [char if char == "\t" else _shown(char) for char in line]
-
-
-def _shown(char: str) -> str:
-    return "\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char
+    return [char if char == "\t" else printable(char) for char in line]
 
 
 def _columns(char: str, column: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.cli.options import Json
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from tracer.plan.features import Capabilities, Feature
 
 EXAMPLE = "tracer info --json"
+
+# linux/capability.h; only those that open a door for tracing.
+_CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +69,11 @@ def command(as_json: Json = False) -> int:
 def examine() -> Host:
     """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs."""
     from tracer.backends import BACKENDS
-    from tracer.cli.host import host_facts, kernel_release
     from tracer.errors import TracerError
     from tracer.kernel.disabled import VARIABLE, switched_off
     from tracer.plan.features import Feature
 
-    features = host_facts()
+    features = _host_facts()
     if off := switched_off():
         features[VARIABLE] = ", ".join(off)
     states: dict[str, BackendState] = {}
@@ -94,7 +98,38 @@ def examine() -> Host:
         for feature in Feature:
             constructs[feature.value][name] = _construct(feature, capabilities)
     chosen = next((name for name, state in states.items() if state.usable), None)
-    return Host(kernel_release(), chosen, states, features, constructs)
+    return Host(os.uname().release, chosen, states, features, constructs)
+
+
+def _host_facts() -> dict[str, str]:
+    """Facts that belong to no backend, in the order in which they are shown."""
+    import sys
+
+    from tracer import __version__
+    from tracer.kernel.lockdown import lockdown
+
+    facts = {
+        "tracer": __version__,
+        "python": f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})",
+        "machine": os.uname().machine,
+        "processors": str(os.cpu_count() or 1),
+        "privileges": _privileges(),
+        "lockdown": lockdown(),
+    }
+    with suppress(OSError), open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii") as file:
+        facts["perf_event_paranoid"] = file.read().strip()
+    return facts
+
+
+def _privileges() -> str:
+    """Who we are and what that allows: `root`, or the user with the capabilities that matter (proc(5), CapEff)."""
+    user = os.geteuid()
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        held = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), 0)
+    names = [name for name, number in _CAPABILITIES.items() if held >> number & 1]
+    if user == 0 and len(names) == len(_CAPABILITIES):
+        return "root, all capabilities"
+    return f"{'root' if user == 0 else f'user {user}'}, {', '.join(names) or 'no capabilities'}"
 
 
 def _construct(feature: Feature, capabilities: Capabilities) -> Construct:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tracer.cli.errors import printable, warning_text
+from tracer.cli.errors import printable
 from tracer.cli.options import Json, Verbose, checked_pid
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command(
             for line in site_lines(listed):
                 print(f"    {line}")
     for text in left_out:
-        sys.stderr.write(warning_text(text))
+        sys.stderr.write(f"tracer: {printable(text)}\n")
     return 0
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tracer.cli.closing import closing_lines
 from tracer.cli.names import Names
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from tracer.backends.activation import ActivatedSession
     from tracer.backends.base import Session
     from tracer.child import Child
-    from tracer.cli.overhead import Findings
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
-    from tracer.render.renderer import Renderer
     from tracer.running import RunningProcess
 
 _NAMED = 3
@@ -61,81 +59,91 @@ class Request:
 
 def trace(compiled: Compiled, request: Request) -> int:
     """Runs the program to its end; returns the exit status."""
+    plan = compiled.plan
     with ExitStack() as stack:
         controls = Controls()
         words = stack.enter_context(Words(controls))
 
-        def say(line: str) -> None:
+        def say(line: str, prefix: str = "tracer: ") -> None:
             if not line.isprintable():
                 from tracer.resolve.elf.layout import printable
 
                 line = printable(line)  # the names of files and functions are not the user's own
-            words.say(f"{line}\n")
+            words.say(f"{prefix}{line}\n")
 
-        if not request.quiet:
-            for note in compiled.notes:
-                say(f"tracer: {note}")
+        def note(*lines: str) -> None:
+            for line in () if request.quiet else lines:
+                say(line)
+
+        note(*compiled.notes)
         out = stack.enter_context(_output(request, controls))
-        child = stack.enter_context(_child(request.argv)) if request.argv is not None else None
+        child = None
+        if request.argv is not None:
+            from tracer.child import Child
+
+            child = stack.enter_context(Child(request.argv))
         stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request, child, controls, stack)
-        names = stack.enter_context(closing(Names(compiled.plan, target)))
+        names = stack.enter_context(closing(Names(plan, target)))
         controls.regularly = names.keep_up
-        renderer = renderer_of(request.format)(compiled.plan.program, names, out, request.quiet)
+        renderer = renderer_of(request.format)(plan.program, names, out, request.quiet)
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         if child is not None:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much
-                say(f"tracer: {_IN_PYTHON} ({child.in_python})")
+                say(f"{_IN_PYTHON} ({child.in_python})")
         controls.meanwhile = session.collect
-        by_hand = _by_hand(session) if running.by_hand else None
         known = session.details
-        if not request.quiet:
-            details = (*_unused_activation(running, request), *known) if request.verbose else ()
-            for note in (*running.notes[len(compiled.notes) :], *details):
-                say(f"tracer: {note}")
+        note(*running.notes[len(compiled.notes) :])
+        if request.verbose:
+            note(*_unused_activation(running, request), *known)
 
         def on_attached(sites: int) -> None:
             left_out = session.left_out
-            attached = f"Attached {_counted(probe_count(compiled.plan, left_out), 'probe')}"
             if left_out:
-                say(f"tracer: {_not_probed(left_out, sites)}")  # with -q too: the answer is incomplete
+                say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
+            if running.by_hand:
+                note(cast("ActivatedSession", session).activation)
+            attached = f"Attached {_counted(probe_count(plan, left_out), 'probe')}"
+            if request.verbose and running.backend:
+                attached += f" through {running.backend}, {_counted(sites, 'site')}"
             if not request.quiet:
-                if by_hand is not None:
-                    say(f"tracer: {by_hand.activation}")
-                backend = f" through {running.backend}, {_counted(sites, 'site')}" if running.backend else ""
-                say(attached + (backend if request.verbose else ""))
-                for note in session.details[len(known) :] if request.verbose else ():
-                    say(f"tracer: {note}")
+                say(attached, prefix="")
+            if request.verbose:
+                note(*session.details[len(known) :])
 
-        findings = _findings(compiled, target, renderer, request, words)
-        guard = findings.guard() if findings is not None else None
-        if guard is not None:
+        findings = guard = None
+        if plan.probes:
+            from tracer.cli.overhead import Findings
+
+            findings = Findings(plan, target, renderer, request.max_rate, None if request.quiet else words.say)
+            guard = findings.guard()
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()
-        outcome = run(session, compiled.plan, renderer, controls, watched, on_attached, guard)
+        outcome = run(session, plan, renderer, controls, watched, on_attached, guard)
         if guard is not None:
             guard.tell()
         renderer.lost(outcome.loss)
         out.finish()
         session.close()
         if session.left is not None:
-            say(f"tracer: {session.left}")
+            say(session.left)
         if names.missed is not None:
             records = _counted(names.missed, "record") if names.missed else "records"
-            say(f"tracer: {records} of what processes map lost: addresses of those that have ended may have no names")
+            say(f"{records} of what processes map lost: addresses of those that have ended may have no names")
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:
-                say(f"tracer: {failure}")
-        lines = closing_lines(compiled.plan, target, outcome, running.backend, request.quiet)
-        for line in (*(findings.closing if findings is not None else ()), *lines):
-            say(f"tracer: {line}")
+                say(failure)
+        for line in findings.closing if findings is not None else ():
+            say(line)
+        for line in closing_lines(plan, target, outcome, running.backend, request.quiet):
+            say(line)
         if out.left_out:
-            say(f"tracer: {out.left_out} bytes of output left out: nobody reads them")
+            say(f"{out.left_out} bytes of output left out: nobody reads them")
         words.finish()
         return outcome.code or (1 if out.left_out else 0)
 
@@ -145,12 +153,6 @@ def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
     session.collect()
     if not controls.detached:
         guard.look_aside(session, time.monotonic_ns)
-
-
-def _by_hand(session: Session) -> ActivatedSession | None:
-    from tracer.backends.activation import ActivatedSession
-
-    return session if isinstance(session, ActivatedSession) else None
 
 
 def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:
@@ -180,23 +182,6 @@ def _output(request: Request, controls: Controls) -> Iterator[Output]:
             yield output
     finally:
         os.close(descriptor)
-
-
-def _findings(
-    compiled: Compiled, target: Target, renderer: Renderer, request: Request, words: Words
-) -> Findings | None:
-    """Where what the overhead guard finds is said; None where nothing is traced."""
-    if not compiled.plan.probes:
-        return None
-    from tracer.cli.overhead import Findings
-
-    return Findings(compiled.plan, target, renderer, request.max_rate, None if request.quiet else words.say)
-
-
-def _child(argv: tuple[str, ...]) -> Child:
-    from tracer.child import Child
-
-    return Child(argv)
 
 
 def _watched(
