@@ -11,7 +11,9 @@ What this package uses of the standard module is here, under the same names, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from operator import attrgetter
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 _T = TypeVar("_T")
@@ -74,6 +76,7 @@ def _made(cls: type, frozen: bool) -> type:
     namespace["__match_args__"] = tuple(name for name, field in fields.items() if field.init)
     namespace["_fields_of_dataclass"] = fields
     namespace["__dataclass_fields__"] = _StandardFields()
+    namespace["__dataclass_params__"] = _Params
     for name, method in _methods(names, frozen).items():
         namespace.setdefault(name, method)
     made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)
@@ -100,10 +103,25 @@ def _methods(names: tuple[str, ...], frozen: bool) -> dict[str, Any]:
     def __repr__(self: object) -> str:
         return f"{self.__class__.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
+    __eq__.__code__ = _eq_code(__eq__.__code__)
     if not frozen:
         return {"__repr__": __repr__, "__eq__": __eq__, "__hash__": None}
     closed = {"__setattr__": _refuse, "__delattr__": _refuse}
     return {"__repr__": __repr__, "__eq__": __eq__, "__hash__": __hash__, **closed}
+
+
+class _Params:
+    """What pretty printers ask of `__dataclass_params__`."""
+
+    repr = True
+
+
+@lru_cache(maxsize=1)
+def _eq_code(code: CodeType) -> CodeType:
+    """The same code under the name of compiled text: by that pytest knows that an equality is one of the fields, which
+    it then shows one by one.
+    """
+    return code.replace(co_filename="<string>")
 
 
 def _refuse(self: object, name: str, value: object = None) -> NoReturn:

@@ -23,7 +23,7 @@ class RunningProcess:
         if group is None:
             raise TracerError(f"no process {pid}", "list processes with: ps -e")
         if group != pid:
-            raise TracerError(f"{pid} is a thread of process {group}", f"-p {group} traces all its threads")
+            raise TracerError(f"{pid} is a thread of {named(group)}", f"-p {group} traces all its threads")
         facts = facts_of(pid)
         if facts is not None and facts.flags & _OF_KERNEL:
             raise TracerError(f"{pid} is a thread of the kernel", "only user programs have probes that can be traced")
@@ -53,6 +53,16 @@ class RunningProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def named(pid: int) -> str:
+    """A process as messages call it: its number and, while it is there, its name."""
+    import psutil  # which takes some hundredths of a second, and only what is going to be said needs it
+
+    try:
+        return f"process {pid} ({psutil.Process(pid).name()})"
+    except psutil.Error:
+        return f"process {pid}"
 
 
 def _thread_group(pid: int) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -133,6 +135,20 @@ def test_replacing_a_field_leaves_the_others_and_the_object() -> None:
     for replace in (ours.replace, dataclasses.replace):
         assert replace(made, third="y") == OURS["Derived"](1, (), "y")
     assert made.third == "x"
+
+
+def test_pytest_shows_which_fields_differ(tmp_path: Path) -> None:
+    test = tmp_path / "test_spans.py"
+    test.write_text(
+        "from tracer.errors import Span\n"
+        "def test_one() -> None:\n    assert Span(1, 2) == Span(1, 3)\n"
+        "def test_many() -> None:\n    assert [Span(1, 2)] == [Span(1, 3)]\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "-c", "/dev/null", str(test)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert "Differing attributes:\nE         ['end']" in done.stdout
+    assert "-     Span(start=1, end=3)," in done.stdout
+    assert "2 failed" in done.stdout
 
 
 def test_patterns_match_by_position() -> None:

@@ -45,11 +45,13 @@ def _silence(plan: Plan, target: Target) -> Iterator[str]:
         yield "no probe was hit"
         return
     pid = None if target.follow else target.pid
-    unused = ", ".join(path for path in paths if not is_mapped(path, pid))
+    unused = ", ".join(path for path in paths if not _is_mapped(path, pid))
     if not unused:
         yield "no probe was hit"
     elif pid is not None:
-        yield f"no probe was hit: process {pid} has not loaded {unused}"
+        from tracer.running import named
+
+        yield f"no probe was hit: {named(pid)} has not loaded {unused}"
     else:
         yield f"no probe was hit: no process that runs now has loaded {unused}"
 
@@ -69,7 +71,7 @@ def _not_its_own(program: str, paths: Collection[str]) -> str:
     return ", ".join(others) if len(others) == len(paths) else ""
 
 
-def is_mapped(path: str, pid: int | None) -> bool:
+def _is_mapped(path: str, pid: int | None) -> bool:
     """Whether the process, or any for None, has this very file mapped to run; True where the file is gone."""
     from tracer.resolve.processes.maps import users
 
