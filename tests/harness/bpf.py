@@ -23,7 +23,7 @@ from tracer.kernel import bpf, syscall
 
 CREATE, LOOKUP, UPDATE, DELETE, NEXT = 0, 1, 2, 3, 4
 PROG_LOAD, LOOKUP_BATCH, UPDATE_BATCH, DELETE_BATCH, LINK_CREATE = 5, 24, 26, 27, 28
-HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY = 1, 2, 5, 6
+HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY, RINGBUF = 1, 2, 5, 6, 27
 
 Attribute: TypeAlias = "ctypes.Array[ctypes.c_char]"
 
@@ -124,18 +124,38 @@ class Program:
 
 
 @dataclass
+class Link:
+    """A link as it was made: which program runs where."""
+
+    fd: int
+    program: int
+    offsets: tuple[int, ...]
+    references: tuple[int, ...]
+    cookies: tuple[int, ...]
+    pid: int
+    flags: int
+
+
+@dataclass
 class FakeBpf:
-    """The kernel. `commands` are all so far; `bucket` is the least number of elements that a batch must have room for;
-    programs of `refused` kinds are not loaded.
+    """The kernel. `commands` are all so far; `bucket` is the least number of elements that a batch must have room for.
+
+    `errors` are for the next such command; `refuse` gives the error number, else 0, for a command that makes something,
+    by its map or program type and number of elements or instructions; `log` is then the verifier's. The kernel does not
+    probe the offsets `unprobable`; `refuse_link` says what comes of the next link, by how many there were.
     """
 
     cpus: int = 4
     bucket: int = 1
     lacking: frozenset[int] = frozenset()
     errors: dict[int, int] = field(default_factory=dict)
+    refuse: Callable[[int, int, int], int] = lambda command, kind, count: 0
+    log: bytes = b""
     maps: dict[int, Map] = field(default_factory=dict)
     programs: dict[int, Program] = field(default_factory=dict)
-    links: list[bytes] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    unprobable: frozenset[int] = frozenset()
+    refuse_link: Callable[[int], int] = lambda links: 0
     commands: list[int] = field(default_factory=list)
     _pending: deque[tuple[int, bool, Callable[[], None]]] = field(default_factory=deque)
 
@@ -168,6 +188,7 @@ class FakeBpf:
 
     def _create(self, attribute: Attribute) -> int:
         kind, key_size, value_size, max_entries, flags = struct.unpack_from("=IIIII", attribute)
+        self._may_make(CREATE, kind, max_entries)
         fd = os.memfd_create("map")
         made = self.maps[fd] = Map(kind, key_size, value_size, max_entries, flags, self.cpus)
         if flags & bpf.F_MMAPABLE:
@@ -240,16 +261,38 @@ class FakeBpf:
         return 0
 
     def _load(self, attribute: Attribute) -> int:
-        kind, count, code = struct.unpack_from("=IIQ", attribute)
+        kind, count, code, _, level, size, log = struct.unpack_from("=IIQQIIQ", attribute)
+        if level:
+            ctypes.memmove(log, self.log[: size - 1] + b"\0", min(len(self.log) + 1, size))
+        self._may_make(PROG_LOAD, kind, count)
         flags = struct.unpack_from("=I", attribute, 44)[0]
         attach_type = struct.unpack_from("=I", attribute, 68)[0]
         fd = os.memfd_create("program")
         self.programs[fd] = Program(ctypes.string_at(code, 8 * count), kind, flags, attach_type)
         return fd
 
+    def _may_make(self, command: int, kind: int, count: int) -> None:
+        number = self.refuse(command, kind, count)
+        if number:
+            raise _failure(number)
+
     def _link(self, attribute: Attribute) -> int:
-        self.links.append(attribute.raw)
-        return os.memfd_create("link")
+        program, _, kind, _, path, offsets, references, cookies, count, flags, pid, _ = struct.unpack_from(
+            "=IIIIQQQQIIII", attribute
+        )
+        assert kind == bpf.ATTACH_UPROBE_MULTI
+        assert os.path.exists(ctypes.string_at(path))
+
+        def numbers(address: int) -> tuple[int, ...]:
+            return struct.unpack(f"={count}Q", ctypes.string_at(address, 8 * count)) if address else ()
+
+        if self.unprobable & set(numbers(offsets)):
+            raise _failure(errno.EOPNOTSUPP)
+        if number := self.refuse_link(len(self.links)):
+            raise _failure(number)
+        fd = os.memfd_create("link")
+        self.links.append(Link(fd, program, numbers(offsets), numbers(references), numbers(cookies), pid, flags))
+        return fd
 
     _does: ClassVar[dict[int, Callable[[FakeBpf, Attribute], int]]] = {
         CREATE: _create, LOOKUP: _lookup, UPDATE: _update, DELETE: _delete, NEXT: _next, PROG_LOAD: _load,
@@ -261,7 +304,7 @@ class FakeBpf:
         for held in self.maps.values():
             if held.memory is not None:
                 held.memory.close()
-        for fd in (*self.maps, *self.programs):
+        for fd in (*self.maps, *self.programs, *(link.fd for link in self.links)):
             with suppress(OSError):
                 os.close(fd)
 

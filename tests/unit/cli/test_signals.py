@@ -124,6 +124,7 @@ def test_refuses_a_pid_that_is_gone_and_one_that_is_a_thread() -> None:
         thread = int(threaded.stdout.readline())
         with pytest.raises(TracerError) as caught:
             RunningProcess(thread)
-        assert caught.value.message == f"{thread} is a thread of process {threaded.pid} ({os.path.basename(sys.executable)})"
+        name = os.path.basename(sys.executable)
+        assert caught.value.message == f"{thread} is a thread of process {threaded.pid} ({name})"
         assert caught.value.hint == f"-p {threaded.pid} traces all its threads"
         threaded.kill()
