@@ -22,6 +22,7 @@ import pytest
 from tracer.kernel import bpf, syscall
 
 CREATE, LOOKUP, UPDATE, DELETE, NEXT = 0, 1, 2, 3, 4
+ATTACH_UPROBE_MULTI = 48
 PROG_LOAD, LOOKUP_BATCH, UPDATE_BATCH, DELETE_BATCH, LINK_CREATE = 5, 24, 26, 27, 28
 HASH, ARRAY, PERCPU_HASH, PERCPU_ARRAY, RINGBUF = 1, 2, 5, 6, 27
 
@@ -280,7 +281,7 @@ class FakeBpf:
         program, _, kind, _, path, offsets, references, cookies, count, flags, pid, _ = struct.unpack_from(
             "=IIIIQQQQIIII", attribute
         )
-        assert kind == bpf.ATTACH_UPROBE_MULTI
+        assert kind == ATTACH_UPROBE_MULTI
         assert os.path.exists(ctypes.string_at(path))
 
         def numbers(address: int) -> tuple[int, ...]:

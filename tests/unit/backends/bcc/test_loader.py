@@ -9,7 +9,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.bpf import ARRAY, CREATE, HASH, PERCPU_ARRAY, PERCPU_HASH, PROG_LOAD, RINGBUF, FakeBpf, fake_bpf
+from tests.harness.bpf import (
+    ARRAY,
+    ATTACH_UPROBE_MULTI,
+    CREATE,
+    HASH,
+    PERCPU_ARRAY,
+    PERCPU_HASH,
+    PROG_LOAD,
+    RINGBUF,
+    FakeBpf,
+    fake_bpf,
+)
 from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc import trials
 from tracer.backends.bcc.codegen.generate import RING, generate
@@ -120,7 +131,7 @@ def test_a_program_that_reads_strings_may_sleep_and_one_for_links_is_declared_so
     load(plan_of(probe("{ @[str(arg1)] = count(); }")))
     load(plan_of(probe("{ @ = count(); }")), multi=False)
     sleeping, plain = fake.programs.values()
-    assert (sleeping.flags, sleeping.attach_type) == (1 << 4, bpf.ATTACH_UPROBE_MULTI)
+    assert (sleeping.flags, sleeping.attach_type) == (1 << 4, ATTACH_UPROBE_MULTI)
     assert (plain.flags, plain.attach_type) == (0, 0)
 
 
