@@ -86,3 +86,11 @@ class ProgramError(TracerError):
         self.exit_code = exit_code
         first = self.diagnostics[0]
         super().__init__(first.message, first.hint, detail)
+
+
+class Fault(Exception):
+    """One fault in the text; the parser turns it into a diagnostic and goes on."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic

@@ -28,8 +28,10 @@ from tracer.lang import config, typed, unsupported  # noqa: E402
 from tracer.lang.aggregations import histograms  # noqa: E402
 from tracer.lang.builtins import registry, stacks  # noqa: E402
 from tracer.lang.check.unroll import UNROLL_MOST, UNROLLED_MOST  # noqa: E402
-from tracer.lang.syntax import attach, expressions, statements  # noqa: E402
+from tracer.lang.syntax import expressions, statements  # noqa: E402
 from tracer.plan.features import Feature, Has, State, Unsupported  # noqa: E402
+from tracer.probes import timers  # noqa: E402
+from tracer.probes.registry import KINDS  # noqa: E402
 from tracer.resolve import arch  # noqa: E402
 
 PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}
@@ -93,7 +95,7 @@ def limits() -> str:
         ("second argument of `hist`", str(histograms.HIST_BITS_MOST)),
         ("buckets of `lhist` between low and high", str(histograms.LHIST_BUCKETS_MOST)),
         ("arguments of a function (`uprobe`)", str(arch.MAX_FUNCTION_ARGS)),
-        ("shortest interval", f"{attach.SHORTEST_PERIOD_NS} ns"),
+        ("shortest interval", f"{timers.SHORTEST_PERIOD_NS} ns"),
     )
 
 
@@ -172,7 +174,7 @@ def instructions() -> str:
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "language.md": {
-        "attach": lambda: table(("probe", "written"), *((f"`{kind}`", form) for kind, form in attach.FORMS.items())),
+        "attach": lambda: table(("probe", "written"), *((f"`{each.name}`", each.form) for each in KINDS.values())),
         "values": values,
         "aggregations": lambda: functions("aggregation"),
         "statements": lambda: functions("statement"),

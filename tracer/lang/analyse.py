@@ -21,6 +21,7 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import settled, wide
 from tracer.lang.walk import Node, rewrite
+from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
 
@@ -57,8 +58,7 @@ def _units(program: ast.Program, sites: Mapping[int, tuple[Site, ...]]) -> Itera
     number = 0
     for index, clause in enumerate(program.clauses):
         for points in _groups(clause.points):
-            first = points[0]
-            kind = first.kind if first.kind in ("begin", "end", "interval") else "probe"
+            kind = KINDS[points[0].kind].clause
             yield Unit(number, clause, kind, points, sites.get(index, ()) if kind == "probe" else ())
             number += 1
 
@@ -68,7 +68,7 @@ def _groups(points: tuple[ast.AttachPoint, ...]) -> list[tuple[ast.AttachPoint, 
     groups: list[list[ast.AttachPoint]] = []
     probes: list[ast.AttachPoint] | None = None
     for point in points:
-        if point.kind in ("begin", "end", "interval"):
+        if KINDS[point.kind].clause != "probe":
             groups.append([point])
         elif probes is None:
             probes = [point]

@@ -38,6 +38,14 @@ def walk(node: AnyNode) -> Iterator[AnyNode]:
         yield from walk(child)
 
 
+def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
+    """Every node of a syntax tree."""
+    for clause in program.clauses:
+        for node in (clause.predicate, *clause.body):
+            if node is not None:
+                yield from walk(node)
+
+
 def rewrite(node: Kept, change: Callable[[Any], Any]) -> Kept:
     """The tree with `change` applied to each node, children first; parts that stay are the same objects."""
     changes: dict[str, Any] = {}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from tracer.dataclass import dataclass
-from tracer.errors import TracerError
+from tracer.errors import Fault, TracerError
 from tracer.lang.syntax.attach import scan
-from tracer.lang.syntax.lexer import Fault
+from tracer.probes.registry import SPELLINGS
 from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
@@ -83,9 +83,8 @@ class Listed(NamedTuple):
 class _Pattern:
     kinds: tuple[str, ...]
     path: str | None
-    provider: str
-    usdt: str
-    function: str
+    provider: str = "*"
+    name: str = "*"
     cpp: bool = False
 
 
@@ -149,24 +148,21 @@ def _parse(pattern: str | None) -> _Pattern:
     kind, colon, rest = text.partition(":")
     fields = _fields(text)
     path = (fields[0] if fields else "") or None
-    if kind in ("usdt", "U") and (colon or kind == "usdt"):
-        if len(fields) > 3:
+    named = SPELLINGS.get(kind)
+    if named is not None and named.pattern is not None and (colon or len(kind) > 2):
+        try:
+            provider, name, cpp = named.pattern(fields[1:])
+        except ValueError as error:
             hint = "usdt:PATH:PROVIDER:NAME"
-            raise TracerError(f"'{printable(text)}': usdt takes a path, a provider and a name", hint)
-        provider = fields[1] if len(fields) == 3 else "*"
-        name = fields[-1] if len(fields) > 1 else "*"
-        return _Pattern(("usdt",), path, provider or "*", name or "*", "*")
-    if kind in ("uprobe", "uretprobe", "u", "ur") and (colon or len(kind) > 2):
-        kind = "uretprobe" if kind in ("uretprobe", "ur") else "uprobe"
-        cpp = len(fields) == 3 and fields[1] == "cpp"
-        return _Pattern((kind,), path, "*", "*", ":".join(fields[2 if cpp else 1 :]) or "*", cpp)
+            raise TracerError(f"'{printable(text)}': {error}", hint) from None
+        return _Pattern((named.name,), path, provider or "*", name or "*", cpp)
     if text == "*":
-        return _Pattern(("usdt", "uprobe"), None, "*", "*", "*")
+        return _Pattern(("usdt", "uprobe"), None)
     if colon and not rest.startswith("/") and "/" not in kind:
         raise TracerError(
             f"'{printable(kind)}' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"
         )
-    return _Pattern(("usdt", "uprobe"), text, "*", "*", "*")
+    return _Pattern(("usdt", "uprobe"), text)
 
 
 def _fields(text: str) -> list[str]:
@@ -185,7 +181,7 @@ def _open(file: Found, binaries: Binaries) -> Binary:
 
 
 def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]:
-    provider, name = matcher(wanted.provider), matcher(wanted.usdt)
+    provider, name = matcher(wanted.provider), matcher(wanted.name)
     by_name: dict[tuple[str, str], list[UsdtNote]] = {}
     for note in binary.usdt:
         if not (_can_be_written(note.provider) and _can_be_written(note.name)):
@@ -193,7 +189,7 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
         if provider(note.provider) and name(note.name):
             by_name.setdefault((note.provider, note.name), []).append(note)
     if not by_name:
-        what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.usdt}'"
+        what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.name}'"
         raise NothingThere(f"{printable(binary.shown)}: {what}")
     return (
         Listed(
@@ -232,9 +228,9 @@ def _function_lines(wanted: _Pattern, binary: Binary, target: Target, left_out: 
 
 
 def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> tuple[Function, ...]:
-    functions = find_functions(binary, wanted.function, wanted.kinds[-1], wanted.cpp, target.pid, left_out)
+    functions = find_functions(binary, wanted.name, wanted.kinds[-1], wanted.cpp, target.pid, left_out)
     if not functions:
-        raise not_found(binary, wanted.function)
+        raise not_found(binary, wanted.name)
     return functions
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.errors import Diagnostic, Span
+from tracer.errors import Diagnostic, Fault, Span
 from tracer.lang.syntax import attach
-from tracer.lang.syntax.ast import AttachPoint
-from tracer.lang.syntax.lexer import Fault
+from tracer.probes.model import AttachPoint
 
 SPAN = Span(0, 0)
 

@@ -28,7 +28,7 @@ def _function(context: Context) -> Type:
 def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr | None:
     """`argN`, which a site has or has not."""
     unit = context.unit
-    if unit.kind != "probe":
+    if not unit.reads("probe"):
         context.error(f"{name} is not known in {unit.place}", span, "arguments belong to usdt and uprobe probes")
         return None
     if unit.returns_only:

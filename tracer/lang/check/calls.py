@@ -31,10 +31,10 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         _no_value(ctx, node)
         return None
     if value.place == "return" and not ctx.unit.returns_only:
-        where = ctx.unit.place if ctx.unit.kind != "probe" else "a clause with a probe other than uretprobe"
+        where = ctx.unit.place if not ctx.unit.reads("probe") else "a clause with a probe other than uretprobe"
         ctx.error(f"{word} is not known in {where}", span, f"use uretprobe:FILE:FUNCTION {{ … {word} … }}")
         return None
-    if value.place == "probe" and ctx.unit.kind != "probe":
+    if value.place == "probe" and not ctx.unit.reads("probe"):
         ctx.error(f"{word} is not known in {ctx.unit.place}", span, f"{word} belongs to a usdt, uprobe or uretprobe")
         return None
     type = value.type(ctx) if callable(value.type) else value.type
@@ -71,7 +71,7 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     if function.role == "statement":
         ctx.error(f"{node.name}() gives no value", node.span, f"write {function.call}; as a statement of its own")
         return None
-    if function.place == "probe" and ctx.unit.kind != "probe":
+    if function.place == "probe" and not ctx.unit.reads("probe"):
         where = f"{node.name}() is not known in {ctx.unit.place}"
         ctx.error(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
@@ -13,6 +12,8 @@ from tracer.lang.check.facts import Facts
 from tracer.lang.syntax import ast
 from tracer.lang.types import Type
 from tracer.lang.types.combine import settled
+from tracer.probes.model import ClauseKind
+from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
 
@@ -22,7 +23,7 @@ class Unit:
 
     number: int
     clause: ast.Clause
-    kind: Literal["begin", "end", "interval", "probe"]
+    kind: ClauseKind
     points: tuple[ast.AttachPoint, ...]
     sites: tuple[Site, ...]
 
@@ -31,12 +32,16 @@ class Unit:
         """Whether every site is the return of a function."""
         if self.sites:
             return all(site.kind in ("uretprobe", "ret") for site in self.sites)
-        return self.kind == "probe" and all(point.kind == "uretprobe" for point in self.points)
+        return all(self.reads("return", point) for point in self.points)
+
+    def reads(self, what: str, point: ast.AttachPoint | None = None) -> bool:
+        """Whether a clause of the kind of an attach point, its first without one, may read it (`ProbeKind.reads`)."""
+        return what in KINDS[(point or self.points[0]).kind].reads
 
     @property
     def place(self) -> str:
         """How a message names the unit's kind of probe."""
-        return {"begin": "BEGIN", "end": "END", "interval": "an interval clause", "probe": "a probe"}[self.kind]
+        return KINDS[self.points[0].kind].where
 
 
 @dataclass(slots=True)
@@ -114,9 +119,9 @@ class Context:
 
     def reads_memory(self, span: Span, hint: str) -> bool:
         """Whether there is memory of a hit process here; reports it otherwise."""
-        if self.unit.kind != "probe":
+        if not self.unit.reads("probe"):
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
-        return self.unit.kind == "probe"
+        return self.unit.reads("probe")
 
     # --- scopes and variables
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracer.dataclass import replace
+from tracer.errors import Fault
 from tracer.lang import suggest, typed, unsupported
 from tracer.lang.check import calls, maps
 from tracer.lang.check.context import Context
@@ -10,7 +11,7 @@ from tracer.lang.check.operands import condition, integer, known, present
 from tracer.lang.check.operators import binary
 from tracer.lang.fold import cast, constant, convert, fold, literal, string
 from tracer.lang.syntax import ast
-from tracer.lang.syntax.lexer import Fault, number
+from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (
     BOOL,
     INT64,

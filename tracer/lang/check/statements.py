@@ -128,7 +128,7 @@ def _for_map(ctx: Context, node: ast.ForMap) -> tuple[typed.Stmt, ...]:
     pair = _pair(ctx, node.map)
     if pair is None:
         return ()
-    if ctx.unit.kind == "probe":
+    if ctx.unit.reads("probe"):
         what = f"for over {node.map.name} is not possible in a probe: the map changes under it"
         ctx.error(what, node.map.span, "go over it in END or in interval:s:1 { … }")
     with ctx.scope():

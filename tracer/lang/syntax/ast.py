@@ -2,38 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from tracer.dataclass import dataclass, names
+from tracer.dataclass import dataclass
 from tracer.errors import Source, Span
-
-AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
-
-
-@dataclass(frozen=True, slots=True)
-class AttachPoint:
-    """What the user wrote before a clause: `usdt:/bin/app:prov:name`, `uprobe:libc:malloc+4`, `interval:s:1`.
-
-    `path`, `provider` and `name` may hold the wildcards of glob(7); None stands for a part that was left out
-    (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
-    file. `text` is the attach point as written. `source`, `line` and `column` are a place in source text
-    (`uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:36:5`); no column is 0. `cpp` is bpftrace's
-    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
-    """
-
-    kind: AttachKind
-    text: str
-    span: Span
-    path: str | None = None
-    provider: str | None = None
-    name: str | None = None
-    offset: int = 0
-    address: int | None = None
-    period_ns: int = 0
-    source: str | None = None
-    line: int = 0
-    column: int = 0
-    cpp: bool = False
+from tracer.probes.model import AttachPoint as AttachPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +296,3 @@ class Program:
     source: Source
     config: tuple[Setting, ...]
     clauses: tuple[Clause, ...]
-
-
-def mentions(node: object, name: str) -> bool:
-    """Whether a part of the tree, or one of several, is that name."""
-    if isinstance(node, Name):
-        return node.name == name
-    if isinstance(node, (Expr, Stmt)):
-        node = tuple(getattr(node, each) for each in names(node))
-    return isinstance(node, tuple) and any(mentions(each, name) for each in node)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tracer.dataclass import replace
-from tracer.errors import Diagnostic, Source, Span
+from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.lang import unsupported
 from tracer.lang.syntax import ast
-from tracer.lang.syntax.lexer import Fault, Lexer, Token
+from tracer.lang.syntax.lexer import Lexer, Token
 from tracer.lang.types import INTEGER_TYPES
 
 PRECEDENCE = {

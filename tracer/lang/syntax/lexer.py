@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tracer.errors import Diagnostic, Source, Span
+from tracer.errors import Diagnostic, Fault, Source, Span
+from tracer.probes.timers import DURATIONS_NS
 from tracer.regex import regex
 
 _words = str.split
@@ -26,16 +27,6 @@ OPERATORS = _words(
     "<<= >>= ... ++ -- -> == != <= >= && || << >> += -= *= /= %= &= |= ^= .. "
     "+ - * / % & | ^ ~ ! < > = ? : ; , . ( ) [ ] { }"
 )
-
-DURATIONS_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
 
 _OPERATOR = regex("|".join(map(re.escape, OPERATORS)))
 _BLANK = regex(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
@@ -66,14 +57,6 @@ class Token(NamedTuple):
     def describe(self) -> str:
         """How a message names it."""
         return "the end of the program" if self.kind == "end" else f"'{self.text}'"
-
-
-class Fault(Exception):
-    """One fault in the text; the parser turns it into a diagnostic and goes on."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
 
 
 class Lexer:

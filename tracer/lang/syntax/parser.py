@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.dataclass import replace
-from tracer.errors import Diagnostic, ProgramError, Source, Span
+from tracer.errors import Diagnostic, Fault, ProgramError, Source, Span
 from tracer.lang import unsupported
 from tracer.lang.syntax import ast, attach
-from tracer.lang.syntax.lexer import Fault, Token
+from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser, TooManyFaults
 from tracer.regex import regex
 

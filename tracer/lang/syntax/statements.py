@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.errors import Diagnostic, Source, Span
+from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS, ExpressionParser
-from tracer.lang.syntax.lexer import Fault, Token
+from tracer.lang.syntax.lexer import Token
 
 ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 MAX_BLOCKS = 32

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.lang.syntax.ast import AttachPoint, Program, mentions
+from tracer.lang.syntax.ast import Name, Program
+from tracer.lang.walk import walk_program
+from tracer.probes.model import AttachPoint
+from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site, Target
 from tracer.resolve.sites.limit import SiteLimit
 
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
 
     from tracer.resolve.binary import Binaries, Binary
     from tracer.resolve.files.paths import Found
-
-_OF_FILES = ("usdt", "uprobe", "uretprobe")
 
 _ALL_BUT_POINT = attrgetter(*Site.__match_args__[:-1])
 """`replace` takes three times as long."""
@@ -42,19 +43,19 @@ def expand(
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. Raises
     `ProgramError` with all faults.
     """
-    if not any(point.kind in _OF_FILES for clause in program.clauses for point in clause.points):
+    if not any(KINDS[point.kind].sites for clause in program.clauses for point in clause.points):
         return {index: () for index in range(len(program.clauses))}
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
     left = SiteLimit(limit, limit)
     # Else nobody asks for names that people can read.
-    functions = any(mentions((each.predicate, each.body), "func") for each in program.clauses)
+    functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
     with _Files(functions, unsafe_returns) as files:
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
-            points = (point for point in clause.points if point.kind in _OF_FILES)
+            points = (point for point in clause.points if KINDS[point.kind].sites)
             for number, point in enumerate(points):
                 left_out: list[str] = []
                 try:
@@ -122,6 +123,8 @@ def sites_of(
     from tracer.resolve.sites.site_cache import keep, recall
 
     found = find_files(point.path, target)
+    find = KINDS[point.kind].sites
+    assert find is not None
     sites: list[Site] = []
     failures: list[TracerError] = []
     seen: set[str] = set()
@@ -143,7 +146,7 @@ def sites_of(
             continue
         before = len(left_out)
         try:
-            of_file = _sites_in(binary, point, limit.less(len(sites)), left_out, target.pid)
+            of_file = find(point, binary, limit.less(len(sites)), left_out, target.pid)
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
@@ -161,22 +164,6 @@ def sites_of(
         raise failures[0] if failures else _nothing(point, len(found))
     limit.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
-
-
-def _sites_in(
-    binary: Binary, point: AttachPoint, limit: SiteLimit, left_out: list[str], pid: int | None
-) -> list[Site]:
-    if point.kind == "usdt":
-        from tracer.resolve.sites.usdt_sites import usdt_sites
-
-        return usdt_sites(point, binary)
-    if point.source is not None:
-        from tracer.resolve.sites.line_sites import line_sites
-
-        return line_sites(point, binary, limit)
-    from tracer.resolve.sites.function_sites import function_sites
-
-    return function_sites(point, binary, limit, left_out, pid)
 
 
 class _Files:
@@ -229,6 +216,5 @@ def _nothing(point: AttachPoint, files: int) -> TracerError:
 
     if point.source is not None:
         return TracerError(f"no code comes from '{printable(point.source)}' in any of {files} files")
-    what = "USDT probe" if point.kind == "usdt" else "function"
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
-    return TracerError(f"no {what} matches '{printable(name)}' in any of {files} files")
+    return TracerError(f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {files} files")

@@ -8,7 +8,7 @@ from itertools import repeat
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError
-from tracer.lang.syntax.ast import AttachPoint
+from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError, printable
 from tracer.resolve.elf.symbol_table import Function

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tracer.errors import TracerError
-from tracer.lang.syntax.ast import AttachPoint
+from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
 from tracer.resolve.elf.layout import printable

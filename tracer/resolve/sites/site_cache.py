@@ -45,7 +45,7 @@ from tracer.resolve.sites.site_code import code_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracer.lang.syntax.ast import AttachPoint
+    from tracer.probes.model import AttachPoint
     from tracer.resolve.binary import Binary
     from tracer.resolve.files.paths import Found
 

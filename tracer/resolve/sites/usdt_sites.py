@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.errors import TracerError
-from tracer.lang.syntax.ast import AttachPoint
+from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.files.paths import NothingThere, did_you_mean, is_pattern, matcher

@@ -1,0 +1,95 @@
+"""What the object of a probe kind says, and the attach points it makes.
+
+Who adds a kind writes one `ProbeKind`, and a test. The parser asks it for its spellings and for the attach point, the
+checker for what a clause may read, the resolver for sites, the reference page for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tracer.dataclass import dataclass
+from tracer.errors import Diagnostic, Fault, Span
+
+if TYPE_CHECKING:
+    from tracer.resolve.binary import Binary
+    from tracer.resolve.model import Site
+    from tracer.resolve.sites.limit import SiteLimit
+
+ClauseKind = Literal["begin", "end", "interval", "probe"]
+AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttachPoint:
+    """What the user wrote before a clause: `usdt:/bin/app:prov:name`, `uprobe:libc:malloc+4`, `interval:s:1`.
+
+    `path`, `provider` and `name` may hold the wildcards of glob(7); None stands for a part that was left out
+    (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
+    file. `text` is the attach point as written. `source`, `line` and `column` are a place in source text
+    (`uprobe:/bin/app:src/shop.c:36`, `uprobe:/bin/app@shop.c:36:5`); no column is 0. `cpp` is bpftrace's
+    `uprobe:/bin/app:cpp:"ns::f"`: the name is one of C++ too.
+    """
+
+    kind: AttachKind
+    text: str
+    span: Span
+    path: str | None = None
+    provider: str | None = None
+    name: str | None = None
+    offset: int = 0
+    address: int | None = None
+    period_ns: int = 0
+    source: str | None = None
+    line: int = 0
+    column: int = 0
+    cpp: bool = False
+
+
+class Part(NamedTuple):
+    """What stands between two colons; `bare` is what follows its last quoted piece (all of it without quotes)."""
+
+    text: str
+    bare: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeKind:
+    """A kind of probe.
+
+    `spellings`: every word for it. `form`: how it is written, for hints and the reference. `build` makes an attach
+    point of its parts, the kind's word among them; raises `Fault`. `clause`: what `typed.Clause.kind` is; `where` names
+    such a clause in messages.
+    `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
+    process), "arguments", "return". `target` names what it finds in a file, "" where it goes into none; `sites` finds
+    it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
+    listed; raises `ValueError` with what it takes.
+    """
+
+    name: AttachKind
+    spellings: tuple[str, ...]
+    form: str
+    build: Callable[[str, list[Part], Span], AttachPoint]
+    clause: ClauseKind
+    where: str
+    reads: frozenset[str] = frozenset()
+    target: str = ""
+    source_lines: bool = False
+    sites: Callable[[AttachPoint, Binary, SiteLimit, list[str], int | None], list[Site]] | None = None
+    pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
+
+
+def malformed(form: str, span: Span, message: str) -> Fault:
+    """A fault whose remedy is to write the attach point as its form says."""
+    return Fault(Diagnostic(message, span, f"write {form}"))
+
+
+def miscount(kind: str, fields: list[str], wanted: str) -> str:
+    """What is wrong with a number of parts that no form has."""
+    if any(field == "" for field in fields[1:-1]) and len(fields) > 3:
+        return f"the {kind} attach point has too many parts: a name that holds colons needs quotes"
+    if len(fields) < 2:
+        return f"the {kind} attach point is incomplete: it needs {wanted}"
+    return f"the {kind} attach point has too many parts"

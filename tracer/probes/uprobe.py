@@ -1,0 +1,111 @@
+"""Probes on functions: `uprobe:libc:malloc+8`, `uprobe:/bin/app:shop.c:36`, `uretprobe:libc:malloc`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracer.errors import Diagnostic, Fault, Span
+from tracer.probes.model import AttachKind, AttachPoint, Part, ProbeKind, malformed, miscount
+from tracer.regex import regex
+
+if TYPE_CHECKING:
+    from tracer.resolve.binary import Binary
+    from tracer.resolve.model import Site
+    from tracer.resolve.sites.limit import SiteLimit
+
+_FORMS: dict[AttachKind, str] = {
+    "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
+    "uretprobe": "uretprobe:FILE:FUNCTION",
+}
+_NUMBER = regex(r"0[xX][0-9a-fA-F]+|[0-9]+")
+_OFFSET = regex(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
+_LINE = regex(r"[0-9]{1,9}")
+
+
+def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> AttachPoint:
+    fields = parts[1:]
+    cpp = len(fields) == 3 and fields[1].text == "cpp"
+    if cpp:
+        fields = [fields[0], fields[2]]
+    at_line = _source_line(fields)
+    if at_line is not None:
+        return _at_line(kind, text, span, *at_line)
+    if len(fields) != 2:
+        what = miscount(kind, [part.text for part in fields], "a file and a function")
+        raise malformed(_FORMS[kind], span, what)
+    path, place = fields[0].text or None, fields[1]
+    name = place.text
+    if not name:
+        raise malformed(_FORMS[kind], span, f"the {kind} attach point names no function")
+    if place.bare == name and _NUMBER.fullmatch(name):
+        return AttachPoint(kind, text, span, path, address=_number(name))
+    found = _OFFSET.search(place.bare)
+    if found is None:
+        return AttachPoint(kind, text, span, path, name=name, cpp=cpp)
+    if kind == "uretprobe":
+        hint = "a function returns as a whole: leave the offset out"
+        raise Fault(Diagnostic("a uretprobe cannot have an offset", span, hint))
+    name = name[: len(name) - len(found.group())]
+    if not name:
+        raise malformed(_FORMS[kind], span, f"the {kind} attach point has an offset but no function")
+    return AttachPoint(kind, text, span, path, name=name, offset=_number(found[1]), cpp=cpp)
+
+
+def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:
+    """The file, the source file and the numbers of `FILE:SOURCE:LINE[:COLUMN]` or `FILE@SOURCE:LINE[:COLUMN]`; None for
+    what is neither. An @ in quotes belongs to the file's name.
+    """
+    numbers = fields[-2:] if len(fields) > 1 and _is_line(fields[-2]) else fields[-1:]
+    named = fields[: len(fields) - len(numbers)]
+    if not named or not _is_line(numbers[-1]):
+        return None
+    if len(named) == 2 and named[1].text:
+        return named[0].text, named[1].text, numbers
+    path, at, source = named[0].bare.rpartition("@")
+    if len(named) == 1 and at and source:
+        return named[0].text[: -len(named[0].bare)] + path, source, numbers
+    return None
+
+
+def _is_line(part: Part) -> bool:
+    return part.bare == part.text and _LINE.fullmatch(part.text) is not None
+
+
+def _at_line(kind: AttachKind, text: str, span: Span, path: str, source: str, numbers: list[Part]) -> AttachPoint:
+    if kind == "uretprobe":
+        hint = "a function returns as a whole: name the function"
+        raise Fault(Diagnostic("a uretprobe cannot be at a source line", span, hint))
+    line, column = int(numbers[0].text), int(numbers[1].text) if len(numbers) > 1 else 0
+    if line == 0:
+        raise Fault(Diagnostic("there is no line 0", numbers[0].span, "lines are counted from 1"))
+    return AttachPoint(kind, text, span, path or None, source=source, line=line, column=column)
+
+
+def _number(text: str) -> int:
+    return int(text, 16) if text[:2] in ("0x", "0X") else int(text[:40])
+
+
+def _sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None) -> list[Site]:
+    if point.source is not None:
+        from tracer.resolve.sites.line_sites import line_sites
+
+        return line_sites(point, binary, limit)
+    from tracer.resolve.sites.function_sites import function_sites
+
+    return function_sites(point, binary, limit, left_out, pid)
+
+
+def _pattern(fields: list[str]) -> tuple[str, str, bool]:
+    cpp = len(fields) == 2 and fields[0] == "cpp"
+    return "*", ":".join(fields[cpp:]), cpp
+
+
+def _kind(name: AttachKind, short: str, reads: str) -> ProbeKind:
+    return ProbeKind(
+        name, (name, short), _FORMS[name], lambda text, parts, span: _build(name, text, parts, span),
+        "probe", "a probe", frozenset(("probe", reads)), "function", True, _sites, _pattern,
+    )  # fmt: skip
+
+
+UPROBE = _kind("uprobe", "u", "arguments")
+URETPROBE = _kind("uretprobe", "ur", "return")
