@@ -20,7 +20,7 @@ from types import TracebackType
 
 from tracer.errors import TracerError, UsageError
 from tracer.gate import Gate
-from tracer.resolve.processes.maps import check_numbers
+from tracer.resolve.processes.stat import check_numbers
 from tracer.waiting import readable
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL

@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 
 from tracer.errors import TracerError
-from tracer.resolve.processes.maps import check_numbers, facts_of
+from tracer.resolve.processes.stat import check_numbers, facts_of
 from tracer.waiting import readable
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all

@@ -9,7 +9,7 @@ import select
 
 from tracer.errors import TracerError
 from tracer.kernel import perf
-from tracer.resolve.processes.maps import threads_of
+from tracer.resolve.processes.stat import threads_of
 
 _ROUNDS = 4
 """How often a process is asked for threads that are not known yet: one that came in between may have been started by

@@ -17,7 +17,7 @@ from functools import lru_cache
 from tracer.backends.bcc import trials
 from tracer.kernel.disabled import without
 from tracer.plan.features import Unsupported, elsewhere
-from tracer.resolve.processes.maps import in_first_pid_namespace
+from tracer.resolve.processes.stat import in_first_pid_namespace
 
 TAG = 0xFEED_FACA
 """The high half of the constants that `words` replaces."""

@@ -22,7 +22,8 @@ from contextlib import contextmanager, suppress
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping as Mapped
-from tracer.resolve.processes.maps import Process, facts_of, identity, mappings, users
+from tracer.resolve.processes.maps import mappings, users
+from tracer.resolve.processes.stat import Process, facts_of, identity
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""

@@ -12,10 +12,10 @@ from collections.abc import Set
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.resolve.processes.stat import gone, named
 
 _DELETED = " (deleted)"
 _MAX_LINKS = 40
-_FIRST_PID_NAMESPACE = 0xEFFF_FFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
         raise gone(pid) from None
     except PermissionError:
         raise TracerError(
-            f"process {pid} belongs to another user: its memory map cannot be read", "run tracer as root"
+            f"{named(pid)} belongs to another user: its memory map cannot be read", "run tracer as root"
         ) from None
 
 
@@ -71,38 +71,6 @@ def users(inodes: Set[int], pid: int | None = None) -> list[int]:
         if any(each.executable and each.file is not None and each.file[1] in inodes for each in every):
             found.append(number)
     return found
-
-
-def in_first_pid_namespace() -> bool | None:
-    """Whether processes and threads have the numbers here that the kernel knows them by; None where it does not say."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
-    except OSError:
-        return None
-
-
-def check_numbers() -> None:
-    """Raises `TracerError` where /proc is of another pid namespace: the process of our number is another one there."""
-    try:
-        known_as = os.readlink("/proc/self")
-    except OSError:
-        return  # it shows nothing of us, or is not mounted; what needs it says so
-    if known_as != str(os.getpid()):
-        hint = "mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)"
-        raise TracerError("/proc shows the processes of another pid namespace, by other numbers", hint)
-
-
-def gone(pid: int) -> TracerError:
-    """The error for a process that does not exist."""
-    return TracerError(f"there is no process {pid}", "it may have ended; `pgrep -a NAME` lists those that run")
-
-
-def check(pid: int) -> None:
-    """Raises `TracerError` unless the process exists and runs a user program."""
-    if not os.path.isdir(f"/proc/{pid}"):
-        raise gone(pid)
-    if not mappings(pid):
-        raise TracerError(f"process {pid} runs no user program: it is a kernel thread, or has just ended")
 
 
 def _mapping(line: str) -> Mapping | None:
@@ -177,7 +145,7 @@ def executable_files(pid: int) -> tuple[str, ...]:
         if each.executable and each.file is not None and each.file not in found:
             found[each.file] = path_of(pid, each, prefix) or f"/proc/{pid}/map_files/{each.key}"
     if not found:
-        raise TracerError(f"process {pid} runs no user program: it is a kernel thread, or has just ended")
+        raise TracerError(f"{named(pid)} runs no user program: it is a kernel thread, or has just ended")
     try:
         program = os.stat(f"/proc/{pid}/exe").st_ino
     except OSError:
@@ -209,45 +177,3 @@ def path_of(pid: int, mapping: Mapping, prefix: str) -> str | None:
         if status.st_ino == inode and device == f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}":
             return mapping.path
     return None
-
-
-def threads_of(pid: int) -> list[int]:
-    """The threads of a process, none where it has ended."""
-    try:
-        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
-
-    pid: int
-    started: int
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Of /proc/PID/stat; `state` is a letter of proc(5), `flags` are the PF_ bits of linux/sched.h."""
-
-    process: Process
-    state: str
-    parent: int
-    flags: int
-
-
-def facts_of(pid: int) -> Facts | None:
-    """None where there is no such process. The second field of the line, a name in brackets, may hold anything."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return Facts(Process(pid, int(fields[19])), fields[0].decode(), int(fields[1]), int(fields[6]))
-
-
-def identity(pid: int) -> Process | None:
-    """None where there is no such process."""
-    facts = facts_of(pid)
-    return None if facts is None else facts.process

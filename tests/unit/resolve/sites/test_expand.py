@@ -4,7 +4,7 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.files.identity import verify, verify_sites
+from tracer.resolve.files.identity import open_verified
 from tracer.resolve.model import Mem, Reg, Site, Target, Unreadable
 from tracer.resolve.processes.maps import mappings
 from tracer.resolve.sites.expand import expand
@@ -28,6 +28,11 @@ LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
 def sites(points: str, pid: int | None = None, limit: int = 5000) -> tuple[Site, ...]:
     return expand(parse(Source(points + " { @[func] = count(); }")), Target(pid), limit)[0]
+
+
+def verify_sites(found: Iterable[Site]) -> None:
+    for path, identity in {(site.path, site.identity) for site in found}:
+        os.close(open_verified(path, identity))
 
 
 def fault(points: str, pid: int | None = None, limit: int = 5000) -> tuple[str, str | None]:
@@ -546,7 +551,7 @@ def test_a_file_that_changes_before_attaching_is_noticed(here: Path) -> None:
     verify_sites(found)
     os.utime("shop", ns=(0, 0))
     with pytest.raises(TracerError) as caught:
-        verify(found[0].path, found[0].identity)
+        open_verified(found[0].path, found[0].identity)
     assert (caught.value.message, caught.value.hint) == (
         f"{here}/shop: the file changed after its probes were looked up",
         "nothing was attached; run the command again",

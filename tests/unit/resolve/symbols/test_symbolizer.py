@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.resolve.conftest import Build
+from tracer.resolve.symbols import modules
 from tracer.resolve.symbols import symbolizer as symbolizer_module
 from tracer.resolve.symbols.symbolizer import Symbolizer
 
@@ -191,7 +192,7 @@ def test_after_lost_records_only_what_still_runs_has_names(running: Running, sym
 def test_files_and_processes_are_kept_within_bounds(
     build: Build, tmp_path: Path, symbolizer: Symbolizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(symbolizer_module, "_MOST_FILES", 4)
+    monkeypatch.setattr(modules, "_MOST_FILES", 4)
     monkeypatch.setattr(symbolizer_module, "_MOST_PROCESSES", 3)
     paths = [tmp_path / f"prints{number}" for number in range(8)]
     for path in paths:

@@ -12,7 +12,7 @@ from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
 from tracer.resolve.model import Target
-from tracer.resolve.processes.maps import in_first_pid_namespace
+from tracer.resolve.processes.stat import in_first_pid_namespace
 from tracer.results.buckets import linear_bucket
 from tracer.results.integers import wrap_int
 from tracer.results.store import LocalMaps

@@ -37,7 +37,7 @@ from tracer.kernel.disabled import without
 from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
-from tracer.resolve.processes.maps import threads_of
+from tracer.resolve.processes.stat import threads_of
 
 if TYPE_CHECKING:
     from tracer.kernel.workers.watcher import Watcher

@@ -14,7 +14,7 @@ import stat
 
 from tracer.backends.ftrace.read.descriptors import CannotOpen, Ended
 from tracer.kernel import perf
-from tracer.resolve.processes.maps import facts_of
+from tracer.resolve.processes.stat import facts_of
 
 
 class Leader:

@@ -1,0 +1,92 @@
+"""Which processes and threads there are, and what /proc/PID/stat tells of one. Source: proc(5).
+
+Read here and not by psutil, which takes 30 ms to import at each start and tells neither a thread's numbers nor the
+flags and the exact start of a process. It is asked for the names in an error.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tracer.dataclass import dataclass
+from tracer.errors import TracerError
+
+_FIRST_PID_NAMESPACE = 0xEFFF_FFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
+
+
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process, none where it has ended."""
+    try:
+        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of /proc/PID/stat; `state` is a letter of proc(5), `flags` are the PF_ bits of linux/sched.h."""
+
+    process: Process
+    state: str
+    parent: int
+    flags: int
+
+
+def facts_of(pid: int) -> Facts | None:
+    """None where there is no such process. The second field of the line, a name in brackets, may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return Facts(Process(pid, int(fields[19])), fields[0].decode(), int(fields[1]), int(fields[6]))
+
+
+def identity(pid: int) -> Process | None:
+    """None where there is no such process."""
+    facts = facts_of(pid)
+    return None if facts is None else facts.process
+
+
+def in_first_pid_namespace() -> bool | None:
+    """Whether processes and threads have the numbers here that the kernel knows them by; None where it does not say."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return None
+
+
+def check_numbers() -> None:
+    """Raises `TracerError` where /proc is of another pid namespace: the process of our number is another one there."""
+    try:
+        known_as = os.readlink("/proc/self")
+    except OSError:
+        return  # it shows nothing of us, or is not mounted; what needs it says so
+    if known_as != str(os.getpid()):
+        hint = "mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)"
+        raise TracerError("/proc shows the processes of another pid namespace, by other numbers", hint)
+
+
+def gone(pid: int) -> TracerError:
+    """The error for a process that does not exist."""
+    return TracerError(f"there is no process {pid}", "it may have ended; `pgrep -a NAME` lists those that run")
+
+
+def named(pid: int) -> str:
+    """What an error calls a process: its number and its name."""
+    import psutil
+
+    from tracer.resolve.elf.layout import printable
+
+    try:
+        return f"process {pid} ({printable(psutil.Process(pid).name())})"
+    except psutil.Error:
+        return f"process {pid}"

@@ -1,0 +1,118 @@
+"""Mapped files with their symbols, open as long as their names may be asked for."""
+
+from __future__ import annotations
+
+import os
+
+from tracer.errors import TracerError
+from tracer.resolve.elf.debug_file import find_debug_file
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
+
+_MOST_FILES = 256
+_MOST_CLOSED = 1 << 16
+
+File = tuple[str, int]
+"""Device and inode, as /proc/PID/maps has them."""
+
+
+class Module:
+    """An open file, or the kernel's [vdso], with its symbols read when first asked for."""
+
+    def __init__(self, elf: Elf) -> None:
+        self.elf = elf
+        self.version = elf.version
+        self._symbols = Symbols(elf, find_debug_file)
+
+    def name(self, file_offset: int) -> tuple[Function, int] | None:
+        """The function at a file offset and the distance from its start."""
+        address = self.elf.address_of(file_offset)
+        try:
+            function = self._symbols.at(address) if address is not None else None
+        except TracerError:
+            return None
+        return None if function is None or address is None else (function, address - function.address)
+
+
+class Modules:
+    """The files of any number of mappings. Of very many those used last are open, the last ones at the end of the dict;
+    one that was closed is opened again where it is the same.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[File, Module | None] = {}
+        self._closed: dict[File, object] = {}
+        self._vdso: list[Module | None] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, file: File) -> bool:
+        return file in self._open
+
+    def close(self) -> None:
+        """Closes the files."""
+        for module in self._open.values():
+            if module is not None:
+                module.elf.close()
+
+    def of(self, pid: int, mapping: Mapping) -> Module | None:
+        """The file of a process's mapping; None where it cannot be had."""
+        assert mapping.file is not None
+        if mapping.file in self._open:
+            module = self._open.pop(mapping.file)
+        else:
+            module = _open_mapped(pid, mapping)
+            before = self._closed.pop(mapping.file, None)
+            if module is not None and before is not None and module.version != before:
+                module.elf.close()
+                module = None
+            if len(self._open) >= _MOST_FILES:
+                self._put_away(next(iter(self._open)))
+        self._open[mapping.file] = module
+        return module
+
+    def _put_away(self, file: File) -> None:
+        module = self._open.pop(file)
+        if module is not None:
+            module.elf.close()
+            self._closed[file] = module.version
+            if len(self._closed) > _MOST_CLOSED:
+                del self._closed[next(iter(self._closed))]
+
+    def vdso(self) -> Module | None:
+        """What the kernel maps alike into every process: read from our own memory."""
+        if not self._vdso:
+            self._vdso.append(_own_vdso())
+        return self._vdso[0]
+
+
+def _own_vdso() -> Module | None:
+    own = next((each for each in mappings(os.getpid()) if each.path == "[vdso]"), None)
+    if own is None:
+        return None
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            memory.seek(own.start)
+            return Module(Elf("[vdso]", memory.read(own.end - own.start)))
+    except (OSError, TracerError):
+        return None
+
+
+def _open_mapped(pid: int, mapping: Mapping) -> Module | None:
+    """The mapped file itself, even where it was deleted; else (not root) the file at its path, if it is the same."""
+    try:
+        return Module(Elf(mapping.path, descriptor=os.open(f"/proc/{pid}/map_files/{mapping.key}", os.O_RDONLY)))
+    except (OSError, TracerError):
+        pass
+    try:
+        prefix = root(pid)
+    except TracerError:
+        prefix = ""  # it has ended
+    path = path_of(pid, mapping, prefix)
+    try:
+        return Module(Elf(path)) if path is not None else None
+    except TracerError:
+        return None
