@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 
 from tracer.errors import TracerError
-from tracer.resolve.processes.stat import check_numbers, facts_of
+from tracer.resolve.processes.stat import check_numbers, facts_of, named
 from tracer.waiting import readable
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
@@ -53,16 +53,6 @@ class RunningProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def named(pid: int) -> str:
-    """A process as messages call it: its number and, while it is there, its name."""
-    import psutil  # which takes some hundredths of a second, and only what is going to be said needs it
-
-    try:
-        return f"process {pid} ({psutil.Process(pid).name()})"
-    except psutil.Error:
-        return f"process {pid}"
 
 
 def _thread_group(pid: int) -> int | None:

@@ -49,7 +49,7 @@ def _silence(plan: Plan, target: Target) -> Iterator[str]:
     if not unused:
         yield "no probe was hit"
     elif pid is not None:
-        from tracer.running import named
+        from tracer.resolve.processes.stat import named
 
         yield f"no probe was hit: {named(pid)} has not loaded {unused}"
     else:

@@ -14,8 +14,7 @@ from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
-    from tracer.resolve.model import Site
-    from tracer.resolve.sites.limit import SiteLimit
+    from tracer.resolve.model import Site, SiteLimit
 
 ClauseKind = Literal["begin", "end", "interval", "probe"]
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]

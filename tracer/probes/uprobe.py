@@ -10,8 +10,7 @@ from tracer.regex import regex
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
-    from tracer.resolve.model import Site
-    from tracer.resolve.sites.limit import SiteLimit
+    from tracer.resolve.model import Site, SiteLimit
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",

@@ -9,8 +9,7 @@ from tracer.probes.model import AttachPoint, Part, ProbeKind, malformed, miscoun
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
-    from tracer.resolve.model import Site
-    from tracer.resolve.sites.limit import SiteLimit
+    from tracer.resolve.model import Site, SiteLimit
 
 _FORM = "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p or -c, usdt::PROVIDER:NAME"
 

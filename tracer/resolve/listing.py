@@ -19,7 +19,7 @@ from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
-from tracer.resolve.files.paths import Found, NothingThere, find_files, matcher
+from tracer.resolve.files.paths import NothingThere, find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found
 from tracer.resolve.model import ArgSpec, Target, Unreadable
 from tracer.resolve.usdt.notes import UsdtNote
@@ -28,7 +28,7 @@ _Listed = TypeVar("_Listed")
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = regex(r"[A-Za-z_][\w.]*")
-_MISREAD = regex(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
+_NUMBER_OR_OFFSET = regex(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 
 
 class ListedSite(NamedTuple):
@@ -38,6 +38,17 @@ class ListedSite(NamedTuple):
     offset: int | None
     semaphore: int | None = None
     args: tuple[ArgSpec, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Its object in that of the probe."""
+        numbers = {"address": self.address, "offset": self.offset, "semaphore": self.semaphore}
+        return {name: None if value is None else f"{value:#x}" for name, value in numbers.items()} | {
+            "args": [
+                {"text": arg.text, "size": arg.size, "signed": arg.signed, "float": arg.is_float,
+                 "readable": not isinstance(arg.operand, Unreadable)}
+                for arg in self.args
+            ]
+        }  # fmt: skip
 
 
 class Listed(NamedTuple):
@@ -52,31 +63,7 @@ class Listed(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The object of `tracer list --json`, numbers in hexadecimal as text."""
-        return {
-            "probe": self.probe,
-            "kind": self.kind,
-            "path": self.path,
-            "provider": self.provider,
-            "name": self.name,
-            "sites": [
-                {
-                    "address": f"{site.address:#x}",
-                    "offset": None if site.offset is None else f"{site.offset:#x}",
-                    "semaphore": None if site.semaphore is None else f"{site.semaphore:#x}",
-                    "args": [
-                        {
-                            "text": arg.text,
-                            "size": arg.size,
-                            "signed": arg.signed,
-                            "float": arg.is_float,
-                            "readable": not isinstance(arg.operand, Unreadable),
-                        }
-                        for arg in site.args
-                    ],
-                }
-                for site in self.sites
-            ],
-        }
+        return {**self._asdict(), "sites": [each.as_json() for each in self.sites]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +114,7 @@ def _in_files(
             seen.clear()
             for file in found:
                 try:
-                    binary = _open(file, binaries)
+                    binary = binaries.open(file.path, file.shown)
                     if id(binary) in seen:
                         continue
                     seen.add(id(binary))
@@ -176,10 +163,6 @@ def _fields(text: str) -> list[str]:
     return text.split(":")[1:]
 
 
-def _open(file: Found, binaries: Binaries) -> Binary:
-    return binaries.open(file.path, file.shown)
-
-
 def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]:
     provider, name = matcher(wanted.provider), matcher(wanted.name)
     by_name: dict[tuple[str, str], list[UsdtNote]] = {}
@@ -191,23 +174,14 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
     if not by_name:
         what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.name}'"
         raise NothingThere(f"{printable(binary.shown)}: {what}")
+
+    def site(note: UsdtNote) -> ListedSite:
+        args = binary.arguments(note) if arguments else ()
+        return ListedSite(note.address, binary.elf.offset_of(note.address), note.semaphore or None, args)
+
+    before = f"usdt:{quoted(binary.shown, path=True)}"
     return (
-        Listed(
-            probe=f"usdt:{quoted(binary.shown, path=True)}:{quoted(key[0])}:{quoted(key[1])}",
-            kind="usdt",
-            path=binary.path,
-            provider=key[0],
-            name=key[1],
-            sites=tuple(
-                ListedSite(
-                    note.address,
-                    binary.elf.offset_of(note.address),
-                    note.semaphore or None,
-                    binary.arguments(note) if arguments else (),
-                )
-                for note in by_name[key]
-            ),
-        )
+        Listed(f"{before}:{quoted(key[0])}:{quoted(key[1])}", "usdt", binary.path, *key, tuple(map(site, by_name[key])))
         for key in sorted(by_name)
     )
 
@@ -261,7 +235,7 @@ def quoted(part: str, path: bool = False) -> str:
     """A part of an attach point as it must be written so that it means itself."""
     if (
         re.fullmatch(r"[\w./@~!^&=<>()%|;\-]+", part)
-        and not _MISREAD.search(part)
+        and not _NUMBER_OR_OFFSET.search(part)
         and (path or "/" not in part)
     ):
         return part

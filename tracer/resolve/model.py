@@ -6,9 +6,10 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tracer.dataclass import dataclass
+from tracer.errors import TracerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +150,24 @@ class Target:
 
 
 EVERY_PROCESS = Target()
+
+
+class SiteLimit(NamedTuple):
+    """How many sites a program may have: what is `left` of the `limit`."""
+
+    limit: int
+    left: int
+
+    def less(self, taken: int) -> SiteLimit:
+        """What is left after so many more sites."""
+        return SiteLimit(self.limit, self.left - taken)
+
+    def check(self, wanted: int, what: str) -> None:
+        """Raises `TracerError` where so many sites do not fit; `what` says what wants them."""
+        if wanted <= self.left:
+            return
+        left = "" if self.left == self.limit else f" less {self.limit - self.left} others"
+        raise TracerError(
+            f"{what}, more than max_probes ({self.limit}){left}",
+            f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
+        )

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from tracer.dataclass import dataclass
+from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.elf.file import MAX_READ, Elf
 from tracer.resolve.elf.layout import PT_GNU_EH_FRAME
 
@@ -51,6 +52,9 @@ class _Damaged(Exception):
     """The tables cannot be read; they are then treated as absent."""
 
 
+_DAMAGE = (_Damaged, struct.error, IndexError)
+
+
 class Frames:
     """The unwind tables of one file. Damaged or unusual tables count as none."""
 
@@ -64,7 +68,7 @@ class Frames:
         try:
             if not self._read_index():
                 self._make_index()
-        except (_Damaged, struct.error, IndexError):
+        except _DAMAGE:
             self._index = ([], [])
             self._damaged = True
 
@@ -128,7 +132,7 @@ class Frames:
             return None
         try:
             frame = self._frame(entries[index] - self._start)
-        except (_Damaged, struct.error, IndexError):
+        except _DAMAGE:
             return None
         return frame if frame is not None and frame.start <= address < frame.start + frame.size else None
 
@@ -139,7 +143,7 @@ class Frames:
             return True  # nothing is proven
         try:
             return any(common and self._common(position).personality for position, common in self._entries())
-        except (_Damaged, struct.error, IndexError):
+        except _DAMAGE:
             return True
 
     def _frame(self, position: int) -> Frame | None:
@@ -152,18 +156,15 @@ class Frames:
         size, at = _pointer(self._data, at, common.pointer & 0x0F, self._start, 0)
         handler = False
         if common.augmented:
-            _, at = _uleb(self._data, at)
+            _, at = leb(self._data, at)
             if common.lsda != _OMIT:
                 value, _ = _pointer(self._data, at, common.lsda & 0x0F, self._start, 0)
                 handler = value != 0
         return Frame(start, size, handler)
 
     def _common(self, position: int) -> _Common:
-        if position not in self._commons:
-            self._commons[position] = self._read_common(position)
-        return self._commons[position]
-
-    def _read_common(self, position: int) -> _Common:
+        if position in self._commons:
+            return self._commons[position]
         data = self._data
         if position < 0:
             raise _Damaged
@@ -174,15 +175,15 @@ class Frames:
         if end < 0:
             raise _Damaged
         augmentation = data[position + 9 : end]
-        _, at = _uleb(data, end + 1)
-        _, at = _uleb(data, at)  # the data alignment is signed, but as long either way
-        at = at + 1 if version == 1 else _uleb(data, at)[1]
+        _, at = leb(data, end + 1)
+        _, at = leb(data, at)  # the data alignment is signed, but as long either way
+        at = at + 1 if version == 1 else leb(data, at)[1]
         pointer, lsda, personality = 0, _OMIT, b"P" in augmentation
         if augmentation[:1] != b"z":
             if augmentation:
                 raise _Damaged
-            return _Common(False, pointer, lsda, personality)
-        _, at = _uleb(data, at)
+            return self._commons.setdefault(position, _Common(False, pointer, lsda, personality))
+        _, at = leb(data, at)
         for letter in augmentation[1:]:
             if letter == ord("R"):
                 pointer, at = data[at], at + 1
@@ -192,18 +193,7 @@ class Frames:
                 _, at = _pointer(data, at + 1, data[at] & 0x0F, self._start, 0)
             elif letter not in b"SBG":
                 raise _Damaged
-        return _Common(True, pointer, lsda, personality)
-
-
-def _uleb(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise _Damaged
+        return self._commons.setdefault(position, _Common(True, pointer, lsda, personality))
 
 
 def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int) -> tuple[int, int]:

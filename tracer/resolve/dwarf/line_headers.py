@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
+from tracer.resolve.dwarf.leb import leb
 
 MAX_PATH = 4096
 """Bytes of a source file's name: entries may all refer to one that does not end."""
@@ -114,14 +115,7 @@ class _Cursor:
         return int.from_bytes(self.take(size), "little")
 
     def uleb(self) -> int:
-        value = shift = 0
-        while shift < 70:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
+        value, self.at = leb(self.data, self.at)
         return value
 
     def string(self) -> bytes:

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tracer.errors import TracerError
+from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.line_headers import MAX_PATH, Header, Unit, read_header, units
 from tracer.resolve.elf.file import MAX_READ, Elf
 
@@ -222,11 +223,11 @@ def decode(code: bytes, header: Header, wanted: dict[int, str]) -> Iterator[Sequ
                 address += more
                 line += lines
             elif opcode == _ADVANCE_LINE:
-                value, at = _leb(code, at, signed=True)
+                value, at = leb(code, at, signed=True)
                 line += value
                 continue
             elif opcode == 0:
-                size, at = _leb(code, at)
+                size, at = leb(code, at)
                 kind, operand = code[at], at + 1
                 at += size
                 if kind == _SET_ADDRESS:
@@ -241,7 +242,7 @@ def decode(code: bytes, header: Header, wanted: dict[int, str]) -> Iterator[Sequ
             elif opcode != _COPY:
                 value = 0
                 for _ in range(header.operands[opcode - 1]):
-                    value, at = _leb(code, at)
+                    value, at = leb(code, at)
                 if opcode == _ADVANCE_ADDRESS:
                     address += step * value
                 elif opcode == _SET_FILE:
@@ -265,15 +266,3 @@ def decode(code: bytes, header: Header, wanted: dict[int, str]) -> Iterator[Sequ
         if ended and any_wanted:
             yield tuple(rows)
 
-
-def _leb(code: bytes, at: int, signed: bool = False) -> tuple[int, int]:
-    """A number in LEB128 and the place behind it."""
-    value = shift = 0
-    while shift < 70:
-        byte = code[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    return (value - (1 << shift) if signed and value >> (shift - 1) else value), at

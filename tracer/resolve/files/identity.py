@@ -9,8 +9,10 @@ from tracer.resolve.model import FileIdentity
 
 
 def open_verified(path: str, identity: FileIdentity) -> int:
-    """A descriptor on the file at `path`, if that is still the one that was checked: an offset that was an
-    instruction's start in the old file may be the middle of one in the new. What is attached through /proc/self/fd cannot be another.
+    """A descriptor on the file at `path`, if that is still the one that was checked.
+
+    An offset that was an instruction's start in the old file may be the middle of one in the new. What is attached
+    through /proc/self/fd cannot be another file.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

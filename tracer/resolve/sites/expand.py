@@ -17,8 +17,7 @@ from tracer.lang.syntax.ast import Name, Program
 from tracer.lang.walk import walk_program
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS
-from tracer.resolve.model import Site, Target
-from tracer.resolve.sites.limit import SiteLimit
+from tracer.resolve.model import Site, SiteLimit, Target
 
 if TYPE_CHECKING:
     from types import TracebackType

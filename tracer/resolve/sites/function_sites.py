@@ -13,7 +13,8 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError, printable
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.functions.lookup import find_functions, function_text, not_found
-from tracer.resolve.model import ArgSpec, Mem, Site, Unreadable
+from tracer.resolve.model import ArgSpec, Mem, Site, SiteLimit, Unreadable
+from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import (
     UNSAFE,
     function_start,
@@ -22,7 +23,6 @@ from tracer.resolve.safety.placement import (
     offset_of_code,
     red_zone,
 )
-from tracer.resolve.sites.limit import SiteLimit
 
 _NAMED = 3
 _FEW = 16
@@ -114,7 +114,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
     """`uprobe:PATH:0x1234`: a virtual address of the file."""
     text = f"{point.kind}:{binary.shown}:{address:#x}"
     address += point.offset
-    offset, around = inside_function(binary.code, address)
+    around = inside_function(binary.code, address)[1]
     if point.kind == "uretprobe":
         if address != around.start:
             raise binary.elf.error(
@@ -123,20 +123,23 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
             )
         function = Function(around.name or f"the function at {address:#x}", address, around.end - around.start)
         return [replace(site, probe=text) for site in _returns(binary, (function,), left_out, around.name)]
+    return [site_inside(binary, around, address, text if not point.offset else f"{text}+{point.offset}")]
+
+
+def site_inside(binary: Binary, around: Range, address: int, probe: str) -> Site:
+    """The site at an instruction of a function that may be probed."""
     args = binary.function_args(around.name)
-    return [
-        Site(
-            kind="uprobe",
-            path=binary.path,
-            identity=binary.identity,
-            address=address,
-            offset=offset,
-            probe=text if not point.offset else f"{text}+{point.offset}",
-            function=function_text(binary, address),
-            args=args if address == around.start else later(args),
-            red_zone=red_zone(binary.code, address),
-        )
-    ]
+    return Site(
+        kind="uprobe",
+        path=binary.path,
+        identity=binary.identity,
+        address=address,
+        offset=offset_of_code(binary.code, address, f"the function {around.name}"),
+        probe=probe,
+        function=function_text(binary, address),
+        args=args if address == around.start else later(args),
+        red_zone=red_zone(binary.code, address),
+    )
 
 
 def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:

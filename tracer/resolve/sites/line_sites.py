@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
@@ -22,12 +23,10 @@ from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import NoSuchLine, NothingThere, did_you_mean
-from tracer.resolve.functions.lookup import function_text
-from tracer.resolve.model import Site
+from tracer.resolve.model import Site, SiteLimit
 from tracer.resolve.safety.code import Range
-from tracer.resolve.safety.placement import inside_function, offset_of_code, red_zone
-from tracer.resolve.sites.function_sites import later
-from tracer.resolve.sites.limit import SiteLimit
+from tracer.resolve.safety.placement import inside_function
+from tracer.resolve.sites.function_sites import site_inside
 
 _MOST_NAMED = 5
 
@@ -146,23 +145,10 @@ def _listed(numbers: list[int]) -> str:
 
 
 def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
-    offset, around = inside_function(binary.code, address)
-    args = binary.function_args(around.name)
-    if address == around.start:
-        if binary.unwinding.go:
-            address = binary.stack_checks.behind(around.start, around.end)
-            offset = offset_of_code(binary.code, address, f"the function {around.name}")
-    else:
-        args = later(args)
+    around = inside_function(binary.code, address)[1]
     column = f":{point.column}" if point.column else ""
-    return Site(
-        kind="uprobe",
-        path=binary.path,
-        identity=binary.identity,
-        address=address,
-        offset=offset,
-        probe=f"uprobe:{binary.shown}:{point.source}:{point.line}{column}",
-        function=function_text(binary, address),
-        args=args,
-        red_zone=red_zone(binary.code, address),
-    )
+    probe = f"uprobe:{binary.shown}:{point.source}:{point.line}{column}"
+    if address != around.start or not binary.unwinding.go:
+        return site_inside(binary, around, address, probe)
+    behind = binary.stack_checks.behind(around.start, around.end)
+    return replace(site_inside(binary, around, behind, probe), args=binary.function_args(around.name))
