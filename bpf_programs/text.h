@@ -161,11 +161,11 @@ static __always_inline u64 text_mask(s64 length, u32 word)
 	return all | (any & ~(~0ULL << (8 * (length & 7))));
 }
 
-/* Whether `needle`, a text of `length` bytes, stands in `haystack`. There is one branch for each word of the haystack and
- * none for each place in it: the verifier follows both ways of every branch of every round. */
-static __always_inline bool contains(const u64 *haystack, u32 words, const u64 *needle, u32 needle_words, s64 length)
+/* Where `needle`, a text of `length` bytes, first stands in `haystack`, or -1. There is one branch for each word of the haystack
+ * and none for each place in it: the verifier follows both ways of every branch of every round. */
+static __always_inline s64 find(const u64 *haystack, u32 words, const u64 *needle, u32 needle_words, s64 length)
 {
-	u64 found = 0;
+	u64 found = 0, place = 0;
 
 #pragma clang loop unroll(disable)
 	for (u32 at = 0; at < 8 * words; at++) {
@@ -184,8 +184,10 @@ static __always_inline bool contains(const u64 *haystack, u32 words, const u64 *
 		}
 		OPAQUE(differ);
 		found |= ~(differ | -differ) >> 63;
+		place += 1 - found;
 		if (shift == 56 && (has_zero(haystack[word]) | found))
 			break;
 	}
-	return found;
+	/* The mask lets the compiler see that no place is -1: where only that is asked, places are not counted at all. */
+	return found ? (s64)(place & 0xffffff) : -1;
 }

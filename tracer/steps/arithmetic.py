@@ -63,7 +63,7 @@ def _bounds(op: str, type: Type, args: tuple[Value, ...]) -> tuple[int, int] | N
             return 0, (1 << 32) - 1
         case "find":
             return -1, (1 << 31) - 1
-    if op not in ("wrap", "int", "neg", "inv", "add", "sub", "mul", "and", "shl", "shr", "quot", "rem"):
+    if op not in ("wrap", "int", "neg", "inv", "add", "sub", "mul", "and", "or", "xor", "shl", "shr", "quot", "rem"):
         return None
     low, high = bounds(args[0])
     match op:
@@ -92,14 +92,18 @@ def _bounds(op: str, type: Type, args: tuple[Value, ...]) -> tuple[int, int] | N
         case "shl":
             return (low << higher if low < 0 else low << lower), (high << higher if high > 0 else high << lower)
         case "shr":
-            return min(low, 0), max(high, 0)
+            return low >> (lower if low < 0 else higher), high >> (higher if high < 0 else lower)
+        case "or" | "xor":
+            # Not negative, it has no bit above those of both.
+            return (0, (1 << max(high, higher).bit_length()) - 1) if low >= 0 and lower >= 0 else None
         case "quot" if low >= 0 and lower >= 0:
-            return 0, high
+            return low // max(higher, 1), high // max(lower, 1)
         case "quot":
             most = max(abs(low), abs(high))
             return -most, most
         case _:
-            return min(low, 0), min(max(high, 0), max(abs(lower), abs(higher)) - 1)
+            most = max(abs(lower), abs(higher), 1) - 1
+            return max(min(low, 0), -most), min(max(high, 0), most)
 
 
 def wrap(value: Value, type: IntType) -> Value:

@@ -8,14 +8,16 @@ int probe_0(struct pt_regs *ctx) …      one for each clause and places of its 
 
 from __future__ import annotations
 
-from tracer.backends.bcc.codegen import expressions, statements
-from tracer.backends.bcc.codegen.frame import Frame, Scratch, Shared
+from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.codegen.placement import lead, place
+from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
+from tracer.steps.model import Steps
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
 FOLLOWED = 1001
@@ -65,20 +67,19 @@ def generate(plan: Plan) -> Generated:
     for probe in plan.probes:
         for variants in groups[probe.clause.id]:
             name = f"probe_{variants[0].id}"
-            text, waiting = _function(shared, probe, variants, name)
+            text, waiting = _function(shared, probe, plan.steps[probe.clause.id], variants, name)
             bodies.append(text)
             functions.update((variant.id, name) for variant in variants)
             if waiting:
                 waits.add(name)
     generations = sum(table.generation is not None for table in shared.tables.values())
     lengths = sum(table.length is not None for table in shared.tables.values())
-    records = tuple(record for record in shared.records if isinstance(record, Record))
     slots = scratch_slots(shared.scratch)
-    head = _head(shared, slots, generations, lengths, len(records), plan.follow)
+    head = _head(shared, slots, generations, lengths, len(shared.records), plan.follow)
     return Generated(
         "\n".join([head, *bodies]),
         shared.tables,
-        records,
+        tuple(shared.records),
         functions,
         shared.site_texts,
         frozenset(waits),
@@ -158,65 +159,42 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
     return list(groups.values())
 
 
-def _function(shared: Shared, probe: ProbePlan, variants: list[Variant], name: str) -> tuple[str, bool]:
-    frame = _body(shared, probe, variants, early=False)
-    if frame is None:
-        frame = _body(shared, probe, variants, early=True)
-    assert frame is not None
+def _function(shared: Shared, probe: ProbePlan, steps: Steps, variants: list[Variant], name: str) -> tuple[str, bool]:
+    placement = place(steps, shared.tables)
+    function = Function(shared, placement, variants[0], many=len(variants) > 1)
+    first = lead(steps.body)
+    run(function, steps.body[:first])
+    # The scratch slot is taken as late as may be: most hits may end at the predicate.
+    early = _TAKE if function.wants_slot else []
+    predicate, function.lines = function.lines, []
+    declare_slots(function, steps.slots, steps.flags)
+    run(function, steps.body[first:])
+    late = _TAKE if function.wants_slot and not early else []
     sites = sum(len(variant.sites) for variant in variants)
     lines = [
         f"/* clause {probe.clause.id}, {sites} site{'' if sites == 1 else 's'} */",
         f"int {name}(struct pt_regs *ctx)",
         "{",
         "\tstruct control *control = enter();",
-        *(["\tstruct scratch *scratch = NULL;"] if frame.wants_slot else []),
-        *(["\tconst u64 *site = site_texts(ctx);"] if frame.many else []),
-        *(f"\t{declaration}" for declaration in frame.declarations),
+        *(["\tstruct scratch *scratch = NULL;"] if function.wants_slot else []),
+        *(["\tconst u64 *site = site_texts(ctx);"] if function.many else []),
+        *(f"\t{declaration}" for declaration in function.declarations),
         "",
         # Tested as it is: clang tested `exiting` in its place, from which the verifier of 6.1 does not infer the other.
-        *(["\tOPAQUE(control);"] if frame.many else []),
-        "\tif (!control || !site)" if frame.many else "\tif (!control)",
+        *(["\tOPAQUE(control);"] if function.many else []),
+        "\tif (!control || !site)" if function.many else "\tif (!control)",
         "\t\treturn 0;",
-        *frame.lines,
+        *early,
+        *predicate,
+        *late,
+        *function.lines,
+        *(["done:"] if function.leaves or function.unreadable else []),
+        *(["\tif (scratch)", "\t\tscratch_give(scratch);"] if function.wants_slot else []),
+        "\treturn 0;",
+        *(["unreadable:", "\tlose(LOST_UNREADABLE);", "\tgoto done;"] if function.unreadable else []),
+        "}",
     ]
-    if frame.wants_slot:
-        if frame.done or frame.unreadable:
-            lines.append("done:")
-        lines += ["\tif (scratch)", "\t\tscratch_give(scratch);", "\treturn 0;"]
-        after = "\tgoto done;"
-    else:
-        if lines[-1] != "\treturn 0;":
-            lines.append("\treturn 0;")
-        after = "\treturn 0;"
-    if frame.unreadable:
-        lines += ["unreadable:", "\tlose(LOST_UNREADABLE);", after]
-    lines.append("}")
-    return "\n".join(lines) + "\n", frame.reads_memory
+    return "\n".join(lines) + "\n", function.reads_memory
 
 
-def _body(shared: Shared, probe: ProbePlan, variants: list[Variant], early: bool) -> Frame | None:
-    """The function's statements, with the scratch slot taken before the predicate (`early`) or behind it. None where
-    it must be early and is not.
-    """
-    frame = Frame(shared, probe.clause, variants[0], early, many=len(variants) > 1)
-    take = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_BUSY);", "\t\treturn 0;", "\t}"]
-    if early:
-        frame.lines += take
-    if probe.clause.predicate is not None:
-        condition = expressions.truth(frame, probe.clause.predicate)
-        if frame.wants_slot and not early:
-            return None
-        frame.line(f"if (!({condition}))")
-        frame.line("\t" + frame.leave())
-    mark = frame.mark()
-    frame.has_slot = True
-    statements.declare_slots(frame)
-    statements.clear_slots(frame)
-    statements.run(frame, probe.clause.body)
-    if frame.wants_slot:
-        if not early:
-            frame.lines[mark:mark] = take
-    else:
-        frame.lines = [line.replace("goto done;", "return 0;") for line in frame.lines]
-        frame.done = False
-    return frame
+_TAKE = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_BUSY);", "\t\treturn 0;", "\t}"]

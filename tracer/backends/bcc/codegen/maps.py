@@ -1,249 +1,270 @@
-"""Map operations → calls of the prelude, on the table or tables that hold the map."""
+"""Map steps → calls of the prelude, on the table or tables that hold the map."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tracer.backends.bcc.codegen import expressions, places, wide
-from tracer.backends.bcc.codegen.frame import Buffer, Frame, MapValue, c_type, literal, long_words, scalar
-from tracer.backends.bcc.codegen.reading import same_at_each_use
+from tracer.backends.bcc.codegen import places
+from tracer.backends.bcc.codegen.c import C, binary, call, cast, choice, literal
+from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
+from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
+from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
-from tracer.lang.typed import Aggregate, Builtin, Delete, Expr, HasKey, MapAdd, MapGet, MapIncr, MapSet
 from tracer.lang.types import IntType, StringType
+from tracer.steps.model import (
+    BuiltIn,
+    Const,
+    Fetch,
+    MapAdd,
+    MapDelete,
+    MapGet,
+    MapHas,
+    MapLength,
+    MapSet,
+    Name,
+    Update,
+    Value,
+)
 
 FIRST_TABLE = 4
 """MAP numbers below it are the control block, the losses, the ring and the scratch slots."""
 
 
-def get(frame: Frame, expr: MapGet) -> str:
-    """A number out of a map; 0 where the key is not there. It is looked up once, until the clause changes the map."""
-    parts = tuple(map(same_at_each_use, expr.key))
-    identity = None if None in parts else MapValue(expr.map, parts)
-    known = None if identity is None else frame.known(identity)
-    if known is not None:
-        return known
-    table = frame.shared.tables[expr.map]
-    found = find(frame, expr.map, expr.key)
-    value = frame.temporary(c_type(expr.type), f"{found} ? {_stored(table, found)} : 0")
-    return value if identity is None else frame.remember(identity, value)
+def get(function: Function, step: MapGet) -> None:
+    """A value out of a map; 0 or empty where the key is not there."""
+    table = function.shared.tables[step.map]
+    found = _find(function, table, step)
+    kind = step.name.type
+    if scalar(kind):
+        value = choice(found, _stored(table, found), C("0"), "u64")
+        function.declare(step.name.id, kind, value)
+        return
+    to = function.home(step.name)
+    size = size_of(kind)
+    if isinstance(kind, StringType):
+        clear(function, to)
+        with function.block(f"if ({found})"):
+            all_used(function, to, size)
+            function.line(f"copy_kernel_text({to.at(0)}, {size}, {found});")
+        return
+    with function.block(f"if ({found})"):
+        function.line(f"copy_kernel({to.at(0)}, {size}, {found});")
+        all_used(function, to, size)
+    with function.block("else"):
+        zero(function, to)
 
 
-def _stored(table: Table, found: str) -> str:
-    decl = table.decl
-    signed = isinstance(decl.value, IntType) and decl.value.signed
-    match decl.kind:
+def _stored(table: Table, found: C) -> C:
+    signed = isinstance(table.decl.value, IntType) and table.decl.value.signed
+    value = C(f"*{found}")
+    match table.decl.kind:
         case "sum":
-            return f"{found}[1]"
+            return C(f"{found}[1]")
         case "avg" | "stats":
             # `found[1]` is the total, `found[0]` the number of hits.
-            return f"(u64){'divide_signed' if signed else 'divide'}({found}[1], {found}[0])"
+            return call("divide_signed" if signed else "divide", f"{found}[1]", f"{found}[0]")
         case "max":
-            return f"*{found} ^ TOP_BIT" if signed else f"*{found}"
+            return binary("^", value, C("TOP_BIT"), "u64") if signed else value
         case "min":
-            return f"~*{found} ^ TOP_BIT" if signed else f"~*{found}"
+            return binary("^", C(f"~*{found}"), C("TOP_BIT"), "u64") if signed else C(f"~*{found}")
         case _:
-            return f"*{found}"
+            return value
 
 
-def find(frame: Frame, name: str, key: Sequence[Expr]) -> str:
-    """A pointer to the words of a map's value, or NULL."""
-    table = frame.shared.tables[name]
-    place = make_key(frame, table, key)
-    found = frame.name("found")
-    if len(table.numbers) == 1:
-        frame.line(f"u64 *{found} = map_lookup({_map(table)}, {place.name});")
-    else:
-        frame.line(f"u64 *{found};")
-        _on_table(frame, table, place, f"{found} = map_lookup({{map}}, {{key}});")
-    return found
-
-
-def has_key(frame: Frame, expr: HasKey) -> str:
+def has(function: Function, step: MapHas) -> None:
     """Whether a key is there; of a histogram, any of its buckets."""
-    table = frame.shared.tables[expr.map]
+    table = function.shared.tables[step.map]
     if table.buckets == 1:
-        return frame.temporary("u64", f"present({find(frame, expr.map, expr.key)})", "there")
-    return _any_bucket(frame, table, make_key(frame, table, expr.key))
-
-
-def _any_bucket(frame: Frame, table: Table, place: Buffer) -> str:
-    """Whether any bucket of a histogram's key is there; leaves another bucket in the key's head."""
-    name = frame.temporary("u64", "0", "any")
-    with _each_bucket(frame, table, place):
-        _on_table(frame, table, place, f"{name} |= present(map_lookup({{map}}, {{key}}));")
-    return name
-
-
-def length(frame: Frame, name: str) -> str:
-    """How many keys a map has: what the programs counted, and what user space put in or took out."""
-    index = frame.shared.tables[name].length
-    assert index is not None
-    return f"(control->made[{index}] + control->given[{index}])"
-
-
-def assign(frame: Frame, stmt: MapSet) -> None:
-    """`@x[key] = value`."""
-    table = frame.shared.tables[stmt.map]
-    kind = stmt.value.type
-    if scalar(kind):
-        value = frame.temporary("u64", expressions.value(frame, stmt.value), "value")
-        place = make_key(frame, table, stmt.key)
-        # What a thread deletes of its own is a new key again, and nobody else looks at it.
-        own = table.deleted and any(isinstance(part, Builtin) and part.name == "tid" for part in stmt.key)
-        call = f"assign({{map}}, {{key}}, &{value}" if own else f"assign_word({{map}}, {{key}}, {value}"
-        _on_table(frame, table, place, f"{call}, {_length(table)});")
-        return
-    decl = table.decl.value
-    if kind == decl or not isinstance(decl, StringType):
-        buffer = wide.pointer(frame, stmt.value)
+        function.declare(step.name.id, step.name.type, call("present", _find(function, table, step)))
     else:
-        buffer = frame.buffer_for(decl)
-        wide.text_into(frame, stmt.value, buffer, 0, decl)
-    place = make_key(frame, table, stmt.key)
-    _on_table(frame, table, place, f"assign({{map}}, {{key}}, {buffer.name}, {_length(table)});")
+        function.declare(step.name.id, step.name.type, _any_bucket(function, table, _key(function, table, step)))
 
 
-def add(frame: Frame, stmt: MapAdd) -> None:
-    """`@x[key] += value`, atomically."""
-    table = frame.shared.tables[stmt.map]
-    value = expressions.value(frame, stmt.value)
-    _add(frame, table, stmt.key, value)
+def length(function: Function, step: MapLength) -> None:
+    """How many keys a map has: what the programs counted, and what user space put in or took out."""
+    index = function.shared.tables[step.map].length
+    assert index is not None
+    function.declare(step.name.id, step.name.type, f"control->made[{index}] + control->given[{index}]")
 
 
-def increment(frame: Frame, expr: MapIncr) -> str:
-    """`@x[key]++` as a value, atomically."""
-    table = frame.shared.tables[expr.map]
-    place = make_key(frame, table, expr.key)
-    name = frame.name("before")
-    frame.line(f"u64 {name} = 0;")
-    _on_table(frame, table, place, f"{name} = fetch_add({{map}}, {{key}}, {expr.delta:d}, {_length(table)});")
-    frame.forget_map(expr.map)
-    after = f" + {expr.delta:d}" if expr.prefix else ""
-    return frame.temporary(c_type(expr.type), f"{name}{after}")
+def assign(function: Function, step: MapSet) -> None:
+    """`@x[key] = value`."""
+    table = function.shared.tables[step.map]
+    decl, call_of = table.decl.value, "assign"
+    if scalar(decl):
+        source = function.temporary("value", computed(function, step.value)).text
+        # What a thread deletes of its own is a new key again, and nobody else looks at it.
+        if table.deleted and any(_is_thread(function, part) for part in step.key):
+            source = f"&{source}"
+        else:
+            call_of = "assign_word"
+    elif step.value.type == decl and isinstance(step.value, Name):
+        source = pointer(function, step.value).at(0)
+    else:
+        into(function, step.value, function.value(step), decl)
+        source = function.value(step).at(0)
+    key = _key(function, table, step)
+    _on_table(function, table, key, f"{call_of}({{map}}, {{key}}, {source}, {_length(table)});")
 
 
-def aggregate(frame: Frame, stmt: Aggregate) -> None:
+def _is_thread(function: Function, part: Value) -> bool:
+    part = bare(part)
+    step = function.placement.defined.get(part.id) if isinstance(part, Name) else None
+    return isinstance(step, Fetch) and step.source == BuiltIn("tid")
+
+
+def add(function: Function, step: MapAdd) -> None:
+    """`@x[key] += value`, atomically, and the value before."""
+    table = function.shared.tables[step.map]
+    if step.before is None:
+        _add(function, table, step, step.value)
+        return
+    value = _once(function, step.value)
+    key = _key(function, table, step)
+    before = function.declare(step.before.id, step.before.type, "0")
+    _on_table(function, table, key, f"{before} = fetch_add({{map}}, {{key}}, {value}, {_length(table)});")
+
+
+def update(function: Function, step: Update) -> None:
     """`@x[key] = count()` and its kin."""
-    table = frame.shared.tables[stmt.map]
+    table = function.shared.tables[step.map]
     decl = table.decl
+    if step.value is None:
+        _add(function, table, step, None)
+        return
     match decl.kind:
-        case "count":
-            _add(frame, table, stmt.key, "1")
-            return
         case "hist" | "lhist":
-            assert stmt.value is not None
-            number = f"(u64){expressions.value(frame, stmt.value)}"
+            number = cast("u64", computed(function, step.value))
             if decl.kind == "hist":
-                bucket = f"log2_bucket({number}, {decl.bits:d})"
+                bucket = call("log2_bucket", number, decl.bits)
             else:
-                bounds = ", ".join(literal(bound, IntType()) for bound in (decl.low, decl.high, decl.step))
-                bucket = f"linear_bucket({number}, {bounds}, {table.buckets - 1})"
-            _add(frame, table, stmt.key, "1", frame.temporary("u32", bucket, "bucket"))
+                bounds = (literal(bound, IntType()) for bound in (decl.low, decl.high, decl.step))
+                bucket = call("linear_bucket", number, *bounds, table.buckets - 1)
+            _add(function, table, step, None, function.temporary("bucket", bucket, "u32"))
         case "min" | "max":
-            assert stmt.value is not None
             signed = isinstance(decl.value, IntType) and decl.value.signed
             form = f"{'SIGNED' if signed else 'UNSIGNED'}_{decl.kind.upper()}"
-            value = frame.temporary("u64", f"{form}({expressions.value(frame, stmt.value)})", "value")
+            value = function.temporary("value", call(form, computed(function, step.value)))
             if table.grid is not None:
-                at = places.place(frame, table, stmt.key)
-                frame.line(f"array_extreme_raise({_map(table)}, {at}, {value});")
-                return
-            place = make_key(frame, table, stmt.key)
-            _on_table(frame, table, place, f"extreme_raise({{map}}, {{key}}, {value}, {_length(table)});")
+                at = places.place(function, table, step.key)
+                function.line(f"array_extreme_raise({_map(table)}, {at}, {value});")
+            else:
+                key = _key(function, table, step)
+                _on_table(function, table, key, f"extreme_raise({{map}}, {{key}}, {value}, {_length(table)});")
         case _:
-            assert stmt.value is not None
-            _add(frame, table, stmt.key, expressions.value(frame, stmt.value))
+            _add(function, table, step, step.value)
 
 
-def delete(frame: Frame, stmt: Delete) -> None:
+def delete(function: Function, step: MapDelete) -> None:
     """`delete(@x, key)`: of a histogram, all its buckets."""
-    table = frame.shared.tables[stmt.map]
-    place = make_key(frame, table, stmt.key)
-    call = f"remove({{map}}, {{key}}, {_length(table)});"
+    table = function.shared.tables[step.map]
+    key = _key(function, table, step)
     if table.buckets == 1:
-        _on_table(frame, table, place, call)
+        _on_table(function, table, key, f"remove({{map}}, {{key}}, {_length(table)});")
         return
     if table.length is not None:
-        with frame.block(f"if ({_any_bucket(frame, table, place)})"):
-            frame.line(f"__sync_fetch_and_add({_length(table)}, -1);")
-    with _each_bucket(frame, table, place):
-        _on_table(frame, table, place, "map_delete({map}, {key});")
+        with function.block(f"if ({_any_bucket(function, table, key)})"):
+            function.line(f"__sync_fetch_and_add({_length(table)}, -1);")
+    with _each_bucket(function, table, key):
+        _on_table(function, table, key, "map_delete({map}, {key});")
 
 
-def make_key(frame: Frame, table: Table, parts: Sequence[Expr], bucket: str | None = None) -> Buffer:
-    """Writes a key into a new buffer."""
+# --- keys ---
+
+
+def _key(function: Function, table: Table, step: KeyStep, bucket: C | None = None) -> Buffer:
+    """Writes what is still missing of a key."""
     layout = table.key
     assert layout is not None
-    longs: tuple[int, ...] = ()
-    for kind, offset in zip(layout.parts, layout.offsets, strict=True):
-        longs += long_words(kind, offset // 8)
-    place = frame.buffer(layout.size // 8, longs, "key")
-    for part, kind, offset in zip(parts, layout.parts, layout.offsets, strict=True):
-        if isinstance(kind, StringType):
-            wide.text_into(frame, part, place, offset // 8, kind)
-        else:
-            wide.into(frame, part, place, offset // 8)
+    own = bare(step.key[0]) if len(step.key) == 1 and not layout.head else None
+    if isinstance(own, Name) and own.type == layout.parts[0] and not scalar(own.type):
+        return function.buffers[own.id]  # the key is what has been read, wherever it is
+    key = function.key(step)
+    for part, kind, offset in zip(step.key, layout.parts, layout.offsets, strict=True):
+        into(function, part, key.part(offset // 8, kind), kind)
     if layout.head:
         # Last: reading a part may have waited for a page, and the map may have been cleared meanwhile.
-        frame.line(f"{place.name}[0] = {_head(table, bucket)};")
+        function.line(f"{key.word(0)} = {_head(table, bucket)};")
     if table.mark is not None:
-        frame.line(f"{place.name}[1] = control->mark[{table.mark}];")
-    return place
+        function.line(f"{key.word(1)} = control->mark[{table.mark}];")
+    return key
 
 
-def _head(table: Table, bucket: str | None) -> str:
+def _head(table: Table, bucket: C | None) -> str:
     generation = f"(u32)control->generation[{table.generation}]" if table.generation is not None else ""
     high = f"(u64){bucket} << 32" if bucket is not None else ""
     return " | ".join(filter(None, (generation, high))) or "0"
 
 
-class _each_bucket:
+# --- tables ---
+
+
+def _find(function: Function, table: Table, step: KeyStep) -> C:
+    """A pointer to the words of a map's value, or NULL."""
+    key = _key(function, table, step)
+    found = C(function.name("found"))
+    if len(table.numbers) == 1:
+        function.line(f"u64 *{found} = map_lookup({_map(table)}, {key.at(0)});")
+    else:
+        function.line(f"u64 *{found};")
+        _on_table(function, table, key, f"{found} = map_lookup({{map}}, {{key}});")
+    return found
+
+
+def _any_bucket(function: Function, table: Table, key: Buffer) -> C:
+    """Whether any bucket of a histogram's key is there; leaves another bucket in the key's head."""
+    any_bucket = function.temporary("any", C("0"))
+    with _each_bucket(function, table, key):
+        _on_table(function, table, key, f"{any_bucket} |= present(map_lookup({{map}}, {{key}}));")
+    return any_bucket
+
+
+@contextmanager
+def _each_bucket(function: Function, table: Table, key: Buffer) -> Iterator[None]:
     """A loop over the buckets of a histogram, with the key's head set for each."""
-
-    def __init__(self, frame: Frame, table: Table, place: Buffer) -> None:
-        self.frame = frame
-        self.table = table
-        self.place = place
-        self.block = frame.block(f"for (u32 bucket = 0; bucket < {table.buckets}; bucket++)")
-
-    def __enter__(self) -> None:
-        self.frame.line("#pragma clang loop unroll(disable)")
-        self.block.__enter__()
-        self.frame.line(f"{self.place.name}[0] = {_head(self.table, 'bucket')};")
-
-    def __exit__(self, *raised: object) -> None:
-        self.block.__exit__(None, None, None)
+    function.line("#pragma clang loop unroll(disable)")
+    with function.block(f"for (u32 bucket = 0; bucket < {table.buckets}; bucket++)"):
+        function.line(f"{key.word(0)} = {_head(table, C('bucket'))};")
+        yield
 
 
-def _add(frame: Frame, table: Table, key: Sequence[Expr], value: str, bucket: str | None = None) -> None:
-    total = table.shape is Shape.TOTAL
+def _once(function: Function, value: Value | None) -> C:
+    """The number to add, in a form that may be written for each table."""
+    if value is None or (isinstance(value, Const) and value.value == 1):
+        return C("1")
+    return function.temporary("value", computed(function, value))
+
+
+def _add(
+    function: Function, table: Table, step: MapAdd | Update, value: Value | None, bucket: C | None = None
+) -> None:
+    total = "total" if table.shape is Shape.TOTAL else "counter"
+    number = _once(function, value)
     if table.grid is not None:
-        if value != "1":
-            value = frame.temporary("u64", value, "value") if table.decl.key else value
-        at = places.place(frame, table, key)
+        at = places.place(function, table, step.key)
         if bucket is not None:
-            at = bucket if at == "0" else f"({at}) * {table.buckets} + {bucket}"
-        call = "array_total_add" if total else "array_counter_add"
-        frame.line(f"{call}({_map(table)}, {at}, {value});")
+            scaled = binary("*", at, C(f"{table.buckets}"), "u32")
+            at = bucket if at == places.FIRST else binary("+", scaled, bucket, "u32")
+        function.line(f"array_{total}_add({_map(table)}, {at}, {number});")
         return
-    if value != "1":
-        value = frame.temporary("u64", value, "value")
-    place = make_key(frame, table, key, bucket)
-    call, length = "total_add" if total else "counter_add", _length(table)
+    key = _key(function, table, step, bucket)
+    length = _length(table)
     if bucket is not None and table.length is not None:
-        _count_key(frame, table, place, bucket)
+        _count_key(function, table, key, bucket)
         length = "NULL"
-    _on_table(frame, table, place, f"{call}({{map}}, {{key}}, {value}, {length});")
+    _on_table(function, table, key, f"{total}_add({{map}}, {{key}}, {number}, {length});")
 
 
-def _count_key(frame: Frame, table: Table, place: Buffer, bucket: str) -> None:
+def _count_key(function: Function, table: Table, key: Buffer, bucket: C) -> None:
     """Where probes ask for the length of a histogram: a key is new if none of its buckets is there."""
-    known = frame.temporary("u64", "0", "known")
-    _on_table(frame, table, place, f"{known} = present(map_lookup({{map}}, {{key}}));")
-    with frame.block(f"if (!{known})"):
-        with frame.block(f"if (!{_any_bucket(frame, table, place)})"):
-            frame.line(f"made({_length(table)});")
-        frame.line(f"{place.name}[0] = {_head(table, bucket)};")
+    known = function.temporary("known", C("0"))
+    _on_table(function, table, key, f"{known} = present(map_lookup({{map}}, {{key}}));")
+    with function.block(f"if (!{known})"):
+        with function.block(f"if (!{_any_bucket(function, table, key)})"):
+            function.line(f"made({_length(table)});")
+        function.line(f"{key.word(0)} = {_head(table, bucket)};")
 
 
 def _length(table: Table) -> str:
@@ -254,16 +275,16 @@ def _map(table: Table, tier: int = 0) -> str:
     return f"MAP({FIRST_TABLE + table.numbers[tier]})"
 
 
-def _on_table(frame: Frame, table: Table, place: Buffer, call: str) -> None:
+def _on_table(function: Function, table: Table, key: Buffer, call: str) -> None:
     """Writes a call on the table for this key: one of shorter keys while the deciding string is short."""
     layout = table.key
     assert layout is not None
     for tier, size in enumerate(layout.sizes[:-1]):
-        frame.line(f"{'else if' if tier else 'if'} (!((char *){place.name})[{size - 1}])")
-        frame.line("\t" + call.format(map=_map(table, tier), key=place.name))
-    last = call.format(map=_map(table, len(layout.sizes) - 1), key=place.name)
+        function.line(f"{'else if' if tier else 'if'} (!((char *){key.at(0)})[{size - 1}])")
+        function.line("\t" + call.format(map=_map(table, tier), key=key.at(0)))
+    last = call.format(map=_map(table, len(layout.sizes) - 1), key=key.at(0))
     if len(layout.sizes) == 1:
-        frame.line(last)
+        function.line(last)
     else:
-        frame.line("else")
-        frame.line("\t" + last)
+        function.line("else")
+        function.line("\t" + last)

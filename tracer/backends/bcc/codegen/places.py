@@ -4,56 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.bcc.codegen import expressions
-from tracer.backends.bcc.codegen.frame import Frame
-from tracer.backends.bcc.maps.dense import Numbers, Texts, cut, text_of_site
+from tracer.backends.bcc.codegen.c import C, binary, cast, choice
+from tracer.backends.bcc.codegen.function import Function
+from tracer.backends.bcc.codegen.placement import bare
+from tracer.backends.bcc.codegen.values import constant
+from tracer.backends.bcc.codegen.wide import computed
+from tracer.backends.bcc.maps.dense import Numbers, Texts, cut
 from tracer.backends.bcc.maps.tables import Table
-from tracer.lang.typed import Builtin, Cast, Expr, StrLit, Ternary
 from tracer.lang.types import StringType
+from tracer.steps.model import Let, Name, Op, SiteText, Value
+
+FIRST = C("0")
+"""The place of the key of a map without one."""
 
 
-def place(frame: Frame, table: Table, key: Sequence[Expr]) -> str:
-    """The number of a key among all of the table's grid; "0" for a map without key."""
+def place(function: Function, table: Table, key: Sequence[Value]) -> C:
+    """The number of a key among all of the table's grid."""
     assert table.grid is not None
-    terms: list[str] = []
+    found: C = FIRST
     step = table.grid.count
-    for part, kind, expr in zip(table.grid.parts, table.decl.key, key, strict=True):
+    for part, kind, value in zip(table.grid.parts, table.decl.key, key, strict=True):
         step //= part.count
         if isinstance(part, Numbers):
-            at = _number(frame, part, expr)
+            at = cast("u32", computed(function, value))
+            if part.low:
+                at = binary("-" if part.low > 0 else "+", at, C(f"{abs(part.low)}"), "u32")
         else:
             assert isinstance(kind, StringType)
-            at = _text(frame, part, kind, expr)
-        # What follows may wait for a page; a part is what it was at its turn.
-        at = at if at.isdigit() else frame.temporary("u32", at, "place")
-        if at != "0":
-            terms.append(at if step == 1 else f"{at} * {step}")
-    return " + ".join(terms) or "0"
+            at = _text(function, part, kind, value)
+        if at != FIRST:
+            at = at if step == 1 else binary("*", at, C(f"{step}"), "u32")
+            found = at if found == FIRST else binary("+", found, at, "u32")
+    return found
 
 
-def _number(frame: Frame, part: Numbers, expr: Expr) -> str:
-    value = expressions.value(frame, expr)
-    if part.low == 0:
-        return f"(u32)({value})"
-    return f"(u32)({value}) - {part.low}" if part.low > 0 else f"(u32)({value}) + {-part.low}"
-
-
-def _text(frame: Frame, part: Texts, kind: StringType, expr: Expr) -> str:
-    match expr:
-        case StrLit(value=text):
-            return f"{part.texts.index(cut(text, kind))}"
-        case Builtin(name=name):
-            if frame.many:
-                return f"(u32)SITE_WORD({frame.shared.site_texts.place_word(name, kind, part)})"
-            return f"{part.texts.index(text_of_site(frame.variant, name, kind))}"
-        case Cast(operand=operand):
-            return _text(frame, part, kind, operand)
-        case Ternary():
-            name = frame.temporary("u32", "0", "place")
-            with frame.block(f"if ({expressions.truth(frame, expr.condition)})"):
-                frame.line(f"{name} = {_text(frame, part, kind, expr.then)};")
-            with frame.block("else"):
-                frame.line(f"{name} = {_text(frame, part, kind, expr.otherwise)};")
-            return name
+def _text(function: Function, part: Texts, kind: StringType, value: Value) -> C:
+    text = constant(function, value)
+    if text is not None:
+        return C(f"{part.texts.index(cut(text, kind))}")
+    match bare(value):
+        case SiteText(name=name):
+            word = function.shared.site_texts.place_word(name, kind, part)
+            return cast("u32", C(f"SITE_WORD({word})"))
+        case Op(op="select", args=(condition, then, otherwise)):
+            one, other = (_text(function, part, kind, each) for each in (then, otherwise))
+            return choice(computed(function, condition), one, other, "u32")
+        case Name(id=id):
+            step = function.placement.defined[id]
+            assert isinstance(step, Let)
+            return _text(function, part, kind, step.value)
         case _:
-            raise AssertionError(f"{type(expr).__name__} is no constant text")
+            raise AssertionError(f"{value} is no constant text")

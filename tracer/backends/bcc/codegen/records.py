@@ -1,146 +1,135 @@
-"""printf, print and the control statements → records in the ring."""
+"""printf, print and the control steps → records in the ring."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from tracer.backends.bcc.codegen import expressions, reading, wide
-from tracer.backends.bcc.codegen.frame import Buffer, Frame, scalar
+from tracer.backends.bcc.codegen.c import C
+from tracer.backends.bcc.codegen.function import Function, Sending
+from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
+from tracer.backends.bcc.codegen.wide import computed, pointer
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
-from tracer.backends.bcc.maps.layout import size_of
-from tracer.lang.typed import Expr, Str, TupleExpr, UStack, USym
-from tracer.lang.types import StackType, StringType, SymbolType, TupleType, Type
+from tracer.lang.types import StackType, StringType
+from tracer.steps.model import Op, Printf, PrintMap, Time
 
 _ON_STACK_WORDS = 16
 
-_Leaf = tuple[Type, "Expr | Buffer"]
 
-
-def number_of(frame: Frame, record: Record) -> int:
+def number_of(function: Function, record: Record) -> int:
     """The record's number in the program; equal ones share it."""
-    records = frame.shared.records
+    records = function.shared.records
     if record not in records:
         records.append(record)
     return records.index(record)
 
 
-def control(frame: Frame, record: Record) -> None:
+def control(function: Function, record: Record) -> None:
     """A record without values that must not be lost."""
-    number = number_of(frame, record)
-    frame.line(f"emit_control({number}, &control->pending[{number}], control->wakeup);")
+    number = number_of(function, record)
+    function.line(f"emit_control({number}, &control->pending[{number}], control->wakeup);")
 
 
-def raise_mark(frame: Frame, name: str, by: str) -> str:
-    """Clears (`by` CLEARED) or zeroes (ZEROED) a map for all hits from here on; the mark before it."""
-    return frame.temporary("u64", f"raise_mark(&control->mark[{frame.shared.marks[name]}], {by})", "before")
-
-
-def raised(frame: Frame, record: Record, before: str) -> None:
-    """Tells user space that what carries an older mark may go."""
-    frame.line(f"emit_raised({number_of(frame, record)}, {before}, control->wakeup);")
-
-
-def print_map(frame: Frame, record: Record, before: str | None) -> None:
-    """print(@x). `before` is the mark that a clear or zero which follows has just raised: what it ended is shown."""
-    mark = frame.shared.marks.get(record.map)
+def print_map(function: Function, step: PrintMap) -> None:
+    """print(@x): of a map that probes clear, as it is at a mark."""
+    record = Record("map", map=step.map, top=step.top, div=step.div, ended=step.moment is not None)
+    mark = function.shared.marks.get(step.map)
     if mark is None:
-        control(frame, record)
+        control(function, record)
         return
-    number = number_of(frame, record)
-    if before is not None:
-        frame.line(f"emit_ended({number}, {before}, control->wakeup);")
+    number = number_of(function, record)
+    if step.moment is not None:
+        function.line(f"emit_ended({number}, {function.numbers[step.moment.id]}, control->wakeup);")
     else:
-        frame.line(f"emit_moment({number}, control->mark[{mark}], &control->pending[{number}], control->wakeup);")
+        pending = f"&control->pending[{number}]"
+        function.line(f"emit_moment({number}, control->mark[{mark}], {pending}, control->wakeup);")
 
 
-def send(frame: Frame, record: Record, values: Sequence[Expr]) -> None:
+def time(function: Function, step: Time) -> None:
+    """The moment of `time(fmt)`."""
+    record = function.buffer(1, stem="record")
+    function.line(f"{record.word(0)} = {number_of(function, Record('time', step.format))};")
+    function.line(f"emit({record.at(0)}, 8, control->wakeup);")
+
+
+def send(function: Function, step: RecordStep) -> None:
     """A record with values."""
-    number = number_of(frame, record)
-    head = 1 + sum(words_of(expr.type) for expr in values)
-    behind = sum(bytes_behind(expr.type) for expr in values)
-    leaves = [leaf for expr in values for leaf in _leaves(frame, expr)]
-    if not behind and head <= _ON_STACK_WORDS:
-        to = frame.buffer(head, stem="record").name
-    else:
-        to = frame.record(head + -(-behind // 8))
-    at = ""
-    if behind:
-        at = frame.name("at")
-        frame.line(f"u64 {at} = {8 * head};")
-    frame.line(f"{to}[0] = {number};")
-    word = 1
-    for kind, leaf in leaves:
-        _store(frame, to, word, at, kind, leaf)
-        word += words_of(kind)
-    frame.line(f"emit({to}, {at or 8 * head}, control->wakeup);")
+    values = record_values(step)
+    types = tuple(value.type for value in values)
+    record = Record("printf", step.format, types) if isinstance(step, Printf) else Record("value", step.shape, types)
+    sending = sending_of(function, step)
+    every = leaves(values)
+    _store_before(function, sending, every, len(every))
+    function.line(f"{sending.to}[0] = {number_of(function, record)};")
+    for leaf in every:
+        if not bytes_behind(leaf.value.type):
+            _store(function, sending.to, leaf)
+    function.line(f"emit({sending.to}, {sending.at}, control->wakeup);")
+    del function.records[id(step)]
 
 
-def _leaves(frame: Frame, expr: Expr) -> Iterator[_Leaf]:
-    """The values below tuples. A tuple that is not written out is evaluated into a buffer first."""
-    if isinstance(expr, TupleExpr):
-        for part in expr.items:
-            yield from _leaves(frame, part)
-    elif isinstance(expr.type, TupleType):
-        yield from _parts(wide.pointer(frame, expr), expr.type)
-    else:
-        yield expr.type, expr
+def reach(function: Function, step: RecordStep, index: int) -> tuple[Sending, Leaf]:
+    """The record of a later step and one of its leaves, the strings and stacks before it being stored."""
+    sending = sending_of(function, step)
+    every = leaves(record_values(step))
+    _store_before(function, sending, every, index)
+    return sending, every[index]
 
 
-def _parts(buffer: Buffer, kind: TupleType) -> Iterator[_Leaf]:
-    word = 0
-    for item in kind.items:
-        part = buffer.part(word, item)
-        if isinstance(item, TupleType):
-            yield from _parts(part, item)
+def sending_of(function: Function, step: RecordStep) -> Sending:
+    """The record of a step, opened if it is not yet."""
+    sending = function.records.get(id(step))
+    if sending is None:
+        types = [value.type for value in record_values(step)]
+        head, behind = 1 + sum(map(words_of, types)), sum(map(bytes_behind, types))
+        if behind:
+            to = function.record(head + -(-behind // 8))
+            sending = Sending(to, function.temporary("at", C(f"{8 * head}")).text)
         else:
-            yield item, part
-        word += size_of(item) // 8
+            small = head <= _ON_STACK_WORDS
+            to = function.buffer(head, stem="record").base if small else function.record(head)
+            sending = Sending(to, f"{8 * head}")
+        function.records[id(step)] = sending
+    return sending
 
 
-def _store(frame: Frame, to: str, word: int, at: str, kind: Type, leaf: Expr | Buffer) -> None:
-    if scalar(kind):
-        text = f"{leaf.name}[0]" if isinstance(leaf, Buffer) else expressions.value(frame, leaf)
-        frame.line(f"{to}[{word}] = {text};")
-        return
-    match kind:
-        case StringType(size=size):
-            _store_text(frame, to, word, at, size, leaf)
-        case StackType(frames=frames) if isinstance(leaf, UStack):
-            frame.line(f"{to}[{word}] = {wide.process(frame)};")
-            taken = f"user_stack(ctx, (char *){to} + {at}, {8 * frames}, USER_STACK)"
-            length = frame.temporary("s64", taken, "length")
-            with frame.block(f"if ({length} < 0)"):
-                frame.line("lose(LOST_STACKS);")
-                frame.line(f"{length} = 0;")
-            frame.line(f"{to}[{word + 1}] = {length};")
-            frame.line(f"ADVANCE({at}, {length}, {8 * frames});")
-        case StackType(frames=frames):
-            source = leaf if isinstance(leaf, Buffer) else wide.pointer(frame, leaf)
-            length = frame.temporary("u64", f"({source.name})[1]", "length")
-            frame.line(f"{to}[{word}] = ({source.name})[0];")
-            frame.line(f"{to}[{word + 1}] = {length};")
-            frame.line(f"copy_kernel((char *){to} + {at}, {8 * frames}, {source.name} + 2);")
-            frame.line(f"ADVANCE({at}, {length}, {8 * frames});")
-        case SymbolType() if isinstance(leaf, USym):
-            frame.line(f"{to}[{word}] = {wide.process(frame)};")
-            frame.line(f"{to}[{word + 1}] = {expressions.value(frame, leaf.address)};")
-        case _:
-            source = leaf if isinstance(leaf, Buffer) else wide.pointer(frame, leaf)
-            for index in range(words_of(kind)):
-                frame.line(f"{to}[{word + index}] = ({source.name})[{index}];")
+def advance(function: Function, sending: Sending, length: C, size: int) -> None:
+    """Behind what has been written into a record."""
+    function.line(f"ADVANCE({sending.at}, {length}, {size});")
 
 
-def _store_text(frame: Frame, to: str, word: int, at: str, size: int, leaf: Expr | Buffer) -> None:
-    place = f"(char *){to} + {at}"
-    read = reading.read_before(frame, leaf) if isinstance(leaf, Str) else None
-    if read is not None:
-        source, known = read
-        frame.line(f"copy_kernel_text({place}, {size}, {source.name});")
-        length = known
-    elif isinstance(leaf, Str):
-        length = reading.text(frame, leaf, place, size, *reading.where(frame, leaf))
+def _store_before(function: Function, sending: Sending, every: list[Leaf], index: int) -> None:
+    """Strings and stacks that stand in memory, those before a leaf; the leaf itself is the caller's."""
+    for leaf in every[sending.done : index]:
+        if bytes_behind(leaf.value.type):
+            _store_bytes(function, sending, leaf)
+    sending.done = index + 1
+
+
+def _store_bytes(function: Function, sending: Sending, leaf: Leaf) -> None:
+    kind = leaf.value.type
+    source = pointer(function, leaf.value)
+    place = f"(char *){sending.to} + {sending.at}"
+    if isinstance(kind, StackType):
+        size = 8 * kind.frames
+        length = function.temporary("length", C(source.word(1)))
+        function.line(f"{sending.to}[{leaf.word}] = {source.word(0)};")
+        function.line(f"{sending.to}[{leaf.word + 1}] = {length};")
+        function.line(f"copy_kernel({place}, {size}, {source.at(2)});")
     else:
-        source = leaf if isinstance(leaf, Buffer) else wide.pointer(frame, leaf)
-        length = frame.temporary("s64", f"copy_kernel_text({place}, {size}, {source.name})", "length")
-    frame.line(f"{to}[{word}] = {length};")
-    frame.line(f"ADVANCE({at}, {length}, {size});")
+        assert isinstance(kind, StringType)
+        size = kind.size
+        length = function.temporary("length", C(f"copy_kernel_text({place}, {size}, {source.at(0)})"), "s64")
+        function.line(f"{sending.to}[{leaf.word}] = {length};")
+    advance(function, sending, length, size)
+
+
+def _store(function: Function, to: str, leaf: Leaf) -> None:
+    """A number, or a symbol's two."""
+    value = bare(leaf.value)
+    if scalar(value.type):
+        parts = [computed(function, value)]
+    elif isinstance(value, Op) and value.op == "symbol":
+        parts = [computed(function, arg) for arg in value.args]
+    else:
+        held = pointer(function, value)
+        parts = [C(held.word(index)) for index in range(words_of(value.type))]
+    for index, part in enumerate(parts):
+        function.line(f"{to}[{leaf.word + index}] = {part};")

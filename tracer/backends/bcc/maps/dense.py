@@ -8,39 +8,26 @@ plus that of b.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 
 from tracer.backends.bcc.maps.layout import wrap
-from tracer.dataclass import dataclass
-from tracer.lang.typed import (
-    Aggregate,
-    Arg,
-    Binary,
-    BoolLit,
-    Builtin,
-    Cast,
-    Expr,
-    IntLit,
-    MapAdd,
-    StrLit,
-    Strncmp,
-    Ternary,
-)
-from tracer.lang.types import BoolType, IntType, StringType, Type, Value
-from tracer.lang.walk import walk_clause
+from tracer.dataclass import dataclass, replace
+from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type
+from tracer.lang.types import Value as Known
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.resolve.model import ArgSpec, Const
+from tracer.resolve.model import ArgSpec
+from tracer.resolve.model import Const as Operand
 from tracer.results.values import Key
+from tracer.steps.arithmetic import bounds, limits
+from tracer.steps.model import Argument, Const, Fetch, Let, MapAdd, Name, Op, SiteText, Steps, Update, Value
+from tracer.steps.walk import defined, walk
 
 MOST_ELEMENTS = 4096
 """Elements of an array, buckets included: 32 KiB for each CPU, whether used or not."""
 
 MOST_OF_SITES = 16384
 """The same where texts of sites are keys: each of them is one that somebody asked for."""
-
-Bounds = tuple[int, int]
-"""The smallest and the largest value."""
-
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -50,7 +37,7 @@ class Numbers:
     count: int
     bool: bool
 
-    def value(self, place: int) -> Value:
+    def value(self, place: int) -> Known:
         """What stands at a place."""
         return bool(place + self.low) if self.bool else place + self.low
 
@@ -67,7 +54,7 @@ class Texts:
         """How many there are."""
         return len(self.texts)
 
-    def value(self, place: int) -> Value:
+    def value(self, place: int) -> Known:
         """What stands at a place."""
         return self.texts[place]
 
@@ -94,7 +81,7 @@ class Grid:
 
     def key(self, place: int) -> Key:
         """The key at a place."""
-        values: list[Value] = []
+        values: list[Known] = []
         for part in reversed(self.parts):
             place, at = divmod(place, part.count)
             values.append(part.value(at))
@@ -103,17 +90,16 @@ class Grid:
 
 def grids(plan: Plan) -> dict[str, Grid]:
     """The grid of each map whose keys in all probes are few and known; of a map without key, one of one place."""
-    keys: dict[str, list[tuple[ProbePlan, tuple[Expr, ...]]]] = {}
+    keys: dict[str, list[tuple[_Clause, tuple[Value, ...]]]] = {}
     for probe in plan.probes:
-        for node in walk_clause(probe.clause):
-            if isinstance(node, Aggregate | MapAdd):
-                keys.setdefault(node.map, []).append((probe, node.key))
+        clause = _Clause(probe, plan.steps[probe.clause.id])
+        for step in walk(clause.steps.body):
+            if isinstance(step, Update | MapAdd):
+                keys.setdefault(step.map, []).append((clause, step.key))
     found: dict[str, Grid] = {}
     for name, uses in keys.items():
         decl = plan.program.maps[name]
-        parts = [
-            _part(kind, [(probe, key[index]) for probe, key in uses]) for index, kind in enumerate(decl.key)
-        ]
+        parts = [_part(kind, [(clause, key[index]) for clause, key in uses]) for index, kind in enumerate(decl.key)]
         known = [part for part in parts if part is not None]
         grid = Grid(tuple(known))
         if len(known) == len(parts) and grid.count <= plan.program.config.max_map_keys:
@@ -132,130 +118,70 @@ def text_of_site(variant: Variant, built_in: str, kind: StringType) -> bytes:
     return cut((text or "").encode(errors="surrogateescape"), kind)
 
 
-def _part(kind: Type, uses: Sequence[tuple[ProbePlan, Expr]]) -> Numbers | Texts | None:
+class _Clause:
+    """A probe, its steps, and what is known of their names before the first hit."""
+
+    def __init__(self, probe: ProbePlan, steps: Steps) -> None:
+        self.probe = probe
+        self.steps = steps
+        self._given = {name.id: step for step in walk(steps.body) if (name := defined(step)) is not None}
+
+    def known(self, value: Value) -> Value:
+        """The value with each name that stands for an argument, or for another value, as narrow as it is known."""
+        if isinstance(value, Op):
+            return replace(value, args=tuple(map(self.known, value.args)))
+        step = self._given.get(value.id) if isinstance(value, Name) else None
+        match step:
+            case Let(value=inner):
+                return self.known(inner)
+            case Fetch(source=Argument(index=index)):
+                each = [_argument(value, variant.args[index]) for variant in self.probe.variants]
+                return reduce(lambda one, other: Op(value.type, "select", (_UNKNOWN, one, other)), each)
+            case _:
+                return value
+
+
+_UNKNOWN = Name(BOOL, -1)
+
+
+def _argument(name: Value, spec: ArgSpec) -> Value:
+    narrow = IntType(8 * spec.size, spec.signed)
+    if isinstance(spec.operand, Operand):
+        return Const(name.type, wrap(name.type, wrap(narrow, spec.operand.value)))
+    return replace(name, type=narrow)
+
+
+def _part(kind: Type, uses: Sequence[tuple[_Clause, Value]]) -> Numbers | Texts | None:
     if isinstance(kind, StringType):
         texts: dict[bytes, None] = {}
         built_ins: set[str] = set()
-        for probe, expr in uses:
-            known = _texts(expr, kind, probe, built_ins)
+        for clause, value in uses:
+            known = _texts(clause.known(value), kind, clause.probe, built_ins)
             if known is None:
                 return None
             texts |= dict.fromkeys(known)
         return Texts(tuple(texts), frozenset(built_ins))
     if not isinstance(kind, IntType | BoolType):
         return None
-    found = [_bounds(expr, probe) for probe, expr in uses]
-    known_bounds = [bounds for bounds in found if bounds is not None]
-    if len(known_bounds) < len(found):
-        return None
-    low, high = min(low for low, _ in known_bounds), max(high for _, high in known_bounds)
-    if not _holds(kind, (low, high)) or high - low >= MOST_ELEMENTS:
+    found = [bounds(clause.known(value)) for clause, value in uses]
+    low, high = min(low for low, _ in found), max(high for _, high in found)
+    least, most = limits(kind)
+    if low < least or high > most or high - low >= MOST_ELEMENTS:
         return None
     return Numbers(low, high - low + 1, isinstance(kind, BoolType))
 
 
-def _texts(expr: Expr, kind: StringType, probe: ProbePlan, built_ins: set[str]) -> list[bytes] | None:
-    match expr:
-        case StrLit(value=text):
+def _texts(value: Value, kind: StringType, probe: ProbePlan, built_ins: set[str]) -> list[bytes] | None:
+    match value:
+        case Const(value=bytes(text)):
             return [cut(text, kind)]
-        case Builtin(name="probe" | "func"):
-            built_ins.add(expr.name)
-            return [text_of_site(variant, expr.name, kind) for variant in probe.variants]
-        case Cast(operand=operand):
-            return _texts(operand, kind, probe, built_ins)
-        case Ternary(then=then, otherwise=otherwise):
+        case SiteText(name=name):
+            built_ins.add(name)
+            return [text_of_site(variant, name, kind) for variant in probe.variants]
+        case Op(op="as", args=(inner,)):
+            return _texts(inner, kind, probe, built_ins)
+        case Op(op="select", args=(_, then, otherwise)):
             one, other = (_texts(each, kind, probe, built_ins) for each in (then, otherwise))
             return None if one is None or other is None else [*one, *other]
         case _:
             return None
-
-
-def _bounds(expr: Expr, probe: ProbePlan) -> Bounds | None:
-    """Between what an integer or bool surely lies; None where it can be anything. Never beyond its type."""
-    found = _computed(expr, probe)
-    return found if found is not None and _holds(expr.type, found) else _of_type(expr.type)
-
-
-def _computed(expr: Expr, probe: ProbePlan) -> Bounds | None:
-    match expr:
-        case IntLit(value=value):
-            return value, value
-        case BoolLit(value=truth):
-            return int(truth), int(truth)
-        case Strncmp():
-            return 0, 1
-        case Arg(index=index):
-            return _joined(_of_argument(variant.args[index], expr.type) for variant in probe.variants)
-        case Cast(operand=operand):
-            return _bounds(operand, probe)
-        case Ternary(then=then, otherwise=otherwise):
-            return _joined([_bounds(then, probe), _bounds(otherwise, probe)])
-        case Binary(op=op, left=left, right=right) if isinstance(expr.type, IntType):
-            return _combined(op, _bounds(left, probe), _bounds(right, probe))
-        case _:
-            return None
-
-
-def _combined(op: str, left: Bounds | None, right: Bounds | None) -> Bounds | None:
-    """Bounds of an operation on bounded values, as if integers had no width."""
-    if op == "&":
-        # Of two's complement: with one side not negative, the result has no bit that this side has not.
-        tops = [bounds[1] for bounds in (left, right) if bounds is not None and bounds[0] >= 0]
-        return (0, min(tops)) if tops else None
-    if right is None:
-        return None
-    if op == "%" and right[0] > 0:
-        most = right[1] - 1
-        if left is None:
-            return -most, most
-        return max(min(left[0], 0), -most), min(max(left[1], 0), most)
-    if left is None:
-        return None
-    match op:
-        case "+":
-            return left[0] + right[0], left[1] + right[1]
-        case "-":
-            return left[0] - right[1], left[1] - right[0]
-        case "*":
-            corners = [one * other for one in left for other in right]
-            return min(corners), max(corners)
-        case "/" if left[0] >= 0 and right[0] > 0:
-            return left[0] // right[1], left[1] // right[0]
-        case ">>" if left[0] >= 0 and right[0] == right[1] and 0 <= right[0] < 64:
-            return left[0] >> right[0], left[1] >> right[0]
-        case "|" | "^" if left[0] >= 0 and right[0] >= 0:
-            return 0, (1 << max(left[1].bit_length(), right[1].bit_length())) - 1
-        case _:
-            return None
-
-
-def _of_argument(spec: ArgSpec, kind: Type) -> Bounds | None:
-    narrow = IntType(8 * spec.size, spec.signed)
-    if isinstance(spec.operand, Const):
-        value = wrap(kind, wrap(narrow, spec.operand.value))
-        return value, value
-    return _of_type(narrow)
-
-
-def _joined(each: Iterable[Bounds | None]) -> Bounds | None:
-    low: int | None = None
-    high = 0
-    for bounds in each:
-        if bounds is None:
-            return None
-        low, high = (bounds[0], bounds[1]) if low is None else (min(low, bounds[0]), max(high, bounds[1]))
-    return None if low is None else (low, high)
-
-
-def _of_type(kind: Type) -> Bounds | None:
-    if isinstance(kind, BoolType):
-        return 0, 1
-    if not isinstance(kind, IntType):
-        return None
-    top = 1 << (kind.bits - kind.signed)
-    return (-top if kind.signed else 0), top - 1
-
-
-def _holds(kind: Type, bounds: Bounds) -> bool:
-    widest = _of_type(kind)
-    return widest is not None and widest[0] <= bounds[0] and bounds[1] <= widest[1]

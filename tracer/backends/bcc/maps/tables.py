@@ -26,26 +26,23 @@ from enum import Enum
 from tracer.backends.bcc.maps.dense import Grid, grids
 from tracer.backends.bcc.maps.layout import KeyLayout, size_of
 from tracer.dataclass import dataclass
-from tracer.lang.typed import (
-    Aggregate,
-    Clear,
-    Delete,
-    Expr,
-    HasKey,
-    IntLit,
-    MapAdd,
-    MapDecl,
-    MapGet,
-    MapIncr,
-    MapLen,
-    MapSet,
-    Stmt,
-    Zero,
-)
+from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
-from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
 from tracer.results.buckets import linear_count
+from tracer.steps.model import (
+    Const,
+    Empty,
+    MapAdd,
+    MapDelete,
+    MapGet,
+    MapHas,
+    MapLength,
+    MapSet,
+    Step,
+    Update,
+)
+from tracer.steps.walk import walk
 
 _HIST_KEYS = 16
 """Buckets a key of a histogram is expected to fill: its table has room for this many times the keys."""
@@ -200,38 +197,38 @@ def _shape(decl: MapDecl, use: _Use) -> Shape:
 def _uses(plan: Plan) -> dict[str, _Use]:
     uses = {name: _Use() for name in plan.program.maps}
     for probe in plan.probes:
-        for node in walk_clause(probe.clause):
-            _note(uses, node, in_probe=True)
+        for step in walk(plan.steps[probe.clause.id].body):
+            _note(uses, step)
     for clause in plan.user:
         if clause.kind == "end":
             continue  # no hit comes after it
-        for node in walk_clause(clause):
-            _note(uses, node, in_probe=False)
+        for step in walk(plan.steps[clause.id].body):
+            if isinstance(step, Empty):
+                uses[step.map].cleared = True
+            elif isinstance(step, MapDelete):
+                uses[step.map].shrunk = True
     return uses
 
 
-def _note(uses: dict[str, _Use], node: Expr | Stmt, in_probe: bool) -> None:
-    if isinstance(node, Clear | Zero):
-        if in_probe:
-            uses[node.map].marked = True
-        else:
-            uses[node.map].cleared = True
-    if isinstance(node, Delete) and not in_probe:
-        uses[node.map].shrunk = True
-    if not in_probe or not isinstance(node, MapGet | HasKey | MapLen | MapIncr | MapSet | MapAdd | Aggregate | Delete):
+def _note(uses: dict[str, _Use], step: Step) -> None:
+    """What a step of a probe does."""
+    if isinstance(step, Empty):
+        uses[step.map].marked = True
+    if not isinstance(step, MapGet | MapHas | MapLength | MapSet | MapAdd | Update | MapDelete):
         return
-    use = uses[node.map]
+    use = uses[step.map]
     use.touched = True
-    match node:
-        case MapGet() | HasKey() | MapIncr():
+    match step:
+        case MapGet() | MapHas():
             use.read = True
-        case MapLen():
+        case MapLength():
             use.read = use.length = True
         case MapSet():
             use.assigned = True
-        case Delete():
+        case MapDelete():
             use.deleted = True
-        case MapAdd(value=value):
-            use.only_ones = use.only_ones and isinstance(value, IntLit) and value.value == 1
+        case MapAdd(value=value, before=before):
+            use.read = use.read or before is not None
+            use.only_ones = use.only_ones and isinstance(value, Const) and value.value == 1
         case _:
             pass

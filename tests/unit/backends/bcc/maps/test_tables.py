@@ -26,7 +26,7 @@ BOTH = "@: shared hash of value, generation in the key, mark in the key"
         ("{ @[tid] = nsecs; }", "@: shared hash of value"),
         ("{ @n++; if (@n > 5) { exit(); } }", "@n: shared hash of value"),
         ("{ @n++; @n = 3; }", "@n: shared hash of value"),
-        ("{ $x = @n++; }", "@n: shared hash of value"),
+        ("{ print(@n++); }", "@n: shared hash of value"),
         ("{ @ = count(); if ((uint64)@ > 5) { exit(); } }", "@: shared hash of u64"),
         ("{ @[arg0] = count(); delete(@, arg1); }", "@: per CPU hash of u64"),
         ("{ @ = count(); clear(@); }", "@: per CPU hash of u64, mark in the key"),

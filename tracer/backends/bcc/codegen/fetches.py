@@ -1,0 +1,120 @@
+"""What is read at a hit → C."""
+
+from __future__ import annotations
+
+from tracer.backends.bcc.codegen import records
+from tracer.backends.bcc.codegen.arguments import argument, return_value
+from tracer.backends.bcc.codegen.c import C, call, cast
+from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.placement import RecordLeaf
+from tracer.backends.bcc.codegen.wide import clear, computed, set_used
+from tracer.lang.types import StackType
+from tracer.steps.model import Argument, BuiltIn, Fetch, Memory, ReturnValue, Text, UserStack
+
+_BUILT_INS = {
+    "pid": call("process_id"),
+    "tid": call("thread_id"),
+    "uid": C("(u32)current_uid_gid()"),
+    "gid": C("current_uid_gid() >> 32"),
+    "cpu": call("current_cpu"),
+    "nsecs": call("boot_ns"),
+}
+_OF_CONTROL = {"cpid": C("control->cpid"), "started": C("control->started")}
+
+
+def fetch(function: Function, step: Fetch) -> None:
+    """Reads one value."""
+    name = step.name
+    match step.source:
+        case Argument(index=index):
+            function.numbers[name.id] = argument(function, index, name)
+        case ReturnValue():
+            function.numbers[name.id] = cast("u64", return_value())
+        case BuiltIn(name="comm"):
+            buffer = function.home(name)
+            clear(function, buffer, from_word=2)
+            function.line(f"current_comm({buffer.at(0)}, 16);")
+            set_used(function, buffer, "16")
+        case BuiltIn(name=built_in) if built_in in _OF_CONTROL:
+            function.numbers[name.id] = _OF_CONTROL[built_in]
+        case BuiltIn(name=built_in):
+            function.declare(name.id, name.type, _BUILT_INS[built_in])
+        case Memory():
+            assert step.address is not None
+            address = computed(function, step.address)
+            value = function.declare(name.id, name.type, "0")
+            function.reads_memory = True
+            function.leave_unreadable(call("read_user", f"&{value}", f"sizeof({value})", address))
+        case Text() | UserStack():
+            at = function.placement.homes.get(name.id)
+            if isinstance(at, RecordLeaf):
+                _into_record(function, step, at)
+            elif isinstance(step.source, Text):
+                buffer = function.home(name)
+                place = _place(function, step)
+                clear(function, buffer)
+                set_used(function, buffer, f"{_text(function, step, buffer.at(0), *place)}")
+            else:
+                _stack_into(function, step, function.home(name))
+
+
+def _place(function: Function, step: Fetch) -> tuple[C, C | None]:
+    """The address of a string, and the size that the program gives: names or constants."""
+    assert step.address is not None and isinstance(step.source, Text)
+    address = function.once("address", computed(function, step.address))
+    if step.length is not None:
+        return address, function.once("size", computed(function, step.length))
+    return address, C(f"{step.source.size}") if step.source.sized else None
+
+
+def _text(function: Function, step: Fetch, to: str, address: C, measure: C | None) -> C:
+    """Reads a string; the name of its length, the NUL counted."""
+    assert isinstance(step.source, Text)
+    size = step.source.size
+    function.reads_memory = True
+    if measure is None:
+        length = function.temporary("length", call("read_user_text", to, size, address), "s64")
+    else:
+        length = function.temporary("length", call("read_sized_text", to, size, address, measure), "s64")
+    function.leave_unreadable(call("failed", length))
+    if not step.source.sized:
+        told = "0" if step.once is None else f"told{step.once}"
+        noted = "" if step.once is None else f"{told} = "
+        if measure is not None:
+            function.line(f"if ({measure} > {size})")
+        function.line("\t" * (measure is not None) + f"{noted}check_cut({length}, {size}, {address}, {told});")
+    return length
+
+
+def _frames(function: Function, to: str, frames: int) -> C:
+    """Walks the stack; the name of the length in bytes."""
+    length = function.temporary("length", call("user_stack", "ctx", to, 8 * frames, "USER_STACK"), "s64")
+    with function.block(f"if ({length} < 0)"):
+        function.line("lose(LOST_STACKS);")
+        function.line(f"{length} = 0;")
+    return length
+
+
+def _stack_into(function: Function, step: Fetch, to: Buffer) -> None:
+    assert isinstance(step.name.type, StackType)
+    frames = to.behind(2)
+    function.line(f"{to.word(0)} = process_id();")
+    clear(function, frames)
+    length = _frames(function, frames.at(0), step.name.type.frames)
+    function.line(f"{to.word(1)} = {length};")
+    set_used(function, frames, f"{length}")
+
+
+def _into_record(function: Function, step: Fetch, at: RecordLeaf) -> None:
+    sending, leaf = records.reach(function, at.step, at.index)
+    place = f"(char *){sending.to} + {sending.at}"
+    if isinstance(step.source, Text):
+        length = _text(function, step, place, *_place(function, step))
+        function.line(f"{sending.to}[{leaf.word}] = {length};")
+        records.advance(function, sending, length, step.source.size)
+    else:
+        assert isinstance(step.name.type, StackType)
+        function.line(f"{sending.to}[{leaf.word}] = process_id();")
+        length = _frames(function, place, step.name.type.frames)
+        function.line(f"{sending.to}[{leaf.word + 1}] = {length};")
+        records.advance(function, sending, length, 8 * step.name.type.frames)

@@ -1,0 +1,286 @@
+"""The C function under construction: its lines, its buffers, and what the names of its steps are in C.
+
+Buffers (strings, tuples, keys, stacks) are arrays of words. Small ones lie on BPF's stack of 512 bytes, others in the
+invocation's scratch slot, whose layout is one for the whole program (`Scratch`): each function takes its buffers from
+the front of the list of those of the same form. Strings there carry the length that is in use, so that clearing
+a buffer of a kilobyte touches one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tracer.backends.bcc.codegen.c import C, c_type
+from tracer.backends.bcc.codegen.placement import KeyStep, Part, Placement
+from tracer.backends.bcc.codegen.site_text import SiteTexts
+from tracer.backends.bcc.events.records import Record
+from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
+from tracer.backends.bcc.maps.tables import Table
+from tracer.dataclass import dataclass, field
+from tracer.lang.typed import Program
+from tracer.lang.types import StackType, StringType, TupleType, Type
+from tracer.plan.model import Variant
+from tracer.steps.model import MapSet, Name, Value
+from tracer.steps.walk import defined
+
+_STACK_BUDGET = 224
+"""Bytes of BPF's stack for buffers; the rest is for what the compiler spills and for the prelude's own."""
+
+STACK_LARGEST = 128
+"""Bytes of the largest buffer there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Words of memory, from the word `first` of the array `base` on. `used` maps the word where a long string (or the
+    frames of a stack) begins to the C lvalue of its length in use; empty on BPF's stack.
+    """
+
+    base: str
+    first: int
+    words: int
+    used: dict[int, str] = field(default_factory=dict)
+
+    def at(self, word: int) -> str:
+        """The address of a word."""
+        return f"{self.base} + {self.first + word}" if self.first + word else self.base
+
+    def word(self, index: int) -> str:
+        """One word: an lvalue."""
+        return f"{self.base}[{self.first + index}]"
+
+    def part(self, word: int, kind: Type) -> Buffer:
+        """The buffer of a value that begins at a word."""
+        return self.behind(word, size_of(kind) // 8)
+
+    def behind(self, word: int, words: int | None = None) -> Buffer:
+        """What begins at a word: all of it, or so many words."""
+        words = self.words - word if words is None else words
+        used = {at - word: lvalue for at, lvalue in self.used.items() if word <= at < word + words}
+        return Buffer(self.base, self.first + word, words, used)
+
+
+@dataclass(slots=True)
+class Scratch:
+    """The program's scratch slot: buffers by form (words, words where long parts begin), how many of each, and the size
+    of the largest record.
+    """
+
+    forms: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
+    record_words: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether no function needs a slot."""
+        return not self.forms and not self.record_words
+
+    def members(self) -> list[str]:
+        """The members of struct scratch."""
+        lines = ["u64 busy;"]
+        for (words, longs), count in self.forms.items():
+            for index in range(count):
+                name = _member(words, longs, index)
+                if longs:
+                    lines.append(f"u64 {name}_used[{len(longs)}];")
+                lines.append(f"u64 {name}[{words}];")
+        if self.record_words:
+            lines.append(f"u64 record[{self.record_words}];")
+        return lines
+
+    def size(self) -> int:
+        """Bytes of a slot."""
+        forms = sum(8 * (words + len(longs)) * count for (words, longs), count in self.forms.items())
+        return 8 + forms + 8 * self.record_words
+
+
+def _member(words: int, longs: tuple[int, ...], index: int) -> str:
+    return "_".join(["b", str(words), *map(str, longs), str(index)]) if longs else f"p_{words}_{index}"
+
+
+def long_words(kind: Type, start: int = 0) -> tuple[int, ...]:
+    """The words at which long strings and stacks begin in a value of this type."""
+    match kind:
+        case StringType(size=size):
+            return (start,) if size > SHORT_TEXT else ()
+        case StackType(frames=frames):
+            return (start + 2,) if 8 * frames > SHORT_TEXT else ()
+        case TupleType(items=items):
+            found: tuple[int, ...] = ()
+            for item in items:
+                found += long_words(item, start)
+                start += size_of(item) // 8
+            return found
+        case _:
+            return ()
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all functions of a program share while it is generated."""
+
+    program: Program
+    tables: dict[str, Table]
+    marks: dict[str, int]
+    site_texts: SiteTexts
+    scratch: Scratch = field(default_factory=Scratch)
+    records: list[Record] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Sending:
+    """A record under way: where it is, how many bytes of it there are so far (in C), and how many of its leaves are
+    dealt with.
+    """
+
+    to: str
+    at: str
+    done: int = 0
+
+
+class Function:
+    """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
+
+    def __init__(self, shared: Shared, placement: Placement, variant: Variant, many: bool) -> None:
+        self.shared = shared
+        self.placement = placement
+        self.variant = variant
+        self.many = many
+        self.lines: list[str] = []
+        self.declarations: list[str] = []
+        self.wants_slot = False
+        self.unreadable = False
+        self.leaves = False
+        self.reads_memory = False
+        self.numbers: dict[int, C] = {}
+        self.buffers: dict[int, Buffer] = {}
+        self.made: dict[Value, Buffer] = {}
+        self.slots: dict[int, C | Buffer] = {}
+        self.keys: dict[int, Buffer] = {}
+        self.values: dict[int, Buffer] = {}
+        self.records: dict[int, Sending] = {}
+        self._depth = 1
+        self._names = 0
+        self._stack = 0
+        self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    # --- lines ---
+
+    def line(self, text: str) -> None:
+        """Writes one statement."""
+        self.lines.append("\t" * self._depth + text)
+
+    def name(self, stem: str) -> str:
+        """A name not used before in this function."""
+        self._names += 1
+        return f"{stem}_{self._names - 1}"
+
+    def temporary(self, stem: str, value: C, type: str = "u64") -> C:
+        """Computes a value now; what holds it."""
+        name = self.name(stem)
+        self.line(f"{type} {name} = {value};")
+        return C(name, type)
+
+    def once(self, stem: str, value: C, type: str = "u64") -> C:
+        """A name, a literal or a call of which it is not computed again."""
+        return value if value.text.isalnum() else self.temporary(stem, value, type)
+
+    def declare(self, number: int, kind: Type, value: C | str) -> C:
+        """The variable of a name of the steps."""
+        self.line(f"{c_type(kind)} t{number} = {value};")
+        self.numbers[number] = C(f"t{number}", c_type(kind))
+        return self.numbers[number]
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """`head {` … `}`."""
+        self.line(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    def leave(self, *conditions: C) -> None:
+        """Ends the clause, or does so if something holds."""
+        self.leaves = True
+        self._go("done", *conditions)
+
+    def leave_unreadable(self, *conditions: C) -> None:
+        """Ends the clause since something could not be read, and counts that."""
+        self.unreadable = True
+        self._go("unreadable", *conditions)
+
+    def _go(self, label: str, *conditions: C) -> None:
+        for condition in conditions:
+            self.line(f"if ({condition})")
+        self.line("\t" * bool(conditions) + f"goto {label};")
+
+    # --- memory ---
+
+    def buffer(self, words: int, longs: tuple[int, ...] = (), stem: str = "b") -> Buffer:
+        """A new buffer; what is in it is undefined, but for the lengths in use of its long parts."""
+        size = 8 * words
+        if not longs and size <= STACK_LARGEST and self._stack + size <= _STACK_BUDGET:
+            self._stack += size
+            name = self.name(stem)
+            self.declarations.append(f"u64 {name}[{words}];")
+            return Buffer(name, 0, words)
+        self.wants_slot = True
+        form = (words, longs)
+        index = self._taken.get(form, 0)
+        self._taken[form] = index + 1
+        forms = self.shared.scratch.forms
+        forms[form] = max(forms.get(form, 0), index + 1)
+        member = f"scratch->{_member(words, longs, index)}"
+        return Buffer(member, 0, words, {word: f"{member}_used[{at}]" for at, word in enumerate(longs)})
+
+    def buffer_for(self, kind: Type, stem: str = "b") -> Buffer:
+        """A new buffer for a value of this type."""
+        return self.buffer(size_of(kind) // 8, long_words(kind), stem)
+
+    def record(self, words: int) -> str:
+        """The scratch slot's record area, at least this large."""
+        self.wants_slot = True
+        self.shared.scratch.record_words = max(self.shared.scratch.record_words, words)
+        return "scratch->record"
+
+    def home(self, name: Name) -> Buffer:
+        """Where a wide value is to be made: in the buffer of a later step, or in one of its own."""
+        known = self.buffers.get(name.id)
+        if known is None:
+            at = self.placement.homes.get(name.id)
+            known = self.part(at) if isinstance(at, Part) else self.buffer_for(name.type)
+            self.buffers[name.id] = known
+        return known
+
+    def part(self, part: Part) -> Buffer:
+        """A part of the buffer of a step."""
+        if part.of == "key":
+            assert isinstance(part.step, KeyStep)
+            whole = self.key(part.step)
+        elif isinstance(part.step, MapSet):
+            whole = self.value(part.step)
+        else:
+            name = defined(part.step)
+            assert name is not None
+            whole = self.home(name)
+        return whole.part(part.word, part.kind)
+
+    def key(self, step: KeyStep) -> Buffer:
+        """The buffer of a step's key: some of it may have been made before."""
+        known = self.keys.get(id(step))
+        if known is None:
+            layout = self.shared.tables[step.map].key
+            assert layout is not None
+            longs: tuple[int, ...] = ()
+            for kind, offset in zip(layout.parts, layout.offsets, strict=True):
+                longs += long_words(kind, offset // 8)
+            known = self.keys[id(step)] = self.buffer(layout.size // 8, longs, "key")
+        return known
+
+    def value(self, step: MapSet) -> Buffer:
+        """The buffer of a wide value that a map is assigned."""
+        known = self.values.get(id(step))
+        if known is None:
+            known = self.values[id(step)] = self.buffer_for(self.shared.tables[step.map].decl.value)
+        return known

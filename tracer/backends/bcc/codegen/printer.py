@@ -1,0 +1,209 @@
+"""Steps → C: a table from step to C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tracer.backends.bcc.codegen import maps, records
+from tracer.backends.bcc.codegen.c import C, c_type, unary
+from tracer.backends.bcc.codegen.fetches import fetch
+from tracer.backends.bcc.codegen.function import Function
+from tracer.backends.bcc.codegen.placement import bare, scalar
+from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
+from tracer.backends.bcc.events.records import Record
+from tracer.lang.typed import LOOP_LIMIT
+from tracer.lang.types import StringType, Type
+from tracer.steps.model import (
+    Block,
+    Break,
+    Continue,
+    Empty,
+    Exit,
+    Fetch,
+    GetSlot,
+    If,
+    Leave,
+    Let,
+    MapAdd,
+    MapDelete,
+    MapGet,
+    MapHas,
+    MapLength,
+    MapSet,
+    Moment,
+    Name,
+    Printf,
+    PrintMap,
+    PrintValue,
+    Range,
+    Require,
+    SetSlot,
+    Time,
+    Update,
+    Value,
+    While,
+)
+from tracer.steps.walk import parts
+
+
+def run(function: Function, block: Block) -> None:
+    """Writes a list of steps."""
+    for step in block:
+        _STEPS[type(step)](function, step)
+
+
+def declare_slots(function: Function, kinds: tuple[Type, ...], flags: int) -> None:
+    """The scratch variables, 0 or empty at each hit, and the flags of cuts."""
+    function.declarations += [f"u64 told{flag} = 0;" for flag in range(flags)]
+    for slot in sorted(function.placement.slots):
+        kind = kinds[slot]
+        if scalar(kind):
+            function.declarations.append(f"{c_type(kind)} v{slot} = 0;")
+            function.slots[slot] = C(f"v{slot}", c_type(kind))
+        else:
+            held = function.slots[slot] = function.buffer_for(kind, "held")
+            (clear if isinstance(kind, StringType) else zero)(function, held)
+
+
+def _let(function: Function, step: Let) -> None:
+    if scalar(step.name.type):
+        function.declare(step.name.id, step.name.type, computed(function, step.value))
+    else:
+        into(function, step.value, function.home(step.name), step.name.type)
+
+
+def _fetch(function: Function, step: Fetch) -> None:
+    if not step.unused or step.name.id in function.placement.used:
+        fetch(function, step)
+
+
+def _get_slot(function: Function, step: GetSlot) -> None:
+    held = function.slots[step.slot]
+    if isinstance(held, C):
+        function.declare(step.name.id, step.name.type, held)
+    elif step.name.id in function.placement.aliases:
+        function.buffers[step.name.id] = held
+    else:
+        copy_words(function, held, function.home(step.name))
+
+
+def _set_slot(function: Function, step: SetSlot) -> None:
+    held = function.slots[step.slot]
+    if isinstance(held, C):
+        function.line(f"{held} = {computed(function, step.value)};")
+        return
+    of_itself = any(
+        isinstance(part, Name) and function.placement.aliases.get(part.id) == step.slot for part in parts(step.value)
+    )
+    kind = step.value.type
+    if of_itself and bare(step.value) is not step.value:
+        other = function.buffer_for(kind)
+        into(function, step.value, other, kind)
+
+
+def _moment(function: Function, step: Moment) -> None:
+    mark = f"&control->mark[{function.shared.marks[step.map]}]"
+    function.declare(step.name.id, step.name.type, f"raise_mark({mark}, {'ZEROED' if step.zero else 'CLEARED'})")
+
+
+def _empty(function: Function, step: Empty) -> None:
+    number = records.number_of(function, Record("zero" if step.zero else "clear", map=step.map))
+    function.line(f"emit_raised({number}, {function.numbers[step.moment.id]}, control->wakeup);")
+
+
+def _exit(function: Function, step: Exit) -> None:
+    function.line(f"control->exiting = {(step.code & 0xFFFF_FFFF) + 1:d}ULL;")
+    records.control(function, Record("exit", step.code))
+    function.leave()
+
+
+def _unless(function: Function, condition: Value) -> str:
+    return f"if ({unary('!', computed(function, condition), 'bool')})"
+
+
+def _require(function: Function, step: Require) -> None:
+    function.leave(unary("!", computed(function, step.condition), "bool"))
+
+
+def _if(function: Function, step: If) -> None:
+    result = step.result
+    if result is not None and scalar(result.type):
+        function.line(f"{c_type(result.type)} t{result.id};")
+        function.numbers[result.id] = C(f"t{result.id}", c_type(result.type))
+    elif result is not None:
+        function.home(result)
+    values = step.results or (None, None)
+    with function.block(f"if ({computed(function, step.condition)})"):
+        run(function, step.then)
+        _give(function, result, values[0])
+    if step.otherwise or result is not None:
+        with function.block("else"):
+            run(function, step.otherwise)
+            _give(function, result, values[1])
+
+
+def _give(function: Function, result: Name | None, value: Value | None) -> None:
+    if result is None or value is None:
+        return
+    if scalar(result.type):
+        function.line(f"{function.numbers[result.id]} = {computed(function, value)};")
+    else:
+        into(function, value, function.buffers[result.id], result.type)
+
+
+def _while(function: Function, step: While) -> None:
+    rounds = function.name("round")
+    function.line("#pragma clang loop unroll(disable)")
+    with function.block(f"for (u32 {rounds} = 0;; {rounds}++)"):
+        run(function, step.head)
+        function.line(_unless(function, step.condition))
+        function.line("\tbreak;")
+        _limit(function, rounds)
+        run(function, step.body)
+
+
+def _range(function: Function, step: Range) -> None:
+    at = function.declare(step.name.id, step.name.type, computed(function, step.start))
+    stop = function.once("stop", computed(function, step.stop), c_type(step.stop.type))
+    rounds = function.name("round")
+    function.line("#pragma clang loop unroll(disable)")
+    with function.block(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
+        _limit(function, rounds)
+        run(function, step.body)
+
+
+def _limit(function: Function, rounds: str) -> None:
+    with function.block(f"if ({rounds} >= {LOOP_LIMIT})"):
+        function.line("lose(LOST_LOOPS);")
+        function.line("break;")
+
+
+_STEPS: dict[type, Callable[[Function, Any], None]] = {
+    Let: _let,
+    Fetch: _fetch,
+    GetSlot: _get_slot,
+    SetSlot: _set_slot,
+    MapGet: maps.get,
+    MapHas: maps.has,
+    MapLength: maps.length,
+    MapSet: maps.assign,
+    MapAdd: maps.add,
+    Update: maps.update,
+    MapDelete: maps.delete,
+    Moment: _moment,
+    Empty: _empty,
+    PrintMap: records.print_map,
+    Printf: records.send,
+    PrintValue: records.send,
+    Time: records.time,
+    Exit: _exit,
+    Require: _require,
+    If: _if,
+    While: _while,
+    Range: _range,
+    Break: lambda function, _: function.line("break;"),
+    Continue: lambda function, _: function.line("continue;"),
+    Leave: lambda function, _: function.leave(),
+}
+"""`Each` cannot stand in a probe."""

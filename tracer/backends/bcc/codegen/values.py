@@ -1,0 +1,174 @@
+"""Values of steps → C expressions: a table from operation to C.
+
+Operands wider than a number (strings, tuples) stand in memory by then; `wide.prepare` sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal, unary, word_type
+from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.placement import bare
+from tracer.backends.bcc.maps.layout import size_of
+from tracer.lang.types import StringType, TupleType, Type
+from tracer.steps.model import Const, Name, Op, SiteText, Value
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+_TESTS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "both": "&&", "either": "||"}
+_PREFIX = {"neg": "-", "inv": "~"}
+_DIVISIONS = {"quot": "divide", "rem": "remainder"}
+
+
+def number(function: Function, value: Value) -> C:
+    """The C expression of a number or bool."""
+    match value:
+        case Const(value=bool() as truth):
+            return C("1" if truth else "0", "bool")
+        case Const(value=int(constant)):
+            return literal(constant, value.type)
+        case Name(id=id):
+            return function.numbers[id]
+        case Op(op=op) if op in _WITH_MEMORY:
+            return _WITH_MEMORY[op](function, value)
+        case Op():
+            return _operation(value, [number(function, arg) for arg in value.args])
+        case _:
+            raise AssertionError(f"{value} is no number")
+
+
+def _operation(value: Op, args: list[C]) -> C:
+    """All of 64 bits: what leaves its type is wrapped before anybody looks at it."""
+    op, word = value.op, word_type(value.type)
+    if op in _INFIX:
+        return binary(_INFIX[op], cast(word, args[0]), args[1], word)
+    if op in _TESTS:
+        return binary(_TESTS[op], args[0], args[1], "bool")
+    if op in _PREFIX:
+        return unary(_PREFIX[op], cast(word, args[0]), word)
+    if op in _DIVISIONS:
+        return call(_DIVISIONS[op] + ("_signed" if word == "s64" else ""), *args, type=word)
+    match op:
+        case "wrap":
+            return cast(c_type(value.type), args[0])
+        case "int":
+            return cast(word, args[0])
+        case "not":
+            return unary("!", args[0], "bool")
+        case "select":
+            alike = args[1].type == args[2].type
+            return choice(args[0], args[1], args[2], args[1].type if alike else word)
+        case "as":
+            return args[0]
+        case _:
+            raise AssertionError(f"{op} gives no number")
+
+
+def constant(function: Function, value: Value) -> bytes | None:
+    """A string that is known when the C is written."""
+    match bare(value):
+        case Const(value=bytes(text)):
+            return text
+        case SiteText(name=name) if not function.many:
+            known = function.variant.probe if name == "probe" else function.variant.function
+            return (known or "").encode(errors="surrogateescape")
+        case _:
+            return None
+
+
+def in_memory(function: Function, value: Value) -> Buffer:
+    """Where an operand stands."""
+    value = bare(value)
+    if value in function.made:
+        return function.made[value]
+    match value:
+        case Name(id=id):
+            return function.buffers[id]
+        case Op(op="item", args=(whole, Const(value=int(index)))):
+            return item_part(in_memory(function, whole), whole.type, index)
+        case _:
+            raise AssertionError(f"{value} has not been prepared")
+
+
+def item_part(tuple: Buffer, kind: Type, index: int) -> Buffer:
+    """Where one of the values of a tuple stands."""
+    assert isinstance(kind, TupleType)
+    return tuple.part(sum(map(size_of, kind.items[:index])) // 8, kind.items[index])
+
+
+def operands(function: Function, value: Op) -> list[Value]:
+    """The operands that must stand in memory; a literal is compared with as it is."""
+    match value.op:
+        case "same" | "starts":
+            both = list(value.args[:2])
+            literals = [side for side in both if constant(function, side) is not None]
+            return [side for side in both if side is not literals[0]] if literals else both
+        case "find":
+            return list(value.args)
+        case "strlen" | "item":
+            return [value.args[0]]
+        case _:
+            return []
+
+
+def _item(function: Function, value: Op) -> C:
+    return cast(c_type(value.type), C(in_memory(function, value).word(0)))
+
+
+def _length(function: Function, value: Op) -> C:
+    text = in_memory(function, value.args[0])
+    return call("text_length", text.at(0), text.words)
+
+
+def _same(function: Function, value: Op) -> C:
+    held = [in_memory(function, side) for side in operands(function, value)]
+    if len(held) == 1:
+        text = next(text for side in value.args if (text := constant(function, side)) is not None)
+        return _same_bytes(held[0], text + b"\0")
+    one, other = held
+    compare = "same_text" if isinstance(value.args[0].type, StringType) else "same_words"
+    return call(compare, one.at(0), other.at(0), min(one.words, other.words), type="bool")
+
+
+def _starts(function: Function, value: Op) -> C:
+    size = value.args[2]
+    assert isinstance(size, Const) and isinstance(size.value, int)
+    held = [in_memory(function, side) for side in operands(function, value)]
+    if len(held) == 1:
+        text = next(text for side in value.args[:2] if (text := constant(function, side)) is not None)
+        return _same_bytes(held[0], (text + b"\0")[: max(size.value, 0)])
+    # Both texts end inside their buffers, so that the shorter buffer decides.
+    count = min(max(size.value, 0), *(8 * side.words for side in held))
+    return call("same_start", held[0].at(0), held[1].at(0), count // 8, count % 8, type="bool")
+
+
+def _same_bytes(held: Buffer, text: bytes) -> C:
+    """Compares a string with a constant, by words."""
+    if len(text) > 8 * held.words:
+        return C("0", "bool")
+    tests = C("1", "bool")
+    for at in range(0, len(text), 8):
+        part = text[at : at + 8]
+        mask, wanted = C(f"{(1 << 8 * len(part)) - 1:#x}ULL"), C(f"{int.from_bytes(part, 'little'):#x}ULL")
+        read = C(held.word(at // 8))
+        test = binary("==", read if len(part) == 8 else binary("&", read, mask, "u64"), wanted, "bool")
+        tests = binary("&&", tests, test, "bool") if at else test
+    return tests
+
+
+def _find(function: Function, value: Op) -> C:
+    text, sought = (in_memory(function, side) for side in value.args)
+    known = constant(function, value.args[1])
+    length = len(known) if known is not None else call("text_length", sought.at(0), sought.words)
+    # Every text ends inside its buffer: one that fills more words than there are differs in one of these.
+    words = min(text.words, sought.words)
+    return call("find", text.at(0), text.words, sought.at(0), words, length, type="s64")
+
+
+_WITH_MEMORY: dict[str, Callable[[Function, Op], C]] = {
+    "same": _same,
+    "starts": _starts,
+    "find": _find,
+    "strlen": _length,
+    "item": _item,
+}
