@@ -6,7 +6,7 @@ from tracer.backends.bcc.codegen import records
 from tracer.backends.bcc.codegen.arguments import argument, return_value
 from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.placement import RecordLeaf
+from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used
 from tracer.lang.types import StackType
 from tracer.steps.model import Argument, BuiltIn, Fetch, Memory, ReturnValue, Text, UserStack
@@ -47,7 +47,7 @@ def fetch(function: Function, step: Fetch) -> None:
             function.leave_unreadable(call("read_user", f"&{value}", f"sizeof({value})", address))
         case Text() | UserStack():
             at = function.placement.homes.get(name.id)
-            if isinstance(at, RecordLeaf):
+            if isinstance(at, Leaf):
                 _into_record(function, step, at)
             elif isinstance(step.source, Text):
                 buffer = function.home(name)
@@ -105,8 +105,8 @@ def _stack_into(function: Function, step: Fetch, to: Buffer) -> None:
     set_used(function, frames, f"{length}")
 
 
-def _into_record(function: Function, step: Fetch, at: RecordLeaf) -> None:
-    sending, leaf = records.reach(function, at.step, at.index)
+def _into_record(function: Function, step: Fetch, leaf: Leaf) -> None:
+    sending = records.reach(function, leaf)
     place = f"(char *){sending.to} + {sending.at}"
     if isinstance(step.source, Text):
         length = _text(function, step, place, *_place(function, step))

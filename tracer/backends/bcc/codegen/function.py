@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from tracer.backends.bcc.codegen.c import C, c_type
 from tracer.backends.bcc.codegen.placement import KeyStep, Part, Placement
@@ -21,7 +22,7 @@ from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Program
 from tracer.lang.types import StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
-from tracer.steps.model import MapSet, Name, Value
+from tracer.steps.model import Name, Step, Value
 from tracer.steps.walk import defined
 
 _STACK_BUDGET = 224
@@ -129,9 +130,7 @@ class Shared:
 
 @dataclass(slots=True)
 class Sending:
-    """A record under way: where it is, how many bytes of it there are so far (in C), and how many of its leaves are
-    dealt with.
-    """
+    """A record under way: where it is, its bytes so far (in C), and how many of its leaves are dealt with."""
 
     to: str
     at: str
@@ -156,11 +155,10 @@ class Function:
         self.buffers: dict[int, Buffer] = {}
         self.made: dict[Value, Buffer] = {}
         self.slots: dict[int, C | Buffer] = {}
-        self.keys: dict[int, Buffer] = {}
-        self.values: dict[int, Buffer] = {}
         self.records: dict[int, Sending] = {}
         self._depth = 1
         self._names = 0
+        self._wholes: dict[tuple[int, str], Buffer] = {}
         self._stack = 0
         self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
 
@@ -246,41 +244,29 @@ class Function:
 
     def home(self, name: Name) -> Buffer:
         """Where a wide value is to be made: in the buffer of a later step, or in one of its own."""
-        known = self.buffers.get(name.id)
-        if known is None:
+        if name.id not in self.buffers:
             at = self.placement.homes.get(name.id)
-            known = self.part(at) if isinstance(at, Part) else self.buffer_for(name.type)
-            self.buffers[name.id] = known
-        return known
+            if isinstance(at, Part):
+                self.buffers[name.id] = self.whole(at.step, at.of).part(at.word, at.kind)
+            else:
+                self.buffers[name.id] = self.buffer_for(name.type)
+        return self.buffers[name.id]
 
-    def part(self, part: Part) -> Buffer:
-        """A part of the buffer of a step."""
-        if part.of == "key":
-            assert isinstance(part.step, KeyStep)
-            whole = self.key(part.step)
-        elif isinstance(part.step, MapSet):
-            whole = self.value(part.step)
-        else:
-            name = defined(part.step)
-            assert name is not None
-            whole = self.home(name)
-        return whole.part(part.word, part.kind)
-
-    def key(self, step: KeyStep) -> Buffer:
-        """The buffer of a step's key: some of it may have been made before."""
-        known = self.keys.get(id(step))
+    def whole(self, step: Step, of: Literal["key", "value"]) -> Buffer:
+        """The buffer of a step's key or value: some of it may have been made before."""
+        name = defined(step)
+        if of == "value" and name is not None:
+            return self.home(name)
+        known = self._wholes.get((id(step), of))
         if known is None:
-            layout = self.shared.tables[step.map].key
-            assert layout is not None
-            longs: tuple[int, ...] = ()
-            for kind, offset in zip(layout.parts, layout.offsets, strict=True):
-                longs += long_words(kind, offset // 8)
-            known = self.keys[id(step)] = self.buffer(layout.size // 8, longs, "key")
-        return known
-
-    def value(self, step: MapSet) -> Buffer:
-        """The buffer of a wide value that a map is assigned."""
-        known = self.values.get(id(step))
-        if known is None:
-            known = self.values[id(step)] = self.buffer_for(self.shared.tables[step.map].decl.value)
+            assert isinstance(step, KeyStep)
+            table = self.shared.tables[step.map]
+            if of == "key":
+                assert table.key is not None
+                places = zip(table.key.parts, table.key.offsets, strict=True)
+                longs = tuple(word for kind, offset in places for word in long_words(kind, offset // 8))
+                known = self.buffer(table.key.size // 8, longs, "key")
+            else:
+                known = self.buffer_for(table.decl.value)
+            self._wholes[id(step), of] = known
         return known

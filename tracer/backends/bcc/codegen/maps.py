@@ -13,26 +13,14 @@ from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, po
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.types import IntType, StringType
-from tracer.steps.model import (
-    BuiltIn,
-    Const,
-    Fetch,
-    MapAdd,
-    MapDelete,
-    MapGet,
-    MapHas,
-    MapLength,
-    MapSet,
-    Name,
-    Update,
-    Value,
-)
+from tracer.steps import model
+from tracer.steps.model import Const, Name, Value
 
 FIRST_TABLE = 4
 """MAP numbers below it are the control block, the losses, the ring and the scratch slots."""
 
 
-def get(function: Function, step: MapGet) -> None:
+def get(function: Function, step: model.MapGet) -> None:
     """A value out of a map; 0 or empty where the key is not there."""
     table = function.shared.tables[step.map]
     found = _find(function, table, step)
@@ -73,7 +61,7 @@ def _stored(table: Table, found: C) -> C:
             return value
 
 
-def has(function: Function, step: MapHas) -> None:
+def has(function: Function, step: model.MapHas) -> None:
     """Whether a key is there; of a histogram, any of its buckets."""
     table = function.shared.tables[step.map]
     if table.buckets == 1:
@@ -82,14 +70,14 @@ def has(function: Function, step: MapHas) -> None:
         function.declare(step.name.id, step.name.type, _any_bucket(function, table, _key(function, table, step)))
 
 
-def length(function: Function, step: MapLength) -> None:
+def length(function: Function, step: model.MapLength) -> None:
     """How many keys a map has: what the programs counted, and what user space put in or took out."""
     index = function.shared.tables[step.map].length
     assert index is not None
     function.declare(step.name.id, step.name.type, f"control->made[{index}] + control->given[{index}]")
 
 
-def assign(function: Function, step: MapSet) -> None:
+def assign(function: Function, step: model.MapSet) -> None:
     """`@x[key] = value`."""
     table = function.shared.tables[step.map]
     decl, call_of = table.decl.value, "assign"
@@ -103,8 +91,9 @@ def assign(function: Function, step: MapSet) -> None:
     elif step.value.type == decl and isinstance(step.value, Name):
         source = pointer(function, step.value).at(0)
     else:
-        into(function, step.value, function.value(step), decl)
-        source = function.value(step).at(0)
+        value = function.whole(step, "value")
+        into(function, step.value, value, decl)
+        source = value.at(0)
     key = _key(function, table, step)
     _on_table(function, table, key, f"{call_of}({{map}}, {{key}}, {source}, {_length(table)});")
 
@@ -112,10 +101,10 @@ def assign(function: Function, step: MapSet) -> None:
 def _is_thread(function: Function, part: Value) -> bool:
     part = bare(part)
     step = function.placement.defined.get(part.id) if isinstance(part, Name) else None
-    return isinstance(step, Fetch) and step.source == BuiltIn("tid")
+    return isinstance(step, model.Fetch) and step.source == model.BuiltIn("tid")
 
 
-def add(function: Function, step: MapAdd) -> None:
+def add(function: Function, step: model.MapAdd) -> None:
     """`@x[key] += value`, atomically, and the value before."""
     table = function.shared.tables[step.map]
     if step.before is None:
@@ -127,7 +116,7 @@ def add(function: Function, step: MapAdd) -> None:
     _on_table(function, table, key, f"{before} = fetch_add({{map}}, {{key}}, {value}, {_length(table)});")
 
 
-def update(function: Function, step: Update) -> None:
+def update(function: Function, step: model.Update) -> None:
     """`@x[key] = count()` and its kin."""
     table = function.shared.tables[step.map]
     decl = table.decl
@@ -157,7 +146,7 @@ def update(function: Function, step: Update) -> None:
             _add(function, table, step, step.value)
 
 
-def delete(function: Function, step: MapDelete) -> None:
+def delete(function: Function, step: model.MapDelete) -> None:
     """`delete(@x, key)`: of a histogram, all its buckets."""
     table = function.shared.tables[step.map]
     key = _key(function, table, step)
@@ -181,7 +170,7 @@ def _key(function: Function, table: Table, step: KeyStep, bucket: C | None = Non
     own = bare(step.key[0]) if len(step.key) == 1 and not layout.head else None
     if isinstance(own, Name) and own.type == layout.parts[0] and not scalar(own.type):
         return function.buffers[own.id]  # the key is what has been read, wherever it is
-    key = function.key(step)
+    key = function.whole(step, "key")
     for part, kind, offset in zip(step.key, layout.parts, layout.offsets, strict=True):
         into(function, part, key.part(offset // 8, kind), kind)
     if layout.head:
@@ -238,7 +227,7 @@ def _once(function: Function, value: Value | None) -> C:
 
 
 def _add(
-    function: Function, table: Table, step: MapAdd | Update, value: Value | None, bucket: C | None = None
+    function: Function, table: Table, step: model.MapAdd | model.Update, value: Value | None, bucket: C | None = None
 ) -> None:
     total = "total" if table.shape is Shape.TOTAL else "counter"
     number = _once(function, value)

@@ -1,13 +1,14 @@
 """Where the wide values of a clause live: strings, tuples, stacks, symbols.
 
-A value that becomes a part of a map's key in the same block is made right in that key's buffer, and a string or a stack
-that nothing but one record needs is read right into the record; everything else has a buffer of its own.
+A value that becomes a part of a later step's key or value in the same block is made right in that step's buffer, and a
+string or a stack that nothing but one record needs is read right into the record; everything else has a buffer of its
+own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from tracer.backends.bcc.events.records import bytes_behind, words_of
@@ -15,35 +16,12 @@ from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
 from tracer.lang.types import UINT64, StringType, TupleType, Type
-from tracer.steps.model import (
-    Block,
-    Const,
-    Fetch,
-    GetSlot,
-    If,
-    Let,
-    MapAdd,
-    MapDelete,
-    MapGet,
-    MapHas,
-    MapSet,
-    Name,
-    Op,
-    Printf,
-    PrintValue,
-    Require,
-    SetSlot,
-    Step,
-    Steps,
-    Text,
-    Update,
-    UserStack,
-    Value,
-)
+from tracer.steps import model
+from tracer.steps.model import Block, Const, Name, Op, Step, Value
 from tracer.steps.walk import blocks, defined, parts, used, walk
 
-KeyStep = MapGet | MapHas | MapSet | MapAdd | Update | MapDelete
-RecordStep = Printf | PrintValue
+KeyStep = model.MapGet | model.MapHas | model.MapSet | model.MapAdd | model.Update | model.MapDelete
+RecordStep = model.Printf | model.PrintValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +37,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordLeaf:
-    """One of the `leaves` of a later record."""
-
-    step: RecordStep
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
 class Leaf:
     """A value of a record below its tuples; `word` is where it stands in the record's head."""
 
+    step: RecordStep
+    index: int
     value: Value
     word: int
 
@@ -81,7 +53,7 @@ class Placement:
     read from, and its slot. `slots` are the variables that there are.
     """
 
-    homes: Mapping[int, Part | RecordLeaf]
+    homes: Mapping[int, Part | Leaf]
     defined: Mapping[int, Step]
     used: frozenset[int]
     aliases: Mapping[int, int]
@@ -115,90 +87,101 @@ def item(value: Value, index: int) -> Value:
 
 def record_values(step: RecordStep) -> tuple[Value, ...]:
     """The values that a record carries."""
-    return step.args if isinstance(step, Printf) else (step.value,)
+    return step.args if isinstance(step, model.Printf) else (step.value,)
 
 
-def leaves(values: Sequence[Value]) -> list[Leaf]:
+def leaves(step: RecordStep) -> list[Leaf]:
     """The values of a record, tuples spread out."""
     found: list[Leaf] = []
     word = 1
-    for value in _spread(values):
-        found.append(Leaf(value, word))
+    for value in _spread(record_values(step)):
+        found.append(Leaf(step, len(found), value, word))
         word += words_of(value.type)
     return found
 
 
-def _spread(values: Sequence[Value]) -> Iterator[Value]:
+def _spread(values: Iterable[Value]) -> Iterator[Value]:
     for value in values:
         if isinstance(value.type, TupleType):
-            yield from _spread([item(value, index) for index in range(len(value.type.items))])
+            yield from _spread(item(value, index) for index in range(len(value.type.items)))
         else:
             yield value
 
 
-def place(steps: Steps, tables: Mapping[str, Table]) -> Placement:
+def lead(body: Block) -> int:
+    """How many steps belong to the predicate."""
+    return max((index + 1 for index, step in enumerate(body) if isinstance(step, model.Require)), default=0)
+
+
+def place(steps: model.Steps, tables: Mapping[str, Table]) -> Placement:
     """The placement of a clause."""
     everything = list(walk(steps.body))
     uses = Counter(
         part.id for step in everything for value in used(step) for part in parts(value) if isinstance(part, Name)
     )
-    names = {name.id: step for step in everything if (name := defined(step)) is not None}
-    homes: dict[int, Part | RecordLeaf] = {}
-    aliases: dict[int, int] = {}
-    for block, whole, value in _all_blocks(steps.body):
-        result = iter(()) if whole is None or value is None else _names(value, whole)
-        _place_block(block, result, tables, uses, homes)
-        aliases |= _aliases(block)
-    slots = frozenset(step.slot for step in everything if isinstance(step, GetSlot | SetSlot))
-    return Placement(homes, names, frozenset(uses), aliases, slots)
+    placer = _Placer(tables, uses)
+    placer.block(steps.body)
+    return Placement(
+        placer.homes,
+        {name.id: step for step in everything if (name := defined(step)) is not None},
+        frozenset(uses),
+        placer.aliases,
+        frozenset(step.slot for step in everything if isinstance(step, model.GetSlot | model.SetSlot)),
+    )
 
 
-def lead(body: Block) -> int:
-    """How many steps belong to the predicate."""
-    return max((index + 1 for index, step in enumerate(body) if isinstance(step, Require)), default=0)
+class _Placer:
+    def __init__(self, tables: Mapping[str, Table], uses: Mapping[int, int]) -> None:
+        self.tables = tables
+        self.uses = uses
+        self.homes: dict[int, Part | Leaf] = {}
+        self.aliases: dict[int, int] = {}
 
+    def block(self, block: Block, given: Iterable[tuple[Name, Part]] = ()) -> None:
+        """`given` is what a branch gives as its value."""
+        made: dict[int, int] = {}
+        first = lead(block)
+        for index, step in enumerate(block):
+            self._settle(made, _parts_of(step, self.tables))
+            if isinstance(step, RecordStep):
+                self._record(block, index, step, made)
+            elif isinstance(step, model.GetSlot) and not scalar(step.name.type) and _is_kept(step, block[index + 1 :]):
+                self.aliases[step.name.id] = step.slot
+            name = defined(step)
+            # Before the end of the predicate no short value takes a scratch slot, which the hit may not need.
+            late = index >= first or (name is not None and size_of(name.type) > SHORT_TEXT)
+            if late and name is not None and not scalar(name.type) and not isinstance(step, model.GetSlot):
+                made[name.id] = index
+            results: tuple[Iterable[tuple[Name, Part]], ...] = ((), ())
+            if isinstance(step, model.If) and step.result is not None and step.results is not None:
+                whole = Part(step, "value", 0, step.result.type)
+                results = tuple(_names(value, whole) for value in step.results)
+            for below, result in zip(blocks(step), results, strict=False):
+                self.block(below, result)
+        self._settle(made, given)
 
-def _all_blocks(block: Block) -> Iterator[tuple[Block, Part | None, Value | None]]:
-    """Each block, and of a branch with a value where that goes."""
-    yield block, None, None
-    for step in block:
-        if isinstance(step, If) and step.result is not None and step.results is not None:
-            whole = Part(step, "value", 0, step.result.type)
-            for below, value in zip(blocks(step), step.results, strict=True):
-                first, *others = _all_blocks(below)
-                yield first[0], whole, value
-                yield from others
-        else:
-            for below in blocks(step):
-                yield from _all_blocks(below)
-
-
-def _place_block(
-    block: Block,
-    result: Iterator[tuple[Name, Part]],
-    tables: Mapping[str, Table],
-    uses: Mapping[int, int],
-    homes: dict[int, Part | RecordLeaf],
-) -> None:
-    made: dict[int, int] = {}
-
-    def settle(candidates: Iterator[tuple[Name, Part]]) -> None:
+    def _settle(self, made: Mapping[int, int], candidates: Iterable[tuple[Name, Part]]) -> None:
         for name, part in candidates:
             # One that others read too must look to them as in a buffer of its own.
-            if name.id in made and (uses[name.id] == 1 or name.type == part.kind):
-                homes.setdefault(name.id, part)
+            if name.id in made and (self.uses[name.id] == 1 or name.type == part.kind):
+                self.homes.setdefault(name.id, part)
 
-    first = lead(block)
-    for index, step in enumerate(block):
-        settle(_parts_of(step, tables))
-        if isinstance(step, RecordStep):
-            _place_record(block, index, step, made, uses, homes)
-        name = defined(step)
-        # Before the end of the predicate no short value takes a scratch slot, which the hit may not need.
-        late = index >= first or (name is not None and size_of(name.type) > SHORT_TEXT)
-        if late and name is not None and not scalar(name.type) and not isinstance(step, GetSlot):
-            made[name.id] = index
-    settle(result)
+    def _record(self, block: Block, index: int, step: RecordStep, made: Mapping[int, int]) -> None:
+        """Those that can be read into a record in their turn: no other record is made meanwhile, and whatever stands
+        before them in this one is there by then.
+        """
+        names = {name.id: at for at, each in enumerate(block[:index]) if (name := defined(each)) is not None}
+        ready = max((at + 1 for at in range(index) if any(map(_sends_bytes, walk((block[at],))))), default=0)
+        for leaf in leaves(step):
+            if not bytes_behind(leaf.value.type):
+                continue
+            value = leaf.value
+            at = max((names.get(part.id, 0) for part in parts(value) if isinstance(part, Name)), default=0)
+            if isinstance(value, Name) and self.uses[value.id] == 1 and made.get(value.id, -1) >= ready:
+                source = block[at]
+                if isinstance(source, model.Fetch) and isinstance(source.source, model.Text | model.UserStack):
+                    self.homes[value.id] = leaf
+            ready = max(ready, at)
 
 
 def _parts_of(step: Step, tables: Mapping[str, Table]) -> Iterator[tuple[Name, Part]]:
@@ -206,9 +189,9 @@ def _parts_of(step: Step, tables: Mapping[str, Table]) -> Iterator[tuple[Name, P
     if isinstance(step, KeyStep) and (layout := tables[step.map].key) is not None:
         for value, kind, offset in zip(step.key, layout.parts, layout.offsets, strict=True):
             yield from _names(value, Part(step, "key", offset // 8, kind))
-    if isinstance(step, MapSet):
+    if isinstance(step, model.MapSet):
         yield from _names(step.value, Part(step, "value", 0, tables[step.map].decl.value))
-    elif isinstance(step, Let):
+    elif isinstance(step, model.Let):
         yield from _names(step.value, Part(step, "value", 0, step.name.type))
 
 
@@ -223,49 +206,18 @@ def _names(value: Value, part: Part) -> Iterator[tuple[Name, Part]]:
             word += size_of(kind) // 8
 
 
-def _place_record(
-    block: Block,
-    index: int,
-    step: RecordStep,
-    made: Mapping[int, int],
-    uses: Mapping[int, int],
-    homes: dict[int, Part | RecordLeaf],
-) -> None:
-    """Those that can be read into a record in their turn: no other record is made meanwhile, and whatever stands before
-    them in this one is there by then.
-    """
-    begin = next((at + 1 for at in range(index - 1, -1, -1) if any(map(_sends_bytes, walk((block[at],))))), 0)
-    ready = begin
-    names = {name.id: at for at, each in enumerate(block[:index]) if (name := defined(each)) is not None}
-    for number, leaf in enumerate(leaves(record_values(step))):
-        if not bytes_behind(leaf.value.type):
-            continue
-        at = max((names.get(part.id, 0) for part in parts(leaf.value) if isinstance(part, Name)), default=0)
-        own = leaf.value
-        if isinstance(own, Name) and uses[own.id] == 1 and made.get(own.id, -1) >= ready:
-            source = block[at]
-            if isinstance(source, Fetch) and isinstance(source.source, Text | UserStack):
-                homes[own.id] = RecordLeaf(step, number)
-        ready = max(ready, at)
-
-
 def _sends_bytes(step: Step) -> bool:
     return isinstance(step, RecordStep) and any(bytes_behind(value.type) for value in record_values(step))
 
 
-def _aliases(block: Block) -> dict[int, int]:
-    """The names of wide variables that are not assigned until the last use of what was read."""
-    found: dict[int, int] = {}
-    for index, step in enumerate(block):
-        if not isinstance(step, GetSlot) or scalar(step.name.type):
-            continue
-        assigned = False
-        for later in block[index + 1 :]:
-            needed = any(step.name in parts(value) for each in walk((later,)) for value in used(each))
-            assigns = any(isinstance(each, SetSlot) and each.slot == step.slot for each in walk((later,)))
-            if needed and (assigned or (assigns and not isinstance(later, SetSlot))):
-                break
-            assigned = assigned or assigns
-        else:
-            found[step.name.id] = step.slot
-    return found
+def _is_kept(step: model.GetSlot, later: Block) -> bool:
+    """Whether a variable is not assigned until the last use of what has been read from it."""
+    assigned = False
+    for each in later:
+        inside = list(walk((each,)))
+        needed = any(step.name in parts(value) for one in inside for value in used(one))
+        assigns = any(isinstance(one, model.SetSlot) and one.slot == step.slot for one in inside)
+        if needed and (assigned or (assigns and not isinstance(each, model.SetSlot))):
+            return False
+        assigned = assigned or assigns
+    return True

@@ -14,36 +14,8 @@ from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, 
 from tracer.backends.bcc.events.records import Record
 from tracer.lang.typed import LOOP_LIMIT
 from tracer.lang.types import StringType, Type
-from tracer.steps.model import (
-    Block,
-    Break,
-    Continue,
-    Empty,
-    Exit,
-    Fetch,
-    GetSlot,
-    If,
-    Leave,
-    Let,
-    MapAdd,
-    MapDelete,
-    MapGet,
-    MapHas,
-    MapLength,
-    MapSet,
-    Moment,
-    Name,
-    Printf,
-    PrintMap,
-    PrintValue,
-    Range,
-    Require,
-    SetSlot,
-    Time,
-    Update,
-    Value,
-    While,
-)
+from tracer.steps import model
+from tracer.steps.model import Block, Name, Value
 from tracer.steps.walk import parts
 
 
@@ -66,19 +38,19 @@ def declare_slots(function: Function, kinds: tuple[Type, ...], flags: int) -> No
             (clear if isinstance(kind, StringType) else zero)(function, held)
 
 
-def _let(function: Function, step: Let) -> None:
+def _let(function: Function, step: model.Let) -> None:
     if scalar(step.name.type):
         function.declare(step.name.id, step.name.type, computed(function, step.value))
     else:
         into(function, step.value, function.home(step.name), step.name.type)
 
 
-def _fetch(function: Function, step: Fetch) -> None:
+def _fetch(function: Function, step: model.Fetch) -> None:
     if not step.unused or step.name.id in function.placement.used:
         fetch(function, step)
 
 
-def _get_slot(function: Function, step: GetSlot) -> None:
+def _get_slot(function: Function, step: model.GetSlot) -> None:
     held = function.slots[step.slot]
     if isinstance(held, C):
         function.declare(step.name.id, step.name.type, held)
@@ -88,7 +60,7 @@ def _get_slot(function: Function, step: GetSlot) -> None:
         copy_words(function, held, function.home(step.name))
 
 
-def _set_slot(function: Function, step: SetSlot) -> None:
+def _set_slot(function: Function, step: model.SetSlot) -> None:
     held = function.slots[step.slot]
     if isinstance(held, C):
         function.line(f"{held} = {computed(function, step.value)};")
@@ -102,17 +74,17 @@ def _set_slot(function: Function, step: SetSlot) -> None:
         into(function, step.value, other, kind)
 
 
-def _moment(function: Function, step: Moment) -> None:
+def _moment(function: Function, step: model.Moment) -> None:
     mark = f"&control->mark[{function.shared.marks[step.map]}]"
     function.declare(step.name.id, step.name.type, f"raise_mark({mark}, {'ZEROED' if step.zero else 'CLEARED'})")
 
 
-def _empty(function: Function, step: Empty) -> None:
+def _empty(function: Function, step: model.Empty) -> None:
     number = records.number_of(function, Record("zero" if step.zero else "clear", map=step.map))
     function.line(f"emit_raised({number}, {function.numbers[step.moment.id]}, control->wakeup);")
 
 
-def _exit(function: Function, step: Exit) -> None:
+def _exit(function: Function, step: model.Exit) -> None:
     function.line(f"control->exiting = {(step.code & 0xFFFF_FFFF) + 1:d}ULL;")
     records.control(function, Record("exit", step.code))
     function.leave()
@@ -122,11 +94,11 @@ def _unless(function: Function, condition: Value) -> str:
     return f"if ({unary('!', computed(function, condition), 'bool')})"
 
 
-def _require(function: Function, step: Require) -> None:
+def _require(function: Function, step: model.Require) -> None:
     function.leave(unary("!", computed(function, step.condition), "bool"))
 
 
-def _if(function: Function, step: If) -> None:
+def _if(function: Function, step: model.If) -> None:
     result = step.result
     if result is not None and scalar(result.type):
         function.line(f"{c_type(result.type)} t{result.id};")
@@ -152,7 +124,7 @@ def _give(function: Function, result: Name | None, value: Value | None) -> None:
         into(function, value, function.buffers[result.id], result.type)
 
 
-def _while(function: Function, step: While) -> None:
+def _while(function: Function, step: model.While) -> None:
     rounds = function.name("round")
     function.line("#pragma clang loop unroll(disable)")
     with function.block(f"for (u32 {rounds} = 0;; {rounds}++)"):
@@ -163,7 +135,7 @@ def _while(function: Function, step: While) -> None:
         run(function, step.body)
 
 
-def _range(function: Function, step: Range) -> None:
+def _range(function: Function, step: model.Range) -> None:
     at = function.declare(step.name.id, step.name.type, computed(function, step.start))
     stop = function.once("stop", computed(function, step.stop), c_type(step.stop.type))
     rounds = function.name("round")
@@ -180,30 +152,30 @@ def _limit(function: Function, rounds: str) -> None:
 
 
 _STEPS: dict[type, Callable[[Function, Any], None]] = {
-    Let: _let,
-    Fetch: _fetch,
-    GetSlot: _get_slot,
-    SetSlot: _set_slot,
-    MapGet: maps.get,
-    MapHas: maps.has,
-    MapLength: maps.length,
-    MapSet: maps.assign,
-    MapAdd: maps.add,
-    Update: maps.update,
-    MapDelete: maps.delete,
-    Moment: _moment,
-    Empty: _empty,
-    PrintMap: records.print_map,
-    Printf: records.send,
-    PrintValue: records.send,
-    Time: records.time,
-    Exit: _exit,
-    Require: _require,
-    If: _if,
-    While: _while,
-    Range: _range,
-    Break: lambda function, _: function.line("break;"),
-    Continue: lambda function, _: function.line("continue;"),
-    Leave: lambda function, _: function.leave(),
+    model.Let: _let,
+    model.Fetch: _fetch,
+    model.GetSlot: _get_slot,
+    model.SetSlot: _set_slot,
+    model.MapGet: maps.get,
+    model.MapHas: maps.has,
+    model.MapLength: maps.length,
+    model.MapSet: maps.assign,
+    model.MapAdd: maps.add,
+    model.Update: maps.update,
+    model.MapDelete: maps.delete,
+    model.Moment: _moment,
+    model.Empty: _empty,
+    model.PrintMap: records.print_map,
+    model.Printf: records.send,
+    model.PrintValue: records.send,
+    model.Time: records.time,
+    model.Exit: _exit,
+    model.Require: _require,
+    model.If: _if,
+    model.While: _while,
+    model.Range: _range,
+    model.Break: lambda function, _: function.line("break;"),
+    model.Continue: lambda function, _: function.line("continue;"),
+    model.Leave: lambda function, _: function.leave(),
 }
 """`Each` cannot stand in a probe."""

@@ -54,8 +54,8 @@ def send(function: Function, step: RecordStep) -> None:
     values = record_values(step)
     types = tuple(value.type for value in values)
     record = Record("printf", step.format, types) if isinstance(step, Printf) else Record("value", step.shape, types)
-    sending = sending_of(function, step)
-    every = leaves(values)
+    sending = _sending(function, step)
+    every = leaves(step)
     _store_before(function, sending, every, len(every))
     function.line(f"{sending.to}[0] = {number_of(function, record)};")
     for leaf in every:
@@ -65,15 +65,14 @@ def send(function: Function, step: RecordStep) -> None:
     del function.records[id(step)]
 
 
-def reach(function: Function, step: RecordStep, index: int) -> tuple[Sending, Leaf]:
-    """The record of a later step and one of its leaves, the strings and stacks before it being stored."""
-    sending = sending_of(function, step)
-    every = leaves(record_values(step))
-    _store_before(function, sending, every, index)
-    return sending, every[index]
+def reach(function: Function, leaf: Leaf) -> Sending:
+    """The record of a later step, which has the strings and stacks that stand before one of its leaves."""
+    sending = _sending(function, leaf.step)
+    _store_before(function, sending, leaves(leaf.step), leaf.index)
+    return sending
 
 
-def sending_of(function: Function, step: RecordStep) -> Sending:
+def _sending(function: Function, step: RecordStep) -> Sending:
     """The record of a step, opened if it is not yet."""
     sending = function.records.get(id(step))
     if sending is None:
