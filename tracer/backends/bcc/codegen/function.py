@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from tracer.backends.bcc.codegen.c import C, c_type
-from tracer.backends.bcc.codegen.placement import KeyStep, Part, Placement
+from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
 from tracer.backends.bcc.codegen.site_text import SiteTexts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
@@ -22,7 +22,7 @@ from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Program
 from tracer.lang.types import StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
-from tracer.steps.model import Name, Step, Value
+from tracer.steps.model import Name, Step, Steps, Value
 from tracer.steps.walk import defined
 
 _STACK_BUDGET = 224
@@ -140,13 +140,14 @@ class Sending:
 class Function:
     """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
 
-    def __init__(self, shared: Shared, placement: Placement, variant: Variant, many: bool) -> None:
+    def __init__(self, shared: Shared, steps: Steps, variant: Variant, many: bool) -> None:
         self.shared = shared
-        self.placement = placement
+        self.placement = place(steps, shared.tables)
+        self.kinds = steps.slots
         self.variant = variant
         self.many = many
         self.lines: list[str] = []
-        self.declarations: list[str] = []
+        self.declarations = [f"u64 told{flag} = 0;" for flag in range(steps.flags)]
         self.wants_slot = False
         self.unreadable = False
         self.leaves = False

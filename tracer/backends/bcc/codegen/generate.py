@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.codegen.placement import lead, place
+from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
@@ -160,14 +160,13 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
 
 
 def _function(shared: Shared, probe: ProbePlan, steps: Steps, variants: list[Variant], name: str) -> tuple[str, bool]:
-    placement = place(steps, shared.tables)
-    function = Function(shared, placement, variants[0], many=len(variants) > 1)
+    function = Function(shared, steps, variants[0], many=len(variants) > 1)
     first = lead(steps.body)
     run(function, steps.body[:first])
     # The scratch slot is taken as late as may be: most hits may end at the predicate.
     early = _TAKE if function.wants_slot else []
     predicate, function.lines = function.lines, []
-    declare_slots(function, steps.slots, steps.flags)
+    declare_slots(function)
     run(function, steps.body[first:])
     late = _TAKE if function.wants_slot and not early else []
     sites = sum(len(variant.sites) for variant in variants)

@@ -9,11 +9,11 @@ from tracer.backends.bcc.codegen import maps, records
 from tracer.backends.bcc.codegen.c import C, c_type, unary
 from tracer.backends.bcc.codegen.fetches import fetch
 from tracer.backends.bcc.codegen.function import Function
-from tracer.backends.bcc.codegen.placement import bare, scalar
+from tracer.backends.bcc.codegen.placement import scalar
 from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
 from tracer.backends.bcc.events.records import Record
 from tracer.lang.typed import LOOP_LIMIT
-from tracer.lang.types import StringType, Type
+from tracer.lang.types import StringType, TupleType
 from tracer.steps import model
 from tracer.steps.model import Block, Name, Value
 from tracer.steps.walk import parts
@@ -25,11 +25,10 @@ def run(function: Function, block: Block) -> None:
         _STEPS[type(step)](function, step)
 
 
-def declare_slots(function: Function, kinds: tuple[Type, ...], flags: int) -> None:
-    """The scratch variables, 0 or empty at each hit, and the flags of cuts."""
-    function.declarations += [f"u64 told{flag} = 0;" for flag in range(flags)]
+def declare_slots(function: Function) -> None:
+    """The scratch variables, 0 or empty at each hit."""
     for slot in sorted(function.placement.slots):
-        kind = kinds[slot]
+        kind = function.kinds[slot]
         if scalar(kind):
             function.declarations.append(f"{c_type(kind)} v{slot} = 0;")
             function.slots[slot] = C(f"v{slot}", c_type(kind))
@@ -65,13 +64,15 @@ def _set_slot(function: Function, step: model.SetSlot) -> None:
     if isinstance(held, C):
         function.line(f"{held} = {computed(function, step.value)};")
         return
-    of_itself = any(
-        isinstance(part, Name) and function.placement.aliases.get(part.id) == step.slot for part in parts(step.value)
-    )
-    kind = step.value.type
-    if of_itself and bare(step.value) is not step.value:
+    kind = function.kinds[step.slot]
+    aliases = {part.id for part in parts(step.value) if isinstance(part, Name)} & function.placement.aliases.keys()
+    if isinstance(kind, TupleType) and any(function.placement.aliases[id] == step.slot for id in aliases):
+        # Through another buffer: the tuple is made of the variable itself.
         other = function.buffer_for(kind)
         into(function, step.value, other, kind)
+        copy_words(function, other, held)
+    else:
+        into(function, step.value, held, kind)
 
 
 def _moment(function: Function, step: model.Moment) -> None:
