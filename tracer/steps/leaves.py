@@ -25,4 +25,9 @@ def leaves(steps: Steps) -> tuple[Fetch, ...]:
 
 def is_leaf(source: Source) -> bool:
     """Whether a source is a part of the hit, and not memory at a computed address."""
-    return source != _STARTED and not (isinstance(source, (Memory, Text)) and source.base is None)
+    return source != _STARTED and (is_based(source) or not isinstance(source, (Memory, Text)))
+
+
+def is_based(source: Source) -> bool:
+    """Whether a source is memory at another source plus a constant."""
+    return isinstance(source, (Memory, Text)) and source.base is not None

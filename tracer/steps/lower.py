@@ -39,6 +39,7 @@ from tracer.steps.model import (
     While,
 )
 from tracer.steps.simplify import simplified
+from tracer.steps.walk import defined
 
 
 def lower(program: typed.Program, clause: typed.Clause) -> Steps:
@@ -53,7 +54,8 @@ def lower(program: typed.Program, clause: typed.Clause) -> Steps:
         if not (isinstance(condition, Const) and condition.value):
             ctx.add(Require(condition, part.span))
     _block(ctx, clause.body)
-    return simplified(Steps((*ctx.first, *ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks)), ctx.fixed)
+    steps = Steps((*ctx.first, *ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks))
+    return simplified(steps, ctx.fixed, set(filter(None, map(defined, ctx.first))))
 
 
 def _empty(type: Type) -> Value | None:

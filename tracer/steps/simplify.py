@@ -6,6 +6,7 @@ from collections import Counter
 
 from tracer.dataclass import replace
 from tracer.steps.arithmetic import depth
+from tracer.steps.leaves import is_based
 from tracer.steps.model import (
     Block,
     BuiltIn,
@@ -19,13 +20,13 @@ from tracer.steps.model import (
     MapGet,
     MapHas,
     MapLength,
-    Memory,
     Name,
     Op,
     SetSlot,
     Step,
     Steps,
     Text,
+    UserStack,
     Value,
     While,
 )
@@ -34,8 +35,10 @@ from tracer.steps.walk import LOOPS, blocks, defined, parts, used, walk, with_bl
 _DEEPEST = 12  # operations inside each other
 
 
-def simplified(steps: Steps, fixed: set[Name]) -> Steps:
-    """The same steps without what has no effect. `fixed` are the names that are the same throughout a hit."""
+def simplified(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
+    """The same steps without what has no effect. `fixed` are the names that are the same throughout a hit, `always` the
+    fetches that cannot fail.
+    """
     body = steps.body
     while True:
         uses = _uses(body)
@@ -45,7 +48,7 @@ def simplified(steps: Steps, fixed: set[Name]) -> Steps:
         if lean == body:
             break
         body = lean
-    return _flagged(replace(steps, body=body), fixed)
+    return _flagged(replace(steps, body=body), fixed, always)
 
 
 def _uses(body: Block) -> Counter[Name]:
@@ -123,7 +126,7 @@ def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Blo
     return tuple(kept)
 
 
-def _flagged(steps: Steps, fixed: set[Name]) -> Steps:
+def _flagged(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
     """The steps with a flag for each string that may be read more than once at a hit, and with the fetches marked whose
     value nobody needs but for the address of another.
     """
@@ -133,10 +136,11 @@ def _flagged(steps: Steps, fixed: set[Name]) -> Steps:
 
     def look(block: Block, loops: int) -> None:
         for step in block:
-            based = isinstance(step, Fetch) and isinstance(step.source, (Memory, Text)) and step.source.base is not None
-            for value in used(step):
-                names = bases if based and isinstance(step, Fetch) and value is step.address else needed
-                names.update(part for part in parts(value) if isinstance(part, Name))
+            if isinstance(step, Fetch) and is_based(step.source) and step.address is not None:
+                bases.update(_names(step.address))
+                needed.update(() if step.length is None else _names(step.length))
+            else:
+                needed.update(name for value in used(step) for name in _names(value))
             if isinstance(step, Fetch) and isinstance(step.source, Text):
                 times[_identity(step)] += 2 if loops else 1
             for below in blocks(step):
@@ -147,9 +151,9 @@ def _flagged(steps: Steps, fixed: set[Name]) -> Steps:
 
     def mark(block: Block) -> Block:
         marked: list[Step] = []
-        for step in block:
+        for place, step in enumerate(block):
             if isinstance(step, Fetch):
-                if step.name in bases - needed:
+                if step.name in bases - needed and (step.name in always or _is_next(step.name, block[place + 1 :])):
                     step = replace(step, unused=True)
                 text = step.source
                 if isinstance(text, Text) and not text.sized and step.name in fixed and times[_identity(step)] > 1:
@@ -158,6 +162,25 @@ def _flagged(steps: Steps, fixed: set[Name]) -> Steps:
         return tuple(marked)
 
     return replace(steps, body=mark(steps.body), flags=len(flags))
+
+
+def _is_next(base: Name, following: Block) -> bool:
+    """Whether what is read at a base follows before anything that has an effect: then a base that cannot be read ends
+    the clause there as well as where it stands.
+    """
+    for step in following:
+        if not isinstance(step, (Fetch, Let)):
+            return False
+        if isinstance(step, Fetch):
+            if is_based(step.source) and step.address is not None and base in _names(step.address):
+                return True
+            if isinstance(step.source, (Text, UserStack)):
+                return False  # what it loses is counted
+    return False
+
+
+def _names(value: Value) -> set[Name]:
+    return {part for part in parts(value) if isinstance(part, Name)}
 
 
 def _identity(step: Fetch) -> object:
