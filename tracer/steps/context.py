@@ -53,7 +53,10 @@ class _MapKey(NamedTuple):
 class Context:
     """The clause under construction."""
 
-    def __init__(self, program: typed.Program, clause: typed.Clause) -> None:
+    def __init__(
+        self, program: typed.Program, clause: typed.Clause, value: Callable[[Context, typed.Expr], Value]
+    ) -> None:
+        self._value = value
         self.program = program
         self.clause = clause
         self.block: list[Step] = []
@@ -67,6 +70,34 @@ class Context:
         self._known: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
         self._choices: dict[Value, tuple[Value, Value, Value]] = {}
+
+    # --- what a built-in function is made of: `lower` of its object ---
+
+    def value(self, expr: typed.Expr) -> Value:
+        """The value of an expression."""
+        return self._value(self, expr)
+
+    def constant(self, number: int | bool | bytes, type: Type) -> Value:
+        """A constant."""
+        return Const(type, number)
+
+    def op(self, op: str, type: Type, *args: Value) -> Value:
+        """An operation of the table in `model`."""
+        return Op(type, op, args)
+
+    def arithmetic(self, op: str, left: Value, right: Value, type: IntType) -> Value:
+        """`+ - * / % & | ^ << >>` in a type."""
+        return arithmetic.binary(op, left, right, type, self.once)
+
+    def wrap(self, value: Value, type: IntType) -> Value:
+        """An integer in another type."""
+        return arithmetic.wrap(value, type)
+
+    def compare(self, op: str, left: Value, right: Value) -> Value:
+        """`== != < <= > >=` on integers of one type."""
+        return arithmetic.compare(op, left, right)
+
+    # --- writing ---
 
     def add(self, step: Step) -> None:
         """Writes a step."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.lang import typed
+from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StackType, StringType, Type
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
@@ -85,6 +86,11 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             return _increment(ctx, expr)
         case typed.MapGet() | typed.MapLen() | typed.HasKey():
             return _of_map(ctx, expr)
+        case typed.Call(name=name):
+            lower = FUNCTIONS[name].lower
+            assert lower is not None, name
+            lowered: Value = lower(ctx, expr)
+            return lowered
         case _:
             return _of_strings(ctx, expr)
 

@@ -44,7 +44,7 @@ from tracer.steps.walk import defined
 
 def lower(program: typed.Program, clause: typed.Clause) -> Steps:
     """The steps of a clause. Pure."""
-    ctx = Context(program, clause)
+    ctx = Context(program, clause, value)
     for slot, type in enumerate(clause.slots):
         empty = _empty(type)
         if empty is not None:
