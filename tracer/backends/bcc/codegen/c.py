@@ -65,8 +65,8 @@ def cast(type: str, value: C) -> C:
 
 
 def unary(op: str, value: C, type: str) -> C:
-    """`-x`, `~x`, `!x`."""
-    return C(f"{op}{value.within(_UNARY)}", type, _UNARY)
+    """`-x`, `~x`, `!x`; `-(-x)` is not `--x`."""
+    return C(f"{op}{value.within(ATOM if op == '-' else _UNARY)}", type, _UNARY)
 
 
 def binary(op: str, left: C, right: C, type: str) -> C:

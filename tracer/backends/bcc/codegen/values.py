@@ -100,9 +100,10 @@ def operands(function: Function, value: Op) -> list[Value]:
     """The operands that must stand in memory; a literal is compared with as it is."""
     match value.op:
         case "same" | "starts":
-            both = list(value.args[:2])
-            literals = [side for side in both if constant(function, side) is not None]
-            return [side for side in both if side is not literals[0]] if literals else both
+            one, other = value.args[:2]
+            if constant(function, one) is not None:
+                return [other]
+            return [one] if constant(function, other) is not None else [one, other]
         case "find":
             return list(value.args)
         case "strlen" | "item":
