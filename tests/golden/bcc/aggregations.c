@@ -20,24 +20,26 @@ struct control {
 int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
-	u64 key1[2];
-	u64 key5[1];
+	u64 key_1[2];
+	u64 key_6[1];
 
 	if (!control)
 		return 0;
-	u32 bucket0 = log2_bucket((u64)(u64)REGISTER(si), 0);
-	key1[1] = (s64)(s32)REGISTER(di);
-	key1[0] = (u64)bucket0 << 32;
-	counter_add(MAP(4), key1, 1, NULL);
-	u32 bucket2 = linear_bucket((u64)(u64)REGISTER(si), (-10LL), 10LL, 2LL, 11);
-	array_counter_add(MAP(5), bucket2, 1);
-	array_total_add(MAP(6), 0, (s64)(s32)REGISTER(di));
-	u64 value3 = SIGNED_MIN((s64)(s32)REGISTER(di));
-	array_extreme_raise(MAP(7), 0, value3);
-	u64 value4 = UNSIGNED_MAX((u64)REGISTER(si));
-	u64 tid6 = thread_id();
-	key5[0] = tid6;
-	extreme_raise(MAP(8), key5, value4, NULL);
-	array_total_add(MAP(9), 0, (u64)REGISTER(si));
+	u32 bucket_0 = log2_bucket(REGISTER(si), 0);
+	key_1[1] = (s64)(s32)REGISTER(di);
+	key_1[0] = (u64)bucket_0 << 32;
+	counter_add(MAP(4), key_1, 1, NULL);
+	u32 bucket_2 = linear_bucket(REGISTER(si), (-10LL), 10LL, 2LL, 11);
+	array_counter_add(MAP(5), bucket_2, 1);
+	u64 value_3 = (s64)(s32)REGISTER(di);
+	array_total_add(MAP(6), 0, value_3);
+	u64 value_4 = SIGNED_MIN((s64)(s32)REGISTER(di));
+	array_extreme_raise(MAP(7), 0, value_4);
+	u64 t2 = thread_id();
+	u64 value_5 = UNSIGNED_MAX(REGISTER(si));
+	key_6[0] = t2;
+	extreme_raise(MAP(8), key_6, value_5, NULL);
+	u64 value_7 = REGISTER(si);
+	array_total_add(MAP(9), 0, value_7);
 	return 0;
 }

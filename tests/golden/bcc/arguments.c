@@ -15,31 +15,32 @@ struct control {
 int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
-	u64 key0[6];
+	u64 key_0[6];
 
 	if (!control)
 		return 0;
-	key0[0] = (s64)(s32)REGISTER(di);
-	u16 arg2_1 = 0;
-	if (read_user(&arg2_1, 2, REGISTER(bp) + 0xffffffffffffffe8ULL))
+	u16 t1 = 0;
+	if (read_user(&t1, 2, REGISTER(bp) + 0xffffffffffffffe8ULL))
 		goto unreadable;
-	key0[1] = (u64)arg2_1;
-	s64 arg3_2 = 0;
-	if (read_user(&arg3_2, 8, REGISTER(sp) + REGISTER(ax) * 8 + 16))
+	s64 t2 = 0;
+	if (read_user(&t2, 8, REGISTER(sp) + REGISTER(ax) * 8 + 16))
 		goto unreadable;
-	key0[2] = (s64)arg3_2;
-	key0[3] = (-16LL);
-	u32 arg5_3 = 0;
-	if (read_user(&arg5_3, 4, REGISTER(ip) + 0x2ef0ULL))
+	u32 t4 = 0;
+	if (read_user(&t4, 4, REGISTER(ip) + 0x2ef0ULL))
 		goto unreadable;
-	key0[4] = (u64)arg5_3;
-	u64 arg6_4 = 0;
-	if (read_user(&arg6_4, 8, REGISTER(ip) + 0x2ed8ULL))
+	u64 t5 = 0;
+	if (read_user(&t5, 8, REGISTER(ip) + 0x2ed8ULL))
 		goto unreadable;
-	key0[5] = (u64)arg6_4;
-	counter_add(MAP(4), key0, 1, NULL);
+	key_0[0] = (s64)(s32)REGISTER(di);
+	key_0[1] = (u64)t1;
+	key_0[2] = t2;
+	key_0[3] = (-16LL);
+	key_0[4] = (u64)t4;
+	key_0[5] = t5;
+	counter_add(MAP(4), key_0, 1, NULL);
+done:
 	return 0;
 unreadable:
 	lose(LOST_UNREADABLE);
-	return 0;
+	goto done;
 }

@@ -15,32 +15,25 @@ struct control {
 int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
-	s64 v0 = 0;
-	s64 v1 = 0;
-	u64 v2 = 0;
-	u64 v3 = 0;
-	s64 v4 = 0;
-	u64 key1[1];
-	u64 key8[1];
+	u64 key_0[1];
+	u64 key_3[1];
 
 	if (!control)
 		return 0;
-	v0 = divide_signed(((s64)(s32)REGISTER(di)), 3LL);
-	v1 = remainder_signed(v0, (-2LL));
-	v2 = ((u64)((u64)((u8)v1)) << (9ULL & 63));
-	u64 t0 = 0;
-	if (v0 > 1LL) {
-		key1[0] = 0;
-		u64 *found2 = map_lookup(MAP(4), key1);
-		s64 t3 = found2 ? *found2 : 0;
-		t0 = !!(t3 > 2LL);
+	s64 t1 = divide_signed((s64)(s32)REGISTER(di), 3LL);
+	s64 t2 = remainder_signed(t1, (-2LL));
+	u64 t5;
+	if (t1 > 1LL) {
+		key_0[0] = 0;
+		u64 *found_1 = map_lookup(MAP(4), key_0);
+		s64 t4 = found_1 ? *found_1 : 0;
+		t5 = t4 > 2LL;
 	}
-	v3 = (u64)(t0 || (!v2));
-	s64 t5 = v0;
-	v0 += 1;
-	v4 = (t5 + v0);
-	u64 value7 = (v3 ? v4 : ((s64)(-v1)));
-	key8[0] = 0;
-	assign_word(MAP(4), key8, value7, NULL);
+	else {
+		t5 = 0;
+	}
+	u64 value_2 = t5 || !((u64)(u8)t2 << 9ULL != 0ULL) ? t1 + t1 + 1LL : -t2;
+	key_3[0] = 0;
+	assign_word(MAP(4), key_3, value_2, NULL);
 	return 0;
 }

@@ -23,9 +23,8 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 told3 = 0;
-	u64 record6[3];
-	u64 record7[1];
+	u64 record_4[3];
+	u64 record_5[1];
 
 	if (!control)
 		return 0;
@@ -34,32 +33,31 @@ int probe_0(struct pt_regs *ctx)
 		lose(LOST_BUSY);
 		return 0;
 	}
-	u64 at0 = 40;
+	u64 at_0 = 40;
+	u64 address_1 = REGISTER(si);
+	s64 length_2 = read_user_text((char *)scratch->record + at_0, 1024, address_1);
+	if (failed(length_2))
+		goto unreadable;
+	check_cut(length_2, 1024, address_1, 0);
+	scratch->record[2] = length_2;
+	ADVANCE(at_0, length_2, 1024);
+	scratch->record[3] = process_id();
+	s64 length_3 = user_stack(ctx, (char *)scratch->record + at_0, 24, USER_STACK);
+	if (length_3 < 0) {
+		lose(LOST_STACKS);
+		length_3 = 0;
+	}
+	scratch->record[4] = length_3;
+	ADVANCE(at_0, length_3, 24);
 	scratch->record[0] = 0;
 	scratch->record[1] = (s64)(s32)REGISTER(di);
-	u64 address1 = (u64)REGISTER(si);
-	s64 length2 = read_user_text((char *)scratch->record + at0, 1024, address1);
-	if (failed(length2))
-		goto unreadable;
-	told3 = check_cut(length2, 1024, address1, told3);
-	scratch->record[2] = length2;
-	ADVANCE(at0, length2, 1024);
-	u64 pid4 = process_id();
-	scratch->record[3] = pid4;
-	s64 length5 = user_stack(ctx, (char *)scratch->record + at0, 24, USER_STACK);
-	if (length5 < 0) {
-		lose(LOST_STACKS);
-		length5 = 0;
-	}
-	scratch->record[4] = length5;
-	ADVANCE(at0, length5, 24);
-	emit(scratch->record, at0, control->wakeup);
-	record6[0] = 1;
-	record6[1] = (s64)(s32)REGISTER(di);
-	record6[2] = 1LL;
-	emit(record6, 24, control->wakeup);
-	record7[0] = 2;
-	emit(record7, 8, control->wakeup);
+	emit(scratch->record, at_0, control->wakeup);
+	record_4[0] = 1;
+	record_4[1] = (s64)(s32)REGISTER(di);
+	record_4[2] = 1LL;
+	emit(record_4, 24, control->wakeup);
+	record_5[0] = 2;
+	emit(record_5, 8, control->wakeup);
 done:
 	if (scratch)
 		scratch_give(scratch);

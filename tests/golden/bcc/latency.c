@@ -16,25 +16,26 @@ struct control {
 int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
-	u64 key0[1];
-	u64 key6[1];
-	u64 key8[1];
+	u64 key_0[1];
+	u64 key_3[1];
+	u64 key_5[1];
 
 	if (!control)
 		return 0;
-	u64 tid1 = thread_id();
-	key0[0] = tid1;
-	u64 *found2 = map_lookup(MAP(4), key0);
-	u64 t3 = found2 ? *found2 : 0;
-	if (!(t3))
-		return 0;
-	u64 nsecs4 = boot_ns();
-	u32 bucket5 = log2_bucket((u64)(((s64)nsecs4) - ((s64)t3)), 0);
-	array_counter_add(MAP(5), bucket5, 1);
-	key6[0] = tid1;
-	remove(MAP(4), key6, NULL);
-	u64 value7 = nsecs4;
-	key8[0] = tid1;
-	assign(MAP(4), key8, &value7, NULL);
+	u64 t0 = thread_id();
+	key_0[0] = t0;
+	u64 *found_1 = map_lookup(MAP(4), key_0);
+	u64 t1 = found_1 ? *found_1 : 0;
+	if (!(t1 != 0ULL))
+		goto done;
+	u64 t2 = boot_ns();
+	u32 bucket_2 = log2_bucket((u64)((s64)t2 - (s64)t1), 0);
+	array_counter_add(MAP(5), bucket_2, 1);
+	key_3[0] = t0;
+	remove(MAP(4), key_3, NULL);
+	u64 value_4 = t2;
+	key_5[0] = t0;
+	assign(MAP(4), key_5, &value_4, NULL);
+done:
 	return 0;
 }

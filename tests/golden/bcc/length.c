@@ -17,24 +17,25 @@ struct control {
 int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
-	u64 key1[1];
-	u64 key2[1];
-	u64 key3[1];
+	u64 key_1[1];
+	u64 key_2[1];
+	u64 key_3[1];
 
 	if (!control)
 		return 0;
-	u64 value0 = (u64)REGISTER(si);
-	key1[0] = (s64)(s32)REGISTER(di);
-	assign_word(MAP(4), key1, value0, &control->made[0]);
-	if (((s64)(control->made[0] + control->given[0])) > 3LL) {
-		key2[0] = (s64)(s32)REGISTER(di);
-		remove(MAP(4), key2, &control->made[0]);
+	u64 value_0 = REGISTER(si);
+	key_1[0] = (s64)(s32)REGISTER(di);
+	assign_word(MAP(4), key_1, value_0, &control->made[0]);
+	u64 t2 = control->made[0] + control->given[0];
+	if ((s64)t2 > 3LL) {
+		key_2[0] = (s64)(s32)REGISTER(di);
+		remove(MAP(4), key_2, &control->made[0]);
 	}
-	key3[0] = 4LL;
-	u64 *found4 = map_lookup(MAP(4), key3);
-	u64 there5 = present(found4);
-	if (there5) {
-		array_counter_add(MAP(5), 0, 1LL);
+	key_3[0] = 4LL;
+	u64 *found_4 = map_lookup(MAP(4), key_3);
+	u64 t3 = present(found_4);
+	if (t3) {
+		array_counter_add(MAP(5), 0, 1);
 	}
 	return 0;
 }

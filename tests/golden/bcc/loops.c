@@ -22,21 +22,26 @@ int probe_0(struct pt_regs *ctx)
 		return 0;
 	v0 = 0LL;
 	#pragma clang loop unroll(disable)
-	for (u32 round0 = 0;; round0++) {
-		if (!(v0 < 10LL))
+	for (u32 round_0 = 0;; round_0++) {
+		s64 t0 = v0;
+		if (!(t0 < 10LL))
 			break;
-		if (round0 >= 1024) {
+		if (round_0 >= 1024) {
 			lose(LOST_LOOPS);
 			break;
 		}
 		s64 t1 = v0;
-		v0 += 1;
-		if (v0 == 5LL) {
+		s64 t2 = t1 + 1LL;
+		v0 = t2;
+		if (t2 == 5LL) {
 			continue;
 		}
-		array_total_add(MAP(4), 0, v0);
+		u64 value_1 = t2;
+		array_total_add(MAP(4), 0, value_1);
 	}
-	array_counter_add(MAP(5), 0, 1LL);
-	array_counter_add(MAP(5), 0, 1LL);
+	array_counter_add(MAP(5), 0, 1);
+	array_counter_add(MAP(5), 0, 1);
+	goto done;
+done:
 	return 0;
 }

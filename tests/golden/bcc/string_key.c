@@ -24,24 +24,23 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 told2 = 0;
 
 	if (!control)
 		return 0;
-	if (!(((s64)(s32)REGISTER(di)) > 5LL))
-		return 0;
+	if (!((s64)(s32)REGISTER(di) > 5LL))
+		goto done;
 	scratch = scratch_take();
 	if (!scratch) {
 		lose(LOST_BUSY);
 		return 0;
 	}
-	u64 address0 = (u64)REGISTER(si);
+	u64 address_0 = REGISTER(si);
 	clear_text((char *)(scratch->b_128_0_0), 1024, &scratch->b_128_0_0_used[0]);
-	s64 length1 = read_user_text(scratch->b_128_0_0, 1024, address0);
-	if (failed(length1))
+	s64 length_1 = read_user_text(scratch->b_128_0_0, 1024, address_0);
+	if (failed(length_1))
 		goto unreadable;
-	told2 = check_cut(length1, 1024, address0, told2);
-	scratch->b_128_0_0_used[0] = length1;
+	check_cut(length_1, 1024, address_0, 0);
+	scratch->b_128_0_0_used[0] = length_1;
 	if (!((char *)scratch->b_128_0_0)[63])
 		counter_add(MAP(4), scratch->b_128_0_0, 1, NULL);
 	else if (!((char *)scratch->b_128_0_0)[255])

@@ -17,8 +17,6 @@ struct scratch {
 	u64 busy;
 	u64 b_130_1_0_used[1];
 	u64 b_130_1_0[130];
-	u64 b_130_1_1_used[1];
-	u64 b_130_1_1[130];
 	u64 b_129_1_0_used[1];
 	u64 b_129_1_0[129];
 };
@@ -30,9 +28,8 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 told2 = 0;
-	u64 key3[1];
-	u64 key4[8];
+	u64 key_2[1];
+	u64 key_3[8];
 
 	if (!control)
 		return 0;
@@ -41,43 +38,39 @@ int probe_0(struct pt_regs *ctx)
 		lose(LOST_BUSY);
 		return 0;
 	}
-	zero_words(scratch->b_130_1_0, 130);
-	scratch->b_130_1_0_used[0] = 0;
-	scratch->b_130_1_1[0] = (s64)(s32)REGISTER(di);
-	u64 address0 = (u64)REGISTER(si);
-	clear_text((char *)(scratch->b_130_1_1 + 1), 1024, &scratch->b_130_1_1_used[0]);
-	s64 length1 = read_user_text(scratch->b_130_1_1 + 1, 1024, address0);
-	if (failed(length1))
+	u64 address_0 = REGISTER(si);
+	clear_text((char *)(scratch->b_130_1_0 + 1), 1024, &scratch->b_130_1_0_used[0]);
+	s64 length_1 = read_user_text(scratch->b_130_1_0 + 1, 1024, address_0);
+	if (failed(length_1))
 		goto unreadable;
-	told2 = check_cut(length1, 1024, address0, told2);
-	scratch->b_130_1_1_used[0] = length1;
-	scratch->b_130_1_1[129] = 3LL;
-	copy_kernel(scratch->b_130_1_0, 1040, scratch->b_130_1_1);
-	scratch->b_130_1_0_used[0] = 1040;
-	key3[0] = 0;
-	assign(MAP(4), key3, scratch->b_130_1_0, NULL);
+	check_cut(length_1, 1024, address_0, 0);
+	scratch->b_130_1_0_used[0] = length_1;
+	scratch->b_130_1_0[0] = (s64)(s32)REGISTER(di);
+	scratch->b_130_1_0[129] = 3LL;
+	key_2[0] = 0;
+	assign(MAP(4), key_2, scratch->b_130_1_0, NULL);
 	clear_text((char *)(scratch->b_129_1_0 + 1), 1024, &scratch->b_129_1_0_used[0]);
-	copy_lines(scratch->b_129_1_0 + 1, 1024, (scratch->b_130_1_0 + 1), &scratch->b_130_1_0_used[0]);
-	scratch->b_129_1_0_used[0] = scratch->b_130_1_0_used[0];
-	scratch->b_129_1_0[0] = (s64)((scratch->b_130_1_0 + 1))[128];
+	copy_lines(scratch->b_129_1_0 + 1, 1024, scratch->b_130_1_0 + 1, &scratch->b_130_1_0_used[0]);
+	scratch->b_129_1_0_used[0] = in_use(&scratch->b_130_1_0_used[0]);
+	scratch->b_129_1_0[0] = (s64)scratch->b_130_1_0[129];
 	if (!((char *)scratch->b_129_1_0)[71])
 		counter_add(MAP(5), scratch->b_129_1_0, 1, NULL);
 	else if (!((char *)scratch->b_129_1_0)[263])
 		counter_add(MAP(6), scratch->b_129_1_0, 1, NULL);
 	else
 		counter_add(MAP(7), scratch->b_129_1_0, 1, NULL);
-	u64 pid5 = process_id();
-	key4[0] = pid5;
-	__builtin_memset(key4 + 2, 0, 32);
-	s64 length6 = user_stack(ctx, key4 + 2, 32, USER_STACK);
-	if (length6 < 0) {
+	key_3[0] = process_id();
+	__builtin_memset(key_3 + 2, 0, 32);
+	s64 length_4 = user_stack(ctx, key_3 + 2, 32, USER_STACK);
+	if (length_4 < 0) {
 		lose(LOST_STACKS);
-		length6 = 0;
+		length_4 = 0;
 	}
-	key4[1] = length6;
-	key4[6] = pid5;
-	key4[7] = (u64)REGISTER(si);
-	counter_add(MAP(8), key4, 1, NULL);
+	key_3[1] = length_4;
+	u64 t5 = process_id();
+	key_3[6] = t5;
+	key_3[7] = REGISTER(si);
+	counter_add(MAP(8), key_3, 1, NULL);
 done:
 	if (scratch)
 		scratch_give(scratch);

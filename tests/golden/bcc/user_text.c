@@ -24,8 +24,7 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
-	u64 b1[2];
-	u64 told5 = 0;
+	u64 b_1[2];
 
 	if (!control)
 		return 0;
@@ -34,21 +33,21 @@ int probe_0(struct pt_regs *ctx)
 		lose(LOST_BUSY);
 		return 0;
 	}
-	u64 at0 = 24;
-	scratch->record[0] = 0;
-	b1[0] = 0x6e69203b7d202f2aULL;
-	b1[1] = 0x2a2f203b782074ULL;
-	s64 length2 = copy_kernel_text((char *)scratch->record + at0, 16, b1);
-	scratch->record[1] = length2;
-	ADVANCE(at0, length2, 16);
-	u64 address3 = (u64)REGISTER(si);
-	s64 length4 = read_user_text((char *)scratch->record + at0, 1024, address3);
-	if (failed(length4))
+	u64 at_0 = 24;
+	b_1[0] = 0x6e69203b7d202f2aULL;
+	b_1[1] = 0x2a2f203b782074ULL;
+	s64 length_2 = copy_kernel_text((char *)scratch->record + at_0, 16, b_1);
+	scratch->record[1] = length_2;
+	ADVANCE(at_0, length_2, 16);
+	u64 address_3 = REGISTER(si);
+	s64 length_4 = read_user_text((char *)scratch->record + at_0, 1024, address_3);
+	if (failed(length_4))
 		goto unreadable;
-	told5 = check_cut(length4, 1024, address3, told5);
-	scratch->record[2] = length4;
-	ADVANCE(at0, length4, 1024);
-	emit(scratch->record, at0, control->wakeup);
+	check_cut(length_4, 1024, address_3, 0);
+	scratch->record[2] = length_4;
+	ADVANCE(at_0, length_4, 1024);
+	scratch->record[0] = 0;
+	emit(scratch->record, at_0, control->wakeup);
 	array_counter_add(MAP(4), 0, 1);
 done:
 	if (scratch)
