@@ -16,8 +16,8 @@ from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.resolve.model import EVERY_PROCESS, Target
 
 if TYPE_CHECKING:
-    from tracer.backends import Activation, Choice
     from tracer.backends.base import Program, Session
+    from tracer.backends.choose import Activation, Choice
     from tracer.plan.model import Plan
 
 STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
@@ -81,7 +81,7 @@ def compile(
     plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation | None = None
 ) -> Compiled:
     """Plan → Program on the backend that can run it; without `activation` semaphores are the kernel's alone."""
-    from tracer.backends import Activation, choose
+    from tracer.backends.choose import Activation, choose
 
     if not plan.probes:
         return Compiled(plan, None, None, ())
@@ -122,7 +122,7 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
 
 
 def _opened(backend: str, program: Program, compiled: Compiled, target: Target) -> Session:
-    from tracer.backends import BACKENDS
+    from tracer.backends.choose import BACKENDS
 
     session = BACKENDS[backend]().open(program, target)
     if not compiled.by_hand:
@@ -133,7 +133,7 @@ def _opened(backend: str, program: Program, compiled: Compiled, target: Target) 
 
 
 def _instead(compiled: Compiled, error: ProgramError) -> Compiled | None:
-    from tracer.backends import BACKENDS, Activation, choose
+    from tracer.backends.choose import BACKENDS, Activation, choose
 
     names = list(BACKENDS)
     if compiled.forced or compiled.backend is None:

@@ -13,9 +13,10 @@ import pytest
 from tests.live.bcc import build_hits, open_session, trace
 from tests.singly import singly
 from tracer import pipeline
-from tracer.backends.bcc import BccBackend, trials
+from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc import session as session_module
 from tracer.backends.bcc.attach import attachments
+from tracer.backends.bcc.host import trials
 from tracer.errors import Source, TracerError
 from tracer.kernel import buffers
 from tracer.lang.types import Stack

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.bcc import build_hits, trace
-from tracer.backends.bcc import trials
+from tracer.backends.bcc.host import trials
 from tracer.results.events import Loss
 
 pytestmark = pytest.mark.live

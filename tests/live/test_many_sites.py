@@ -16,8 +16,8 @@ from tests.harness.kernel import nothing_left, uprobe_events
 from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
 from tracer import pipeline
-from tracer.backends import BACKENDS
 from tracer.backends.bcc.attach import attachments
+from tracer.backends.choose import BACKENDS
 from tracer.errors import Source
 from tracer.kernel.workers.watcher import Watcher
 from tracer.resolve.model import Target

@@ -46,8 +46,8 @@ def test_a_trace_whose_sites_are_known_reads_no_file_for_them(backend: str, warm
 
 def test_a_backend_is_loaded_alone_and_without_what_the_plan_does_not_need(backend: str, warm: Loaded) -> None:
     unneeded = {
-        "bcc": ("ftrace", "bcc.attach.follow", "bcc.compile.child", "activation"),
-        "ftrace": ("bcc", "ftrace.hist.file", "ftrace.hist.maps", "activation"),
+        "bcc": ("ftrace", "bcc.host.follow", "bcc.compile.child", "activation"),
+        "ftrace": ("bcc", "ftrace.read.hist_file", "ftrace.read.hist_maps", "activation"),
     }[backend]
     names = [f"backends.{each}" for each in unneeded]
     names += ["kernel.descendants", "kernel.workers.semaphores", *(["kernel.perf"] if backend == "bcc" else [])]

@@ -19,8 +19,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from tests.unit.backends.bcc.plans import plan_of, probe  # noqa: E402
-from tracer.backends.bcc import features as bcc  # noqa: E402
-from tracer.backends.bcc.compile.binding import NoBinding, find_binding  # noqa: E402
+from tracer.backends.bcc.host import features as bcc  # noqa: E402
+from tracer.backends.bcc.host.binding import NoBinding, find_binding  # noqa: E402
 from tracer.backends.bcc.program import BccProgram  # noqa: E402
 from tracer.backends.ftrace import features as ftrace  # noqa: E402
 from tracer.kernel import disabled  # noqa: E402 - run as a script, the path comes first

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-
-from tracer.regex import regex
 
 COMMANDS = ("run", "list", "info", "cleanup", "demo")
 # Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option.
 _WITH_VALUE = {"-e", "-p", "-c", "-f", "-o", "-d", "-B"}
 _WITH_VALUE |= {"--backend", "--pid", "--command", "--format", "--output", "--expr"}
 _AS_OPTION = {"--version": "--version", "-V": "--version", "--info": "info", "--list": "list"}
-_LIST_AMONG_FLAGS = regex(r"-[vq]*l[vq]*")
+_LIST_AMONG_FLAGS = re.compile(r"-[vq]*l[vq]*")
 
 
 def as_command(words: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ def _escaped(line: str) -> str:
 
 def _unknown(backend: str | None) -> list[str]:
     """The facts about this host that only root can see."""
-    from tracer.backends import BACKENDS
+    from tracer.backends.choose import BACKENDS
 
     if backend is None:
         return []

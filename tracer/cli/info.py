@@ -68,7 +68,7 @@ def command(as_json: Json = False) -> int:
 
 def examine() -> Host:
     """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs."""
-    from tracer.backends import BACKENDS
+    from tracer.backends.choose import BACKENDS
     from tracer.errors import TracerError
     from tracer.kernel.disabled import VARIABLE, switched_off
     from tracer.plan.features import Feature

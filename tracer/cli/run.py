@@ -102,7 +102,7 @@ def command(
     if max_rate is not None and max_rate <= 0:
         raise UsageError(f"--max-rate {max_rate}: a limit is positive", "it counts hits a second")
     from tracer import pipeline
-    from tracer.backends import Activation
+    from tracer.backends.choose import Activation
     from tracer.resolve.model import Target
 
     forced = None if backend is BackendName.AUTO else backend.value

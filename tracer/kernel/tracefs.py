@@ -19,22 +19,21 @@ from pathlib import Path
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kernel.disabled import without
-from tracer.regex import regex
 
 MOUNT_POINT = "/sys/kernel/tracing"
 _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
-_LINE = regex(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
+_LINE = re.compile(r"^([pr])[0-9]*:(?:([^/\s]+)/)?(\S+) ")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
-_DEFINITION = regex(
+_DEFINITION = re.compile(
     rf"[pr]:{_NAME}/{_NAME} /[^\s#]*:0x[0-9a-f]+(\(0x[0-9a-f]+\))?"
     rf"( {_NAME}=[-+@%$\\()A-Za-z0-9]+:[a-z0-9]+(\[[0-9]+\])?)*"
 )
-_ENTRY = regex(
+_ENTRY = re.compile(
     r"\[[^\]]*\] [\w:]+: error: (?P<reason>.*)\n  Command: (?P<line>.*)\n(?:(?P<blanks> *)\^)?"
 )
-_FETCH = regex(r"f(\d+)=")
-_UNDOING = regex(rf"-:{_NAME}/{_NAME}")
-_TRIGGER = regex(
+_FETCH = re.compile(r"f(\d+)=")
+_UNDOING = re.compile(rf"-:{_NAME}/{_NAME}")
+_TRIGGER = re.compile(
     r"!?hist:keys=[a-z0-9_,.=]+:vals=[a-z0-9_,]+:sort=hitcount:size=[0-9]+(:pause|:continue)?( if [ -~]+)?"
 )
 LONGEST_LINE = 4094  # WRITE_BUFSIZE of kernel/trace, less the end of the line and a NUL

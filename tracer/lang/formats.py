@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
 from tracer.lang.types import BoolType, FloatType, IntType, Type, VoidType
-from tracer.regex import regex
 
-_CONVERSION = regex(
+_CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
     r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>.|\Z)",
     re.S,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AttachPoint, Part, ProbeKind, malformed
-from tracer.regex import regex
 
 SHORTEST_PERIOD_NS = 1_000
 LONGEST_PERIOD_NS = 1 << 62
@@ -19,7 +19,7 @@ DURATIONS_NS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_DURATION = regex(r"([0-9]+)(ns|us|ms|[smhd])")
+_DURATION = re.compile(r"([0-9]+)(ns|us|ms|[smhd])")
 _FORM = "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s"
 
 

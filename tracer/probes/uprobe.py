@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AttachKind, AttachPoint, Part, ProbeKind, malformed, miscount
-from tracer.regex import regex
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binary
@@ -16,9 +16,9 @@ _FORMS: dict[AttachKind, str] = {
     "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
     "uretprobe": "uretprobe:FILE:FUNCTION",
 }
-_NUMBER = regex(r"0[xX][0-9a-fA-F]+|[0-9]+")
-_OFFSET = regex(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
-_LINE = regex(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
+_OFFSET = re.compile(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
+_LINE = re.compile(r"[0-9]{1,9}")
 
 
 def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> AttachPoint:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 
-from tracer.regex import regex
-
-_PERCENT = regex(r"%([%f])")
+_PERCENT = re.compile(r"%([%f])")
 
 
 def boot_time_ns() -> int:

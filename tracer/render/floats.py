@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from math import isfinite
-
-from tracer.render.values import Show
+from typing import Any
 
 _WORDS = {32: (struct.Struct("=I"), struct.Struct("=f")), 64: (struct.Struct("=Q"), struct.Struct("=d"))}
 
@@ -31,7 +31,7 @@ def json(bits: int, size: int) -> bytes:
     return shown if isfinite(number(bits, size)) else b'"%b"' % shown
 
 
-def conversion(flags: str, width: str, precision: str, kind: str, size: int) -> Show:
+def conversion(flags: str, width: str, precision: str, kind: str, size: int) -> Callable[[Any], bytes]:
     """C's `%f`, `%e`, `%g` and their capitals; `width` and `precision` (with its dot) may be empty."""
     finite = f"%{flags}{width}{precision}{kind}".encode()
     other = f"%{flags.replace('0', '')}{width}{kind}".encode()  # C pads these with blanks

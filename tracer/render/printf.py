@@ -10,13 +10,13 @@ function makes the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tracer.lang.typed import Printf, Program
 from tracer.lang.types import BoolType, FloatType, IntType, StringType, Type, Value
 from tracer.lang.walk import walk_clause
-from tracer.regex import regex
 from tracer.render.values import Show, ValueText
 
 Format = Callable[[tuple[Value, ...]], bytes]
@@ -25,7 +25,7 @@ PLAIN_BITS = 32
 """What `%d`, `%u`, `%x` … show without a length modifier: C's int."""
 
 _BITS = {"hh": 8, "h": 16, "": PLAIN_BITS, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
-_CONVERSION = regex(
+_CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0']*)(?P<width>[0-9]*)(?:\.(?P<precision>[0-9]*))?"
     r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diuxXocpsfFeEgG%])"
 )

@@ -15,7 +15,6 @@ from tracer.dataclass import dataclass
 from tracer.errors import Fault, TracerError
 from tracer.lang.syntax.attach import scan
 from tracer.probes.registry import SPELLINGS
-from tracer.regex import regex
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
@@ -27,8 +26,8 @@ from tracer.resolve.usdt.notes import UsdtNote
 _Listed = TypeVar("_Listed")
 
 # A number would be an address, and `+8` at the end an offset.
-_PLAIN = regex(r"[A-Za-z_][\w.]*")
-_NUMBER_OR_OFFSET = regex(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*")
+_NUMBER_OR_OFFSET = re.compile(r"^(0[xX][0-9a-fA-F]+|\d+)$|\+\w+$")
 
 
 class ListedSite(NamedTuple):

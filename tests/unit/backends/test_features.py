@@ -8,8 +8,8 @@ from itertools import chain, combinations
 
 import pytest
 
-from tracer.backends import BACKENDS, choose
-from tracer.backends.bcc import features as bcc
+from tracer.backends.bcc.host import features as bcc
+from tracer.backends.choose import BACKENDS, choose
 from tracer.backends.ftrace import features as ftrace
 from tracer.errors import ProgramError, Source, Span
 from tracer.kernel.disabled import KNOWN

@@ -27,7 +27,7 @@ class BccBackend:
 
     def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
         """What this host allows."""
-        from tracer.backends.bcc.host import capabilities
+        from tracer.backends.bcc.host.capabilities import capabilities
 
         return capabilities(wanted)
 

@@ -22,8 +22,8 @@ class BccProgram:
         """The instructions of every function as a kernel that has everything gets them, with their number. Asks libbcc
         or the cache; no root is needed. Raises `TracerError` where there is no libbcc.
         """
+        from tracer.backends.bcc.attach.loader import constants
         from tracer.backends.bcc.compile.disassemble import count, disassemble
-        from tracer.backends.bcc.loader import constants
 
         compiled = self.compiled(sleepable=True, cookies=True)
         names = constants(self.generated)

@@ -10,15 +10,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tracer.backends.bcc import pid_namespace, trials
 from tracer.backends.bcc.attach.attachments import Attachments
-from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
-from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.control import Control
-from tracer.backends.bcc.events.incoming import Incoming
-from tracer.backends.bcc.events.records import control_event
-from tracer.backends.bcc.events.ring import Ring
-from tracer.backends.bcc.loader import (
+from tracer.backends.bcc.attach.loader import (
     FOLLOWER,
     HITS,
     LOSS_CAUSES,
@@ -27,10 +20,17 @@ from tracer.backends.bcc.loader import (
     first_counter,
     load_programs,
 )
+from tracer.backends.bcc.attach.page_groups import Groups, groups
+from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
+from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.events.incoming import Incoming
+from tracer.backends.bcc.events.records import control_event
+from tracer.backends.bcc.events.ring import Ring
+from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host.refused import Refused, under_the_clause
+from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
-from tracer.backends.bcc.page_groups import Groups, groups
 from tracer.backends.bcc.program import BccProgram
-from tracer.backends.bcc.refused import Refused, under_the_clause
 from tracer.kernel import bpf, buffers
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to, has_return_probes
@@ -102,7 +102,7 @@ class BccSession:
             self._costs = HitCosts()
             undo.callback(self._costs.close)
             if self._followed is not None:
-                from tracer.backends.bcc.attach.follow import follow
+                from tracer.backends.bcc.host.follow import follow
 
                 event = follow(maps[FOLLOWED], self._followed, self._loaded.programs[FOLLOWER])
                 undo.callback(os.close, event)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetches, NotExpressible, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
-from tracer.backends.ftrace.hist import trigger as hist
 from tracer.backends.ftrace.histchoice import choose
 from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
 from tracer.backends.ftrace.uses import Uses, counted

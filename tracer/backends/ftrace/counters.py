@@ -12,7 +12,7 @@ from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapSnapshot, MapValue
 
 if TYPE_CHECKING:
-    from tracer.backends.ftrace.hist.maps import HistTriggers
+    from tracer.backends.ftrace.read.hist_maps import HistTriggers
 
 Total = Callable[[], int]
 """How many hits a counter has seen since it was opened; it never goes down."""

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from tracer.backends.ftrace.fetchargs import Constant as Known
 from tracer.backends.ftrace.fetchargs import FromSample, Number
 from tracer.backends.ftrace.filters import SourceOf, plain, push_down
-from tracer.backends.ftrace.hist.trigger import (
+from tracer.backends.ftrace.program import Run
+from tracer.backends.ftrace.trigger import (
     CPU,
     LEAST_ROWS,
     MOST_KEYS,
@@ -23,7 +24,6 @@ from tracer.backends.ftrace.hist.trigger import (
     Feed,
     Trigger,
 )
-from tracer.backends.ftrace.program import Run
 from tracer.backends.ftrace.uses import Uses
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.counters import CountedMaps
 from tracer.backends.ftrace.decode import Decoder, Sample, build
-from tracer.backends.ftrace.event_hits import EventHits
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.read.descriptors import Descriptors, raise_limit
+from tracer.backends.ftrace.read.event_hits import EventHits
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_place, check_panic
 from tracer.backends.ftrace.uses import needed_by_intervals
@@ -35,7 +35,7 @@ from tracer.steps.compile import compile_clause, made_later
 from tracer.steps.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
-    from tracer.backends.ftrace.hist.maps import HistTriggers
+    from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost
 
@@ -267,7 +267,7 @@ class FtraceSession:
         """Defines the events, and sets the triggers of those that have some."""
         if any(event.hist for event in self._program.events):
             # Loaded where it is needed: most programs have no triggers, and each start would pay for it.
-            from tracer.backends.ftrace.hist.maps import HistTriggers, why_not
+            from tracer.backends.ftrace.read.hist_maps import HistTriggers, why_not
 
             reason = why_not(definitions, self._target)
             if reason is None:

@@ -11,14 +11,14 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.regex import regex
 
 DIRECTORY = "/run/tracer"
-_GROUP = regex(r"tracer_\d+_[0-9a-f]{8}")
+_GROUP = re.compile(r"tracer_\d+_[0-9a-f]{8}")
 
 
 @dataclass(slots=True)

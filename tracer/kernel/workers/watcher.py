@@ -25,24 +25,18 @@ has ended altogether, its descriptors with it, and the lock is held here too. Wh
 from __future__ import annotations
 
 import errno
-import marshal
 import os
 import signal
-import struct
-from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_WAITALL, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from _socket import socket, socketpair
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call
+from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, send
 
-# `_socket`: the module above it takes 4 ms to load, a twentieth of a trace's start.
-
-_MOST = 250
-"""Descriptors in one message: the kernel takes 253 (SCM_MAX_FD)."""
 _LEFT = "the process that takes the probes out was killed: tracer took them out by itself"
-_HEAD = struct.Struct("=I")
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
 settled. All signals at once would take ten times as long to name as to block.
@@ -117,8 +111,8 @@ class Watcher:
         """
         found: list[int] = []
         try:
-            for first in range(0, len(calls), _MOST):
-                part = calls[first : first + _MOST]
+            for first in range(0, len(calls), MOST_DESCRIPTORS):
+                part = calls[first : first + MOST_DESCRIPTORS]
                 answer = self._open(part, passing, together)
                 found += answer
                 if len(answer) < len(part):
@@ -238,38 +232,3 @@ def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:
         tuple((offset, at(fd)) for offset, fd in call.descriptors),
         tuple((offset, at(fd)) for offset, fd in call.paths),
     )  # fmt: skip
-
-
-def append(path: bytes, text: bytes) -> None:
-    """Appends to a file by one write(2). Raises `OSError`."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(fd, text)
-    finally:
-        os.close(fd)
-
-
-def send(connection: socket, message: Any, descriptors: Sequence[int] = ()) -> None:
-    """Sends what marshal(3) takes, and descriptors with it. Raises `OSError`."""
-    data = marshal.dumps(message)
-    data = _HEAD.pack(len(data)) + data
-    rights = [(SOL_SOCKET, SCM_RIGHTS, struct.pack(f"={len(descriptors)}i", *descriptors))] if descriptors else []
-    sent = connection.sendmsg([data], rights)
-    if sent < len(data):
-        connection.sendall(memoryview(data)[sent:])
-
-
-def receive(connection: socket) -> tuple[Any, list[int]] | None:
-    """What was sent, None where the other side has gone. Raises `OSError`."""
-    head, rights, _, _ = connection.recvmsg(_HEAD.size, CMSG_SPACE(4 * _MOST), MSG_CMSG_CLOEXEC | MSG_WAITALL)
-    passed = [fd for *_, data in rights for (fd,) in struct.iter_unpack("=i", data)]
-    if len(head) < _HEAD.size:
-        return None
-    wanted: int = _HEAD.unpack(head)[0]
-    data = b""
-    while len(data) < wanted:  # a signal can end the wait
-        part = connection.recv(wanted - len(data), MSG_WAITALL)
-        if not part:
-            return None
-        data += part
-    return marshal.loads(data), passed

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tracer.kernel.syscall import Call
-from tracer.kernel.workers.watcher import append, receive, send
+from tracer.kernel.workers.messages import append, receive, send
 
 _PATIENCE_S = 60.0
 _THREADS = 64

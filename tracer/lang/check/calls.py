@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +17,8 @@ from tracer.lang.fold import convert, made
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType
 from tracer.lang.types.combine import a
-from tracer.regex import regex
 
-ARGUMENT = regex(r"arg([0-9]+)")
+ARGUMENT = re.compile(r"arg([0-9]+)")
 
 
 def name(ctx: Context, node: ast.Name) -> typed.Expr | None:

@@ -15,11 +15,10 @@ from tracer.errors import Diagnostic, Fault, Span
 from tracer.lang import suggest, unsupported
 from tracer.probes.model import AttachPoint, Part
 from tracer.probes.registry import SPELLINGS
-from tracer.regex import regex
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
-_SOURCE_PATH = regex(r"/[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)")
-_PARAM = regex(r"\$([0-9]{1,6})")
+_SOURCE_PATH = re.compile(r"/[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)")
+_PARAM = re.compile(r"\$([0-9]{1,6})")
 
 
 def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part], int]:

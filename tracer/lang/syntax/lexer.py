@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.probes.timers import DURATIONS_NS
-from tracer.regex import regex
 
 _words = str.split
 
@@ -28,16 +27,16 @@ OPERATORS = _words(
     "+ - * / % & | ^ ~ ! < > = ? : ; , . ( ) [ ] { }"
 )
 
-_OPERATOR = regex("|".join(map(re.escape, OPERATORS)))
-_BLANK = regex(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
-_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = regex(r"[0-9][A-Za-z0-9_]*")
-_DECIMAL = regex(
+_OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
+_BLANK = re.compile(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"[0-9][A-Za-z0-9_]*")
+_DECIMAL = re.compile(
     r"(?P<digits>[0-9](?:_?[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
 )
-_HEX = regex(r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})")
-_OCTAL_ESCAPE = regex(r"[0-7]{1,3}")
-_HEX_ESCAPE = regex(r"[0-9a-fA-F]{1,2}")
+_HEX = re.compile(r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})")
+_OCTAL_ESCAPE = re.compile(r"[0-7]{1,3}")
+_HEX_ESCAPE = re.compile(r"[0-9a-fA-F]{1,2}")
 _SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", '"': b'"', "\\": b"\\"}
 
 MAX_UINT64 = (1 << 64) - 1

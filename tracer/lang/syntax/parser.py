@@ -6,6 +6,7 @@ reports the faults of all statements and clauses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tracer.dataclass import replace
@@ -14,9 +15,8 @@ from tracer.lang import unsupported
 from tracer.lang.syntax import ast, attach
 from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser, TooManyFaults
-from tracer.regex import regex
 
-_WORD = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:

@@ -12,19 +12,18 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable
 
-from tracer.regex import regex
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import is_pattern, matcher
 
-_LITERAL_BRACKET = regex(r"\[(?=\]|abi:|clone |enable_if:)|(?<= )\[(?=\d+\])")
+_LITERAL_BRACKET = re.compile(r"\[(?=\]|abi:|clone |enable_if:)|(?<= )\[(?=\d+\])")
 
 # What may follow the parameters; what may stand before a name and is no type (`non-virtual thunk to `).
-_AFTER = regex(r"(?: const| volatile| &&?| \[clone [^\]]*\])*$")
-_BEFORE = regex(r"(?:[A-Za-z-]+ )+(?:to|for) ")
+_AFTER = re.compile(r"(?: const| volatile| &&?| \[clone [^\]]*\])*$")
+_BEFORE = re.compile(r"(?:[A-Za-z-]+ )+(?:to|for) ")
 
 # In the name of an operator neither a bracket nor a blank is what it is elsewhere.
-_PIECE = regex(r"\boperator\b|[<({\[]|[>)}\]]| (?!(?:const|volatile|&&?)::)")
+_PIECE = re.compile(r"\boperator\b|[<({\[]|[>)}\]]| (?!(?:const|volatile|&&?)::)")
 
 # `c++filt` writes these in full, `nm -C` and the C++ runtime do not.
 _CHARS = "char, std::char_traits<char>"
@@ -33,7 +32,7 @@ _ABBREVIATIONS = {
     **{f"std::basic_{each}<{_CHARS} >": f"std::{each}" for each in ("istream", "ostream", "iostream")},
 }
 
-_NO_PARAMETERS = regex(r"\(anonymous namespace\)|\boperator ?\(\)|\{[^{}]*\}")
+_NO_PARAMETERS = re.compile(r"\(anonymous namespace\)|\boperator ?\(\)|\{[^{}]*\}")
 
 _WILD = ("*", "?")
 

@@ -7,19 +7,19 @@ is a name as people write it (`written_names`).
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Sequence
 
 from tracer.errors import TracerError
-from tracer.regex import regex
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.files.paths import NothingThere, did_you_mean, is_pattern, matcher
 
-_WRITTEN = regex(r"::|[ (<{~,&]")
+_WRITTEN = re.compile(r"::|[ (<{~,&]")
 
-_RECEIVER = regex(r"\(\*(?=\w)")
+_RECEIVER = re.compile(r"\(\*(?=\w)")
 """In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
 
 

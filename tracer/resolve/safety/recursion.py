@@ -8,9 +8,9 @@ leaves the file, may come back.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
-from tracer.regex import regex
 from tracer.resolve.arch import EM_X86_64, X86_64
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function
@@ -20,10 +20,10 @@ _MOST_FUNCTIONS, _MOST_BYTES = 16, 16 << 10
 """How much is read of one function's callees and theirs: most of a library is some calls away from anything."""
 
 # call, jmp and jcc to an address; call and jmp through a register or memory (FF with 2 or 4 in the next byte's middle).
-_CALLS = regex(
+_CALLS = re.compile(
     rb"[\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7\x20-\x27\x60-\x67\xa0-\xa7\xe0-\xe7]"
 )
-_THROUGH_SLOT = regex(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25")
+_THROUGH_SLOT = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25")
 
 
 class Recursion:

@@ -19,12 +19,12 @@ Exits by exception are no returns; neither way reports them.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tracer.dataclass import dataclass, replace
-from tracer.regex import regex
 from tracer.resolve.arch import EM_X86_64
 from tracer.resolve.elf.layout import PF_W, ElfError
 from tracer.resolve.elf.symbol_table import Function
@@ -167,9 +167,9 @@ def _is_filler(instruction: Instruction) -> bool:
 
 # --- switches ------------------------------------------------------------------------------------------------------
 
-_TABLE_ADDRESS = regex(r"(\w+), \[rip ([+-]) (0x[0-9a-f]+|\d)\]")
-_ABSOLUTE_TABLE = regex(r"qword ptr \[\w+\*8 \+ (0x[0-9a-f]+)\]")
-_BOUND = regex(r".*, (0x[0-9a-f]+|\d)")
+_TABLE_ADDRESS = re.compile(r"(\w+), \[rip ([+-]) (0x[0-9a-f]+|\d)\]")
+_ABSOLUTE_TABLE = re.compile(r"qword ptr \[\w+\*8 \+ (0x[0-9a-f]+)\]")
+_BOUND = re.compile(r".*, (0x[0-9a-f]+|\d)")
 
 
 def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int) -> list[int]:

@@ -21,10 +21,10 @@ one that does. Whatever looks otherwise is probed at its first instruction.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from tracer.regex import regex
 from tracer.resolve.arch import EM_X86_64
 from tracer.resolve.safety.code import Code
 from tracer.resolve.safety.disassembly import Instruction, decode
@@ -36,11 +36,11 @@ _CHECK = 64
 _KEEPING = 640
 """Bytes to keep and take back nine integers and fifteen floating-point numbers, and to call."""
 
-_LOADS_G = regex(r"mov (r14|rcx), (0x\w+|qword ptr (fs:\[(0x\w+|r14|rcx)\]|\[rip [+-] 0x\w+\]))")
-_SPARE = regex(r"(lea r1[23], \[rsp - \w+\]|mov r1[23], rsp|sub r1[23], \w+)")
-_COMPARES = regex(r"cmp (rsp|r1[23]), qword ptr \[(r14|rcx) \+ 0x1[08]\]")
-_KEEPS = regex(r"v?mov\w* (.*\[rsp \+ \w+\], \w+|\w+, .*\[rsp \+ \w+\])|nop.*|xchg ax, ax")
-_MAKES_FRAME = regex(r"(sub|add) rsp, .*|push rbp")
+_LOADS_G = re.compile(r"mov (r14|rcx), (0x\w+|qword ptr (fs:\[(0x\w+|r14|rcx)\]|\[rip [+-] 0x\w+\]))")
+_SPARE = re.compile(r"(lea r1[23], \[rsp - \w+\]|mov r1[23], rsp|sub r1[23], \w+)")
+_COMPARES = re.compile(r"cmp (rsp|r1[23]), qword ptr \[(r14|rcx) \+ 0x1[08]\]")
+_KEEPS = re.compile(r"v?mov\w* (.*\[rsp \+ \w+\], \w+|\w+, .*\[rsp \+ \w+\])|nop.*|xchg ax, ax")
+_MAKES_FRAME = re.compile(r"(sub|add) rsp, .*|push rbp")
 
 
 class StackChecks:

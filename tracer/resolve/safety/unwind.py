@@ -30,21 +30,21 @@ C++ plug-in that throws through them.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
-from tracer.regex import regex
 from tracer.resolve.arch import EM_X86_64
 from tracer.resolve.elf.layout import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
 
-_CPP_LIBRARIES = regex(
+_CPP_LIBRARIES = re.compile(
     r"(libstdc\+\+|libc\+\+|libc\+\+abi|libgcc_s|libunwind|libcxxrt|libgnat.*|libgnarl.*)\.so(\..*)?$"
 )
 _CPP_NAMES = frozenset(
     {"__gxx_personality_v0", "__cxa_throw", "__cxa_begin_catch", "_Unwind_RaiseException", "_Unwind_Resume"}
 )
-_C_LIBRARIES = regex(
+_C_LIBRARIES = re.compile(
     r"(libc\.so\.6|libpthread\.so\.0|libm\.so\.6|librt\.so\.1|libdl\.so\.2|libresolv\.so\.2|ld-linux.*\.so\.\d"
     r"|libc\.musl-.*\.so\.1|libc\.so|ld-musl-.*\.so\.1)$"
 )
@@ -76,7 +76,7 @@ CALLS_BACK = frozenset(_CALLS_BACK.split())
 
 # `call *%reg`, `call *disp(%reg)` and so on: opcode FF with 2 in the middle bits of the next byte. Searching the bytes
 # finds every such instruction, and now and then something else, which errs on the careful side.
-_INDIRECT_CALL = regex(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
+_INDIRECT_CALL = re.compile(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
 
 
 class Unwinding:

@@ -18,7 +18,6 @@ import re
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.regex import regex
 from tracer.resolve.arch import AARCH64, X86_64, X86_REGISTERS, Arch
 from tracer.resolve.model import ArgSpec, Const, Mem, Operand, Reg, Unreadable
 
@@ -69,11 +68,11 @@ class Argument:
 
 # A blank ends an operand only where the next one begins: aarch64's `8@[sp, 120]` holds blanks itself. x86 operands may
 # come without a size (`%rdi`, known from hand-written notes).
-_SPLIT = regex(r"\s+(?=-?\d+f?@)")
-_SPLIT_X86 = regex(r"\s+(?=-?\d+f?@|%)")
-_SIZED = regex(r"(-?)(\d+)(f?)@(.*)", re.DOTALL)
+_SPLIT = re.compile(r"\s+(?=-?\d+f?@)")
+_SPLIT_X86 = re.compile(r"\s+(?=-?\d+f?@|%)")
+_SIZED = re.compile(r"(-?)(\d+)(f?)@(.*)", re.DOTALL)
 _NUMBER = r"(?:0[xX][0-9a-fA-F]+|\d+)"
-_CONSTANT = regex(rf"-?{_NUMBER}")
+_CONSTANT = re.compile(rf"-?{_NUMBER}")
 
 
 @lru_cache(maxsize=4096)
@@ -122,8 +121,8 @@ def _constant(digits: str) -> Operand:
 
 # --- x86-64 --------------------------------------------------------------------------------
 
-_X86_MEMORY = regex(r"([^()]*)\(\s*(%\w+)?\s*(?:,\s*(%\w+)\s*(?:,\s*(\d+)\s*)?)?\)")
-_TERM = regex(rf"\s*([+-]?)\s*({_NUMBER}|[A-Za-z_.$][\w.$]*(?:@[\w]+)?)\s*")
+_X86_MEMORY = re.compile(r"([^()]*)\(\s*(%\w+)?\s*(?:,\s*(%\w+)\s*(?:,\s*(\d+)\s*)?)?\)")
+_TERM = re.compile(rf"\s*([+-]?)\s*({_NUMBER}|[A-Za-z_.$][\w.$]*(?:@[\w]+)?)\s*")
 _LONGEST = 4096
 
 
@@ -218,8 +217,8 @@ def _x86_memory(text: str, terms: tuple[str | None, int], base: str | None, inde
 
 # --- aarch64 --------------------------------------------------------------------------------
 
-_ARM_MEMORY = regex(rf"\[\s*(\w+)\s*(?:,\s*#?(-?{_NUMBER})\s*)?\]")
-_ARM_INDEXED = regex(r"\[\s*(\w+)\s*,\s*(x\w+)\s*(?:,\s*lsl\s+#?(\d+)\s*)?\]")
+_ARM_MEMORY = re.compile(rf"\[\s*(\w+)\s*(?:,\s*#?(-?{_NUMBER})\s*)?\]")
+_ARM_INDEXED = re.compile(r"\[\s*(\w+)\s*,\s*(x\w+)\s*(?:,\s*lsl\s+#?(\d+)\s*)?\]")
 
 
 def parse_aarch64(text: str) -> Operand:

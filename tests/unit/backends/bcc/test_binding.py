@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tracer.backends.bcc.compile import binding
-from tracer.backends.bcc.compile.binding import Binding, NoBinding, find_binding, install_command
+from tracer.backends.bcc.host import binding
+from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, install_command
 
 
 def test_the_binding_of_this_machine_is_found_from_this_interpreter() -> None:

@@ -13,11 +13,11 @@ from types import ModuleType
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe
+from tracer.backends.bcc.attach.loader import link
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile import child, compiler, loops
-from tracer.backends.bcc.compile.binding import Binding, find_binding
 from tracer.backends.bcc.compile.compiler import CompiledObject, compile_text
-from tracer.backends.bcc.loader import link
+from tracer.backends.bcc.host.binding import Binding, find_binding
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import TracerError
 from tracer.paths import bpf_programs

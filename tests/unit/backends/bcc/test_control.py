@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tracer.backends.bcc.control import Control, control_size
+from tracer.backends.bcc.maps.control import Control, control_size
 
 
 class Block:

@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from tests.unit.backends.bcc.plans import plan_of, probe, site
+from tracer.backends.bcc.attach.page_groups import PAGE, groups
 from tracer.backends.bcc.codegen.generate import generate
-from tracer.backends.bcc.page_groups import PAGE, groups
 from tracer.backends.precheck import MOST_ALONE
 from tracer.errors import ProgramError
 from tracer.resolve.model import Site

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.backends.ftrace.hist.file import Table, parse
+from tracer.backends.ftrace.read.hist_file import Table, parse
 from tracer.errors import TracerError
 
 TWO = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tracer.backends.bcc.loader import CALLS, HITS, RETURNS, Loaded, first_counter
+from tracer.backends.bcc.attach.loader import CALLS, HITS, RETURNS, Loaded, first_counter
 from tracer.backends.nested_returns import counted, is_once
 from tracer.kernel import bpf
 from tracer.plan.model import Plan

@@ -20,8 +20,8 @@ from typing import IO
 
 from tracer import cache
 from tracer.backends.bcc.compile import loops
-from tracer.backends.bcc.compile.binding import Binding, NoBinding, find_binding, library_path
-from tracer.backends.bcc.refused import Refused, function_in
+from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, library_path
+from tracer.backends.bcc.host.refused import Refused, function_in
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kernel.limits import MORE_DESCRIPTORS

@@ -10,8 +10,8 @@ import struct
 import time
 from itertools import takewhile
 
-from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.maps.contents import Raw
+from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.marks import SETTLED_S
 
 _generation = struct.Struct("=I")

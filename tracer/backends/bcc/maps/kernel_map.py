@@ -17,8 +17,8 @@ import errno
 import struct
 from typing import Any, Generic, TypeVar
 
-from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.maps.contents import Contents, Raw
+from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.elements import Element, element_of
 from tracer.backends.bcc.maps.generations import Generations, generation_of, moved_to
 from tracer.backends.bcc.maps.layout import encode, wrap

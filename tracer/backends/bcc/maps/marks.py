@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
-from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.maps.contents import Raw
+from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.elements import Element
 from tracer.results.values import Key
 

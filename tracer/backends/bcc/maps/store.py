@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.backends.bcc.control import Control
 from tracer.backends.bcc.maps.contents import Contents
+from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.kernel_map import AddedMap, ScalarMap
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.backends.bcc.maps.marks import Marks, clears

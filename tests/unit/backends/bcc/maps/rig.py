@@ -12,8 +12,8 @@ import pytest
 
 from tests.harness.bpf import FakeBpf, Map, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of
-from tracer.backends.bcc.control import Control, control_size
 from tracer.backends.bcc.maps import generations, marks
+from tracer.backends.bcc.maps.control import Control, control_size
 from tracer.backends.bcc.maps.layout import encode
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.maps.tables import Shape, Table, tables

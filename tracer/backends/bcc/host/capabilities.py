@@ -6,9 +6,9 @@ import errno
 import os
 from collections.abc import Callable, Collection
 
-from tracer.backends.bcc import pid_namespace, trials
-from tracer.backends.bcc.compile.binding import Binding, find_binding, library_path
-from tracer.backends.bcc.features import NO_BPF, NO_RING, states
+from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host.binding import Binding, find_binding, library_path
+from tracer.backends.bcc.host.features import NO_BPF, NO_RING, states
 from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
 
 _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
@@ -32,7 +32,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     binding = find_binding()
     if wanted is not None and not failed and isinstance(binding, Binding):
         return Capabilities("bcc", None if trials.has_ring() else NO_RING, _enough(wanted), {})
-    from tracer.backends.bcc.attach import follow
+    from tracer.backends.bcc.host import follow
     from tracer.kernel.perf import uprobe_type
 
     facts = {"bpf": _bpf_fact(failed), "btf": "yes" if pid_namespace.has_btf() else "no"}
@@ -69,7 +69,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
         found["ref_ctr"] = trials.counts_semaphores()
     features = settled(states, found)
     if Feature.FOLLOW in wanted:
-        from tracer.backends.bcc.attach import follow
+        from tracer.backends.bcc.host import follow
 
         features[Feature.FOLLOW] = follow.missing() or features[Feature.FOLLOW]
     if not _NUMBERED.isdisjoint(wanted) and (unable := pid_namespace.missing()) is not None:
@@ -79,7 +79,7 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
 
 def _found(failed: int) -> dict[str, bool | None]:
     """What the kernel has, by name; None where only root can try it."""
-    from tracer.backends.bcc.attach import follow
+    from tracer.backends.bcc.host import follow
 
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
     return {

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from tracer.backends.bcc import trials
+from tracer.backends.bcc.host import trials
 from tracer.kernel.disabled import without
 from tracer.plan.features import Unsupported, elsewhere
 from tracer.resolve.processes.stat import in_first_pid_namespace

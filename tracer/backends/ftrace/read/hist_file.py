@@ -13,11 +13,10 @@ import re
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.regex import regex
 
 _INFO = "# trigger info: "
-_NUMBER = regex(r": +(?:~ )?(\d+)")
-_TOTAL = regex(r"^    (Hits|Dropped): (\d+)$", re.MULTILINE)
+_NUMBER = re.compile(r": +(?:~ )?(\d+)")
+_TOTAL = re.compile(r"^    (Hits|Dropped): (\d+)$", re.MULTILINE)
 Row = tuple[int, tuple[int, ...]]
 """Hits and sums, each as unsigned 64 bits."""
 

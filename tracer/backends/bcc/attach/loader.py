@@ -8,15 +8,13 @@ import struct
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
-from tracer.backends.bcc import pid_namespace, trials
+from tracer.backends.bcc.attach.page_groups import SITE_PLACES, Groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import CompiledObject
-from tracer.backends.bcc.control import control_size
-from tracer.backends.bcc.maps.tables import Table
-from tracer.backends.bcc.page_groups import SITE_PLACES, Groups
-from tracer.backends.bcc.refused import (
+from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host.refused import (
     LONGEST_OLD_KEY,
     MOST_MAPS,
     NO_ATOMICS,
@@ -25,6 +23,8 @@ from tracer.backends.bcc.refused import (
     long_key,
     reads_back,
 )
+from tracer.backends.bcc.maps.control import control_size
+from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.kernel import bpf, buffers
@@ -125,7 +125,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
     if generated.follow:
-        from tracer.backends.bcc.attach.follow import create_map
+        from tracer.backends.bcc.host.follow import create_map
 
         maps[FOLLOWED] = create_map()
     many = plan.program.config.max_map_keys > Config().max_map_keys

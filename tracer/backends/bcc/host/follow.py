@@ -12,8 +12,8 @@ import os
 import re
 import struct
 
-from tracer.backends.bcc import pid_namespace
-from tracer.backends.bcc.features import NO_NEW_TASK
+from tracer.backends.bcc.host import pid_namespace
+from tracer.backends.bcc.host.features import NO_NEW_TASK
 from tracer.errors import TracerError
 from tracer.kernel import bpf, perf
 from tracer.kernel.bpf import MapType

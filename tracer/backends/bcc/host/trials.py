@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
-from tracer.backends.bcc.refused import LONGEST_OLD_KEY
+from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import without

@@ -1,0 +1,153 @@
+"""The two backends, in order of preference, and the choice between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import dataclass, replace
+from tracer.errors import Diagnostic, ProgramError, TracerError
+from tracer.plan.features import NEEDS_ROOT, Feature, State, Supported, Unsupported, elsewhere
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Backend
+    from tracer.plan.features import Capabilities
+    from tracer.plan.model import Plan
+
+
+def _bcc() -> Backend:
+    from tracer.backends.bcc import BccBackend
+
+    return BccBackend()
+
+
+def _ftrace() -> Backend:
+    from tracer.backends.ftrace import FtraceBackend
+
+    return FtraceBackend()
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {"bcc": _bcc, "ftrace": _ftrace}
+"""In order of preference. Each is imported only when it is asked for."""
+
+
+class Activation(Enum):
+    """What is to be done with semaphores where the kernel does not count them."""
+
+    REFUSED = "the program is refused"
+    BY_HAND = "the tracer raises them itself (--usdt-file-activation)"
+    FOLLOWED = "refused: with --follow those of a new process could not be raised in time"
+    TOO_EARLY = "refused: with -c there is no process yet in which they could be raised"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The backend, and why not the ones before it: one line each, empty where it was the first or was forced.
+
+    `by_hand`: the plan has semaphores, the kernel does not count them, and the tracer is to do it.
+    """
+
+    backend: Backend
+    passed_over: tuple[str, ...]
+    by_hand: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """Why not this backend."""
+
+    backend: str
+    text: str
+    hint: str | None
+
+
+def choose(
+    plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation = Activation.REFUSED
+) -> Choice:
+    """The first backend whose capabilities meet the plan on this host, or the forced one if it can.
+
+    Raises `ProgramError` where a backend works here but the program asks too much of it, `TracerError` where none
+    works.
+    With `need_usable` False (`--dry-run`) a backend that lacks only privileges is taken all the same.
+    """
+    from tracer.plan.check import check
+
+    names = [forced] if forced else list(BACKENDS)
+    wanted = {need.feature for need in plan.needs}
+    refusals: list[Diagnostic] = []
+    reasons: list[_Reason] = []
+    for name in names:
+        backend = BACKENDS[name]()
+        capabilities, by_hand = _activated(backend.capabilities(wanted), activation)
+        unusable = capabilities.unusable
+        if unusable is not None and need_usable:
+            reasons.append(_Reason(name, unusable.reason, unusable.hint))
+            continue
+        found = check(plan, capabilities)
+        if not found:
+            by_hand = by_hand and any(need.feature is Feature.SEMAPHORE for need in plan.needs)
+            return Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
+        found = [_with_remedy(each, plan, capabilities, activation) for each in found]
+        refusals = refusals or found
+        reasons.append(_Reason(name, found[0].message, found[0].hint))
+    if refusals:
+        # The first backend that works here is the one to explain; the others are named after it.
+        raise ProgramError(plan.program.source, [*refusals, *_also(refusals, reasons)], exit_code=1)
+    first = reasons[0]
+    if all((each.text, each.hint) == (first.text, first.hint) for each in reasons):
+        raise TracerError(first.text, first.hint)
+    raise TracerError("; ".join(f"{each.backend}: {each.text}" for each in reasons), first.hint)
+
+
+def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capabilities, bool]:
+    """What a backend can do with the tracer's help, and whether it needs that for semaphores."""
+    lacks = capabilities.missing.get(Feature.SEMAPHORE)
+    if lacks is None or activation is Activation.REFUSED:
+        return capabilities, False
+    state: State = Supported("raised by tracer itself")
+    if activation is Activation.TOO_EARLY:
+        state = Unsupported(lacks.reason, "start the program first, then trace it with -p PID --usdt-file-activation")
+    elif activation is Activation.FOLLOWED:
+        state = Unsupported(lacks.reason, "leave out --follow: -p PID --usdt-file-activation traces the process alone")
+    features = {**capabilities.features, Feature.SEMAPHORE: state}
+    return replace(capabilities, features=features), activation is Activation.BY_HAND
+
+
+def _with_remedy(refusal: Diagnostic, plan: Plan, here: Capabilities, activation: Activation) -> Diagnostic:
+    """The refusal; where its remedy is another backend, with what stands in that one's way alone."""
+    other = next((name for name in BACKENDS if refusal.hint == elsewhere(name)), None)
+    if other is None:
+        return refusal
+    capabilities, _ = _activated(BACKENDS[other]().capabilities(), activation)
+    unusable = capabilities.unusable
+    if unusable is not None and unusable != NEEDS_ROOT:
+        return replace(refusal, hint=f"{other} could, but {unusable.reason} ({unusable.hint})")
+    lacks = capabilities.missing.keys() - here.missing.keys()
+    construct = next((need.construct for need in plan.needs if need.feature in lacks), None)
+    return refusal if construct is None else replace(
+        refusal, hint=f"{other} could, but not {construct}: leave one of the two out"
+    )
+
+
+def _passed_over(chosen: str, reason: _Reason) -> str:
+    hint = f" ({reason.hint})" if reason.hint else ""
+    return f"using {chosen}, not {reason.backend}: {reason.text}{hint}"
+
+
+def _also(refusals: list[Diagnostic], reasons: list[_Reason]) -> list[Diagnostic]:
+    """What stands in the way of the other backends, where it has not been said."""
+
+    def is_said(reason: _Reason) -> bool:
+        same = reason.text.replace(f" with {reason.backend}: ", " with ")
+        return any(
+            f"{reason.backend} could, but" in (each.hint or "")
+            or same in [each.message.replace(f" with {name}: ", " with ") for name in BACKENDS]
+            for each in refusals
+        )
+
+    return [
+        Diagnostic(f"nor with {each.backend}: {each.text}", refusals[0].span, each.hint)
+        for each in reasons
+        if not is_said(each)
+    ]

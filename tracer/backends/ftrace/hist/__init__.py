@@ -1,1 +1,0 @@
-"""Hist triggers: their lines, their tables, and the maps that they feed."""
