@@ -30,8 +30,6 @@ that its own begins with; it may import what is of the same name, or of one befo
 """
 
 KNOWN: set[tuple[str, str]] = {
-    *(("backends.bcc.codegen.expressions", f"backends.bcc.codegen.{name}") for name in ("maps", "wide")),
-    *(("backends.bcc.codegen.wide", f"backends.bcc.codegen.{name}") for name in ("maps", "reading")),
     ("lang.print_typed", "lang.syntax.printer"),
     ("lang.syntax.expressions", "lang.builtins.registry"),
     *(("probes.model", to) for to in ("resolve.binary", "resolve.sites.limit")),
