@@ -8,10 +8,10 @@ import pytest
 
 from tests.golden.test_bcc import PROGRAMS
 from tests.unit.backends.bcc.plans import plan_of, probe, site
+from tracer.backends.bcc.attach.loader import create_maps, load_programs
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile.compiler import compile_text
-from tracer.backends.bcc.loader import create_maps, load_programs
-from tracer.backends.bcc.trials import can_sleep
+from tracer.backends.bcc.host.trials import can_sleep
 
 pytestmark = pytest.mark.live
 

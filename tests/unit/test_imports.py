@@ -32,12 +32,9 @@ that its own begins with; it may import what is of the same name, or of one befo
 KNOWN: set[tuple[str, str]] = {
     ("lang.print_typed", "lang.syntax.printer"),
     ("lang.syntax.expressions", "lang.builtins.registry"),
-    *(("probes.model", to) for to in ("resolve.binary", "resolve.sites.limit")),
-    *(("probes.usdt", to) for to in ("resolve.binary", "resolve.sites.limit", "resolve.sites.usdt_sites")),
-    *(
-        ("probes.uprobe", f"resolve.{to}")
-        for to in ("binary", "sites.limit", "sites.line_sites", "sites.function_sites")
-    ),
+    ("probes.model", "resolve.binary"),
+    *(("probes.usdt", f"resolve.{to}") for to in ("binary", "sites.usdt_sites")),
+    *(("probes.uprobe", f"resolve.{to}") for to in ("binary", "sites.line_sites", "sites.function_sites")),
     ("lang.walk", "plan.model"),
     ("steps.compile", "plan.model"),
 }
