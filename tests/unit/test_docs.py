@@ -151,7 +151,7 @@ def values() -> str:
 
 
 LINES = ("@ = count();", "@ = hist(arg0);", "@[arg0 & 15] = count();", "@[str(arg1)] = count();")
-"""The one-liners whose instructions are shown."""
+"""The one-liners whose instructions are counted."""
 
 
 def libbcc() -> str | None:
@@ -164,12 +164,7 @@ def instructions() -> str:
     listings = {line: BccProgram(plan_of(probe(f"{{ {line} }}"))).bytecode() for line in LINES}
     counts = {line: re.match(r"probe_0: (\d+) instructions\n", text) for line, text in listings.items()}
     rows = [(f"`{line}`", count[1]) for line, count in counts.items() if count is not None]
-    head = table((f"made by libbcc {libbcc()}, for x86-64", "instructions"), *rows)
-    parts = [
-        f"<details><summary><code>{line}</code></summary>\n\n```\n{text.partition(chr(10))[2]}```\n</details>"
-        for line, text in listings.items()
-    ]
-    return "\n\n".join([head, *parts])
+    return table((f"made by libbcc {libbcc()}, for x86-64", "instructions"), *rows)
 
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
