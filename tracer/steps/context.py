@@ -141,6 +141,11 @@ class Context:
         self.block, self._slots = outer, unchanged
         return found
 
+    def cut(self) -> Block:
+        """What has been written of the present block, which goes on behind it."""
+        written, self.block = tuple(self.block), []
+        return written
+
     def choice(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], type: Type) -> Value:
         """One of two values, of which only the one that is wanted is made."""
         if isinstance(condition, Const):

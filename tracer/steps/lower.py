@@ -189,10 +189,17 @@ def _control(ctx: Context, stmt: typed.If | typed.While | typed.ForRange | typed
         case typed.While(condition=condition, body=body):
             ctx.ask("LOOP", "while", stmt.span)
             ctx.enter_loop(stmt)
-            ((head, again),) = ctx.branches(lambda: truth(ctx, condition))
+            heads: list[Block] = []
+
+            def round() -> Value:
+                again = truth(ctx, condition)
+                heads.append(ctx.cut())
+                _block(ctx, body)
+                return again
+
+            ((steps, again),) = ctx.branches(round)
             assert again is not None
-            ((steps, _),) = ctx.branches(lambda: _block(ctx, body))
-            ctx.add(While(head, again, steps))
+            ctx.add(While(heads[0], again, steps))
         case typed.ForRange(slot=slot, start=start, stop=stop, body=body):
             ctx.ask("LOOP", "for", stmt.span)
             first, last = (ctx.once(bound) for bound in values(ctx, (start, stop)))

@@ -89,31 +89,29 @@ PROGRAMS = {
         '{ $i = 0; while ($i < 3) { $i++; @ = str(arg1); } }',
         """
             slot0: int64
-            t3 = arg1, as a base
+            t2 = arg1, as a base
             slot0 = 0
             loop
               t0 = slot0
               break unless (t0 < 3)
-              t1 = slot0
-              slot0 = int64((t1 + 1))
-              t4 = str(t3), cut counted once (0)
-              @ = t4
+              slot0 = int64((t0 + 1))
+              t3 = str(t2), cut counted once (0)
+              @ = t3
         """,
     ),
     "but not of an address that changes": (
         '{ $i = 0; while ($i < 3) { $i++; @ = str(arg1 + $i); } }',
         """
             slot0: int64
-            t3 = arg1
+            t2 = arg1
             slot0 = 0
             loop
               t0 = slot0
               break unless (t0 < 3)
-              t1 = slot0
-              t2 = int64((t1 + 1))
-              slot0 = t2
-              t5 = str(uint64((t3 + uint64(t2)))), computed
-              @ = t5
+              t1 = int64((t0 + 1))
+              slot0 = t1
+              t4 = str(uint64((t2 + uint64(t1)))), computed
+              @ = t4
         """,
     ),
     "division, remainder and shifts say what they do": (
