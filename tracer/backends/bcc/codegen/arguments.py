@@ -70,10 +70,7 @@ def _mem_address(operand: Mem) -> str:
 
 
 def _global_address(operand: Global) -> str:
-    terms = [f"{register('ip')}", f"{operand.site_delta & 0xFFFF_FFFF_FFFF_FFFF:#x}ULL"]
-    if operand.index is not None:
-        terms.append(f"{register(operand.index)} * {operand.scale:d}")
-    return " + ".join(terms)
+    return _mem_address(Mem("ip", operand.site_delta, operand.index, operand.scale))
 
 
 def _memory(function: Function, address: str, spec: ArgSpec, name: Name) -> C:
