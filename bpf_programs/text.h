@@ -43,7 +43,9 @@ static __always_inline void copy_lines(void *to, u32 size, const void *from, con
 
 		if (at >= end)
 			break;
-		OPAQUE(source); /* else clang may count from -64, an offset that the verifier refuses (seen: Linux 7.2) */
+		/* else clang may count from -64 and read 64 behind that, which the verifier refuses (seen: Linux 7.2) */
+		OPAQUE(line);
+		OPAQUE(source);
 		for (u32 i = 0; i < 8; i++)
 			line[i] = source[i];
 	}

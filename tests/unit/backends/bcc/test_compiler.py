@@ -37,8 +37,14 @@ def no_child(source: bytes, binding: object) -> bytes:
     raise AssertionError("compiled again")
 
 
-def test_no_loop_over_a_string_counts_from_below_zero_since_newer_verifiers_refuse_such_an_offset(cache: Path) -> None:
-    body = "{ @item = str(arg1); @last = arg0; @pair = (arg0, str(arg1)); }"
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ @item = str(arg1); @last = arg0; @pair = (arg0, str(arg1)); }",
+        '{ $s = str(arg1); $t = arg0 == 2 ? "second" : $s; printf("%s %s\\n", $s, $t); }',
+    ],
+)
+def test_no_loop_over_a_string_counts_from_below_zero_since_newer_verifiers_refuse_that(cache: Path, body: str) -> None:
     listing = BccProgram(plan_of(probe(body))).bytecode()
     assert not re.findall(r"r\d = -\d+$", listing, re.MULTILINE)
 
