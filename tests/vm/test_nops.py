@@ -36,7 +36,7 @@ def test_the_ten_byte_nop_becomes_a_call(kernel: Kernel, place: Callable[[str], 
             assert read_line(process) == "ready"
             assert code_of(process.pid, program, note.address) == b"\x90" + NOP10
             with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", text) as running:
-                tell(process)
+                tell(process, "\n")  # one character: it waits for another at its end
                 while read_line(process) != "ready":
                     pass
                 traced = code_of(process.pid, program, note.address)
