@@ -19,6 +19,7 @@ from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.pipeline import open_session
 from tracer.render import renderer_of
+from tracer.render.loss import counted
 from tracer.resolve.model import Site, Target
 from tracer.tracing import Controls, Watched, probe_count, run
 
@@ -105,9 +106,9 @@ def trace(compiled: Compiled, request: Request) -> int:
                 say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
             if running.by_hand:
                 note(cast("ActivatedSession", session).activation)
-            attached = f"Attached {_counted(probe_count(plan, left_out), 'probe')}"
+            attached = f"Attached {counted(probe_count(plan, left_out), 'probe')}"
             if request.verbose and running.backend:
-                attached += f" through {running.backend}, {_counted(sites, 'site')}"
+                attached += f" through {running.backend}, {counted(sites, 'site')}"
             if not request.quiet:
                 say(attached, prefix="")
             if request.verbose:
@@ -132,7 +133,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         if session.left is not None:
             say(session.left)
         if names.missed is not None:
-            records = _counted(names.missed, "record") if names.missed else "records"
+            records = counted(names.missed, "record") if names.missed else "records"
             say(f"{records} of what processes map lost: addresses of those that have ended may have no names")
         if child is not None:
             child.end()
@@ -211,9 +212,5 @@ def _watched(
 def _not_probed(sites: Sequence[Site], attached: int) -> str:
     names = [site.probe for site in sites[:_NAMED]]
     rest = f" and {len(sites) - _NAMED} more" if len(sites) > _NAMED else ""
-    places = _counted(attached + len(sites), "place")
+    places = counted(attached + len(sites), "place")
     return f"{len(sites)} of {places} left out: the kernel cannot probe the instruction at {', '.join(names)}{rest}"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

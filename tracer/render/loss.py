@@ -62,10 +62,11 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (loss.loops, "{} stopped at the limit of 1024 rounds; split the work over several probes or intervals", "loop"),
         (loss.stacks, "{} could not be walked; build the target with frame pointers", "stack"),
     )
-    return [text.format(_counted(count, thing)) for count, text, thing in causes if count]
+    return [text.format(counted(count, thing)) for count, text, thing in causes if count]
 
 
-def _counted(count: int, thing: str) -> str:
+def counted(count: int, thing: str) -> str:
+    """`1 event`, `2 events`; a negative number is not known."""
     if count < 0:
         return f"some {thing}s, which could not be counted here,"
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -11,8 +11,6 @@ in between (`lhist(v, 0, 10, 3)`: …, [6, 9), [9, ...)) gives the buckets that 
 
 from __future__ import annotations
 
-HIST_MAX_BITS = 5
-
 
 def log2_bucket(value: int, bits: int) -> int:
     """The bucket of hist(value, bits), 0 to (64 - bits) * 2**bits."""

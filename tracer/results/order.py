@@ -12,7 +12,7 @@ from typing import Any
 
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
-from tracer.results.store import empty_value
+from tracer.results.store import nothing
 from tracer.results.values import Average, Key, MapSnapshot, MapValue
 
 
@@ -23,18 +23,11 @@ def ordered(snapshot: MapSnapshot, top: int = 0) -> list[tuple[Key, MapValue]]:
     """
     decl = snapshot.decl
     if not snapshot.items and not decl.key and decl.kind not in ("hist", "lhist"):
-        return [((), _nothing(decl))]
+        return [((), nothing(decl))]
     rank = _rank(decl)
     # The parts of one map's keys have one type each, so that the tuples compare as they are.
     entries = sorted(snapshot.items.items(), key=lambda entry: (rank(entry[1]), entry[0]))
     return entries[-top:] if top else entries
-
-
-def _nothing(decl: MapDecl) -> MapValue:
-    if decl.kind in ("avg", "stats"):
-        return Average(0, 0)
-    empty: MapValue = empty_value(decl.value) if decl.kind == "scalar" else 0
-    return empty
 
 
 def _rank(decl: MapDecl) -> Callable[[Any], int]:

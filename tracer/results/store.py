@@ -182,6 +182,11 @@ def empty_value(type: Type) -> Any:
     return 0
 
 
+def nothing(decl: MapDecl) -> MapValue:
+    """The value of a key that holds none yet, or none since `zero`."""
+    return _outer(decl, _zero(decl))
+
+
 def _zero(decl: MapDecl) -> Any:
     if decl.kind in ("min", "max"):
         return UNSET

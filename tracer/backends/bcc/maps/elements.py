@@ -9,7 +9,7 @@ from tracer.backends.bcc.maps.layout import decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.typed import MapDecl
 from tracer.results.integers import wrap_int
-from tracer.results.store import UNSET, empty_value, is_signed
+from tracer.results.store import is_signed
 from tracer.results.values import Average, MapValue
 
 E = TypeVar("E")
@@ -19,9 +19,7 @@ _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Element(Protocol[E]):
-    """One element at one moment is an `E`. `zero` is the value of a key that zero() has kept."""
-
-    zero: MapValue
+    """One element at one moment is an `E`."""
 
     def read(self, data: bytes) -> E | None:
         """The parts of all CPUs put together; None for a place of an array where nothing is."""
@@ -40,7 +38,6 @@ class _Counter:
     """A u64 that is added to: count(), `++`, a bucket of a histogram."""
 
     def __init__(self, decl: MapDecl, slots: int) -> None:
-        self.zero: MapValue = {} if decl.kind in ("hist", "lhist") else 0
         self._words = struct.Struct(f"={slots}Q")
         self._signed = decl.kind == "scalar" and is_signed(decl)
 
@@ -63,7 +60,6 @@ class _Total:
 
     def __init__(self, decl: MapDecl, slots: int) -> None:
         self._average = decl.kind in ("avg", "stats")
-        self.zero: MapValue = Average(0, 0) if self._average else 0
         self._words = struct.Struct(f"={2 * slots}Q")
         self._signed = is_signed(decl)
 
@@ -90,7 +86,6 @@ class _Extreme:
     """
 
     def __init__(self, decl: MapDecl, slots: int, array: bool) -> None:
-        self.zero: MapValue = UNSET
         self._words = struct.Struct(f"={2 * slots if array else slots}Q")
         self._array = array
         self._signed = is_signed(decl)
@@ -116,7 +111,6 @@ class _Scalar:
     """A value as `layout` has it, which programs and user space assign."""
 
     def __init__(self, decl: MapDecl) -> None:
-        self.zero: MapValue = empty_value(decl.value)
         self._decode = decoder(decl.value)
 
     def read(self, data: bytes) -> bytes | None:

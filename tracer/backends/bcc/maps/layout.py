@@ -15,6 +15,7 @@ be compared by words:
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 
 from tracer.dataclass import dataclass
@@ -110,9 +111,9 @@ def decoder(kind: Type) -> _Decoder:
         case IntType(bits=bits, signed=signed):
             width = bits // 8
             sign = signed
-            return lambda data, at: _integer(data[at : at + width], sign)
+            return lambda data, at: int.from_bytes(data[at : at + width], sys.byteorder, signed=sign)
         case _:
-            return lambda data, at: _integer(data[at : at + 8], False)
+            return lambda data, at: int.from_bytes(data[at : at + 8], sys.byteorder)
 
 
 def wrap(kind: Type, value: int) -> int:
@@ -122,12 +123,6 @@ def wrap(kind: Type, value: int) -> int:
         signed = False
     value &= (1 << bits) - 1
     return value - (1 << bits) if signed and value >> (bits - 1) else value
-
-
-def _integer(data: bytes, signed: bool) -> int:
-    import sys
-
-    return int.from_bytes(data, "little" if sys.byteorder == "little" else "big", signed=signed)
 
 
 def _decode_stack(data: bytes, at: int) -> Stack:
