@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING
 from tracer.errors import TracerError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tracer.tracing import Controls
 
 PIECE = 1 << 16
@@ -90,9 +88,7 @@ class Output:
     def __enter__(self) -> Output:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._gone is not None:
             gone = self._gone.fileno()
             self._controls.wake = tuple(descriptor for descriptor in self._controls.wake if descriptor != gone)
@@ -181,11 +177,9 @@ class Words:
     def __enter__(self) -> Words:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._output is not None:
-            self._output.__exit__(kind, error, trace)
+            self._output.__exit__(*error)
 
 
 def _reopened(descriptor: int) -> int:

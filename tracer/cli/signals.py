@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ class Signals:
         self._controls.acknowledge = self._drain
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, previous in self._previous.items():
             signal.signal(number, signal.SIG_IGN if self._last else previous)
         signal.set_wakeup_fd(self._previous_wakeup)

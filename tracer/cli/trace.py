@@ -6,8 +6,8 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -77,7 +77,7 @@ def trace(compiled: Compiled, request: Request) -> int:
                 say(line)
 
         note(*compiled.notes)
-        out = stack.enter_context(_output(request, controls))
+        out = _output(request, controls, stack)
         child = None
         if request.argv is not None:
             from tracer.child import Child
@@ -164,25 +164,20 @@ def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:
     return (f"--usdt-file-activation changes nothing: {why}",)
 
 
-@contextmanager
-def _output(request: Request, controls: Controls) -> Iterator[Output]:
+def _output(request: Request, controls: Controls, stack: ExitStack) -> Output:
     """Where results go, as bytes: a traced program's strings come out as they went in."""
     path = request.output
-    if path is None:
-        if sys.stdout is None:  # descriptor 1 may be any file by now
-            raise TracerError("stdout is closed", "-o FILE writes results to a file")
-        with Output(sys.stdout.fileno(), "stdout", request.buffering, controls) as output:
-            yield output
-        return
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise TracerError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with Output(descriptor, path, request.buffering, controls) as output:
-            yield output
-    finally:
-        os.close(descriptor)
+    if path is not None:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise TracerError(f"cannot write {path}: {error.strerror}") from None
+        stack.callback(os.close, descriptor)
+    elif sys.stdout is None:  # descriptor 1 may be any file by now
+        raise TracerError("stdout is closed", "-o FILE writes results to a file")
+    else:
+        descriptor = sys.stdout.fileno()
+    return stack.enter_context(Output(descriptor, path or "stdout", request.buffering, controls))
 
 
 def _watched(
