@@ -24,8 +24,8 @@ class BackendState:
     """Whether a backend can be used here; `reason` and `remedy` where not."""
 
     usable: bool
-    reason: str | None
-    remedy: str | None
+    reason: str | None = None
+    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Construct:
     """
 
     state: str
-    note: str | None
-    remedy: str | None
+    note: str | None = None
+    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,10 @@ def examine() -> Host:
             continue
         except (ImportError, OSError) as error:
             # A broken installation of one backend must not hide the other one.
-            states[name] = BackendState(False, f"it cannot be loaded: {error}", None)
+            states[name] = BackendState(False, f"it cannot be loaded: {error}")
             continue
         unusable = capabilities.unusable
-        states[name] = (
-            BackendState(True, None, None)
-            if unusable is None
-            else BackendState(False, unusable.reason, unusable.hint)
-        )
+        states[name] = BackendState(True) if unusable is None else BackendState(False, unusable.reason, unusable.hint)
         features = merged(features, name, capabilities.facts)
         for feature in Feature:
             constructs[feature.value][name] = _construct(feature, capabilities)
@@ -123,8 +119,8 @@ def _host_facts() -> dict[str, str]:
 
 def _privileges() -> str:
     """Who we are and what that allows: `root`, or the user with the capabilities that matter (proc(5), CapEff)."""
-    user = os.geteuid()
-    with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+    user, held = os.geteuid(), 0
+    with suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as file:
         held = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), 0)
     names = [name for name, number in _CAPABILITIES.items() if held >> number & 1]
     if user == 0 and len(names) == len(_CAPABILITIES):
@@ -136,12 +132,12 @@ def _construct(feature: Feature, capabilities: Capabilities) -> Construct:
     from tracer.plan.features import NEEDS_ROOT, Supported
 
     if capabilities.unusable not in (None, NEEDS_ROOT):
-        return Construct("no", None, None)  # the backend's own reason is enough
+        return Construct("no")  # the backend's own reason is enough
     state = capabilities.features.get(feature, Supported())
     if state is None:
-        return Construct("unknown", None, None)
+        return Construct("unknown")
     if isinstance(state, Supported):
-        return Construct("partly" if state.but else "yes", state.but or state.how or None, None)
+        return Construct("partly" if state.but else "yes", state.but or state.how or None)
     return Construct("no", state.reason, state.hint)
 
 

@@ -26,7 +26,7 @@ class Question:
 
     asks: str
     program: str
-    repeatable: bool
+    repeatable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +54,17 @@ def demonstration() -> Demonstration:
 
 def bakery(binary: Path) -> Demonstration:
     """The three questions about the bakery."""
+    order = f"usdt:{binary}:bakery:order"
     return Demonstration(
-        what=f"a bakery's day, {_ORDERS} orders: {binary}",
-        command=f"{shlex.quote(str(binary))} {_ORDERS}",
-        questions=(
-            Question(
-                "How many orders of each item? (count by key, USDT)",
-                f"usdt:{binary}:bakery:order {{ @[str(arg1)] = count(); }}",
-                True,
-            ),
-            Question(
-                "How large are they? (histogram, USDT)",
-                f"usdt:{binary}:bakery:order {{ @cents = hist(arg3); }}",
-                True,
-            ),
+        f"a bakery's day, {_ORDERS} orders: {binary}",
+        f"{shlex.quote(str(binary))} {_ORDERS}",
+        (
+            Question("How many orders of each item? (count by key, USDT)", f"{order} {{ @[str(arg1)] = count(); }}"),
+            Question("How large are they? (histogram, USDT)", f"{order} {{ @cents = hist(arg3); }}"),
             Question(
                 "How long does baking take? (latency, function and its return)",
-                f"uprobe:{binary}:bake {{ @start[tid] = nsecs; }} "
-                f"uretprobe:{binary}:bake /@start[tid]/ "
-                "{ @microseconds = hist((nsecs - @start[tid]) / 1000); delete(@start, tid); }",
-                False,
+                _latency(f"uprobe:{binary}:bake", f"uretprobe:{binary}:bake"),
+                repeatable=False,
             ),
         ),
     )
@@ -81,29 +72,31 @@ def bakery(binary: Path) -> Demonstration:
 
 def python(interpreter: str, probed: str) -> Demonstration:
     """The three questions about a Python script; `probed` is the file that holds the interpreter's probes."""
-    ours = f'/str(arg0) == "{_SCRIPT}"/'
+    probe, ours = f"usdt:{probed}:python", f'/str(arg0) == "{_SCRIPT}"/'
     return Demonstration(
-        what=f"a script in the system's Python, for there is no C compiler with sys/sdt.h: {interpreter}",
-        command=shlex.join([interpreter, "-I", "-S", str(_SCRIPT)]),
-        questions=(
+        f"a script in the system's Python, for there is no C compiler with sys/sdt.h: {interpreter}",
+        shlex.join([interpreter, "-I", "-S", str(_SCRIPT)]),
+        (
             Question(
                 "How often did each function return? (count by key, USDT)",
-                f"usdt:{probed}:python:function__return {ours} {{ @[str(arg1)] = count(); }}",
-                True,
+                f"{probe}:function__return {ours} {{ @[str(arg1)] = count(); }}",
             ),
             Question(
-                "Which lines ran? (histogram, USDT)",
-                f"usdt:{probed}:python:line {ours} {{ @line = lhist(arg2, 0, 30, 1); }}",
-                True,
+                "Which lines ran? (histogram, USDT)", f"{probe}:line {ours} {{ @line = lhist(arg2, 0, 30, 1); }}"
             ),
             Question(
                 "How long does the garbage collector take? (latency, USDT)",
-                f"usdt:{probed}:python:gc__start {{ @start[tid] = nsecs; }} "
-                f"usdt:{probed}:python:gc__done /@start[tid]/ "
-                "{ @microseconds = hist((nsecs - @start[tid]) / 1000); delete(@start, tid); }",
-                False,
+                _latency(f"{probe}:gc__start", f"{probe}:gc__done"),
+                repeatable=False,
             ),
         ),
+    )
+
+
+def _latency(start: str, end: str) -> str:
+    return (
+        f"{start} {{ @start[tid] = nsecs; }} {end} /@start[tid]/ "
+        "{ @microseconds = hist((nsecs - @start[tid]) / 1000); delete(@start, tid); }"
     )
 
 
