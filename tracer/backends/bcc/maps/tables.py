@@ -39,7 +39,6 @@ from tracer.steps.model import (
     MapHas,
     MapLength,
     MapSet,
-    Step,
     Update,
 )
 from tracer.steps.walk import walk
@@ -104,21 +103,6 @@ class Table:
         return f"{self.decl.name}: {cpus} {kind} of {self.shape.value}{extra}"
 
 
-@dataclass(slots=True)
-class _Use:
-    """What probes do with one map."""
-
-    touched: bool = False
-    read: bool = False
-    assigned: bool = False
-    length: bool = False
-    only_ones: bool = True
-    deleted: bool = False
-    cleared: bool = False
-    shrunk: bool = False
-    marked: bool = False
-
-
 def tables(plan: Plan) -> dict[str, Table]:
     """The tables of the maps that probes touch, by name, numbered from 0 in the order of declaration."""
     uses = _uses(plan)
@@ -128,23 +112,23 @@ def tables(plan: Plan) -> dict[str, Table]:
     number = generations = lengths = 0
     for name, decl in plan.program.maps.items():
         use = uses[name]
-        if not use.touched:
+        if "touched" not in use:
             continue
         shape = _shape(decl, use)
-        per_cpu = shape is not Shape.VALUE and not use.read
+        per_cpu = shape is not Shape.VALUE and "read" not in use
         buckets = bucket_count(decl)
         mark = marked.get(name)
-        grid = known.get(name) if per_cpu and not use.deleted and mark is None else None
+        grid = known.get(name) if per_cpu and "deleted" not in use and mark is None else None
         if grid is not None and (
             # Of an extreme nothing can be subtracted: clearing needs a generation, and deleting an element, of a hash.
-            (shape is Shape.EXTREME and (use.cleared or use.shrunk))
+            (shape is Shape.EXTREME and use & {"user clears", "user deletes"})
             or (decl.key and grid.count * buckets > grid.most)
         ):
             grid = None
         generation = length = None
-        if use.cleared and grid is None:
+        if "user clears" in use and grid is None:
             generation, generations = generations, generations + 1
-        if use.length:
+        if "length" in use:
             length, lengths = lengths, lengths + 1
         head = generation is not None or buckets > 1
         key = None if grid is not None else KeyLayout.of(decl.key, head=head, marked=mark is not None)
@@ -159,7 +143,7 @@ def tables(plan: Plan) -> dict[str, Table]:
             if mark is not None:
                 entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
         found[name] = Table(
-            decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, use.deleted
+            decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, "deleted" in use
         )
         number += len(numbers)
     return found
@@ -168,7 +152,7 @@ def tables(plan: Plan) -> dict[str, Table]:
 def marks(plan: Plan) -> dict[str, int]:
     """The maps that probes clear or zero, each with the index of its mark in the control block."""
     uses = _uses(plan)
-    return {name: index for index, name in enumerate(name for name in plan.program.maps if uses[name].marked)}
+    return {name: index for index, name in enumerate(name for name in plan.program.maps if "reset" in uses[name])}
 
 
 def bucket_count(decl: MapDecl) -> int:
@@ -180,7 +164,7 @@ def bucket_count(decl: MapDecl) -> int:
     return 1
 
 
-def _shape(decl: MapDecl, use: _Use) -> Shape:
+def _shape(decl: MapDecl, use: set[str]) -> Shape:
     match decl.kind:
         case "count" | "hist" | "lhist":
             return Shape.COUNTER
@@ -189,46 +173,34 @@ def _shape(decl: MapDecl, use: _Use) -> Shape:
         case "min" | "max":
             return Shape.EXTREME
         case _:
-            if use.assigned or use.read or not isinstance(decl.value, IntType):
+            if use & {"assigned", "read"} or not isinstance(decl.value, IntType):
                 return Shape.VALUE
-            return Shape.COUNTER if use.only_ones else Shape.TOTAL
+            return Shape.TOTAL if "added" in use else Shape.COUNTER
 
 
-def _uses(plan: Plan) -> dict[str, _Use]:
-    uses = {name: _Use() for name in plan.program.maps}
+def _uses(plan: Plan) -> dict[str, set[str]]:
+    """What is done with each map: by probes, and in user space as far as it matters (no hit comes after END)."""
+    uses: dict[str, set[str]] = {name: set() for name in plan.program.maps}
     for probe in plan.probes:
         for step in walk(plan.steps[probe.clause.id].body):
-            _note(uses, step)
+            match step:
+                case MapGet() | MapHas():
+                    uses[step.map] |= {"touched", "read"}
+                case MapLength():
+                    uses[step.map] |= {"touched", "read", "length"}
+                case MapSet():
+                    uses[step.map] |= {"touched", "assigned"}
+                case MapDelete():
+                    uses[step.map] |= {"touched", "deleted"}
+                case Empty():
+                    uses[step.map].add("reset")
+                case MapAdd(value=value, before=before):
+                    one = isinstance(value, Const) and value.value == 1
+                    uses[step.map] |= {"touched", "added 1" if one else "added", *(("read",) if before else ())}
+                case Update():
+                    uses[step.map].add("touched")
     for clause in plan.user:
-        if clause.kind == "end":
-            continue  # no hit comes after it
-        for step in walk(plan.steps[clause.id].body):
-            if isinstance(step, Empty):
-                uses[step.map].cleared = True
-            elif isinstance(step, MapDelete):
-                uses[step.map].shrunk = True
+        for step in walk(plan.steps[clause.id].body) if clause.kind != "end" else ():
+            if isinstance(step, Empty | MapDelete):
+                uses[step.map].add("user clears" if isinstance(step, Empty) else "user deletes")
     return uses
-
-
-def _note(uses: dict[str, _Use], step: Step) -> None:
-    """What a step of a probe does."""
-    if isinstance(step, Empty):
-        uses[step.map].marked = True
-    if not isinstance(step, MapGet | MapHas | MapLength | MapSet | MapAdd | Update | MapDelete):
-        return
-    use = uses[step.map]
-    use.touched = True
-    match step:
-        case MapGet() | MapHas():
-            use.read = True
-        case MapLength():
-            use.read = use.length = True
-        case MapSet():
-            use.assigned = True
-        case MapDelete():
-            use.deleted = True
-        case MapAdd(value=value, before=before):
-            use.read = use.read or before is not None
-            use.only_ones = use.only_ones and isinstance(value, Const) and value.value == 1
-        case _:
-            pass
