@@ -48,7 +48,7 @@ class KernelMap(Generic[E]):
         self._decode_key = None if table.key is None else table.key.decoder()
         self._taken: dict[Raw, E] = {}
         self._in_handler = False
-        self._seen: dict[Raw, E] | None = None
+        self._reading: dict[Raw, E] | None = None
 
     def begin_handler(self) -> None:
         """From here to `end_handler` the map is read once."""
@@ -57,7 +57,7 @@ class KernelMap(Generic[E]):
     def end_handler(self) -> None:
         """The next handler reads anew."""
         self._in_handler = False
-        self._seen = None
+        self._reading = None
         if self._history is not None:
             self._history.marks.wanted = None
 
@@ -92,11 +92,11 @@ class KernelMap(Generic[E]):
 
     def _view(self) -> dict[Raw, E]:
         """The reading of this handler, or a new one."""
-        if self._seen is not None:
-            return self._seen
+        if self._reading is not None:
+            return self._reading
         view = self._present()
         if self._in_handler:
-            self._seen = view
+            self._reading = view
         return view
 
     def _present(self) -> dict[Raw, E]:
@@ -106,14 +106,14 @@ class KernelMap(Generic[E]):
         history = self._history
         if history is None:
             found = self._read()
-            self._leave_behind(found)
+            self._reclaim(found)
             return found
         marks = history.marks
         marks.begin()
         if marks.wanted is not None:
             return history.at(marks.wanted)
         found = history.present()
-        self._leave_behind(found)
+        self._reclaim(found)
         return {raw: element for raw, element in found.items() if marks.shows(raw)}
 
     def _read(self) -> dict[Raw, E]:
@@ -122,7 +122,7 @@ class KernelMap(Generic[E]):
         found = ((raw, read(data)) for raw, data in self._contents.all())
         return {raw: element for raw, element in found if element is not None}
 
-    def _leave_behind(self, found: dict[Raw, E]) -> None:
+    def _reclaim(self, found: dict[Raw, E]) -> None:
         """Deletes what has settled in old generations, and takes it out of `found`."""
         if self._generations is None or not (current := self._generations.current()):
             return
@@ -161,7 +161,7 @@ class KernelMap(Generic[E]):
         """Until the handler ends, or is said again: the map as it was at a mark of the kernel (None: as it is)."""
         assert self._history is not None
         self._history.marks.wanted = None if mark is None else in_order(mark)
-        self._seen = None
+        self._reading = None
 
     def note_reset(self, before: int, cleared: bool) -> None:
         """A probe has cleared (else zeroed) the map, whose mark had been `before`."""
@@ -195,7 +195,7 @@ class KernelMap(Generic[E]):
             self._control.empty(self.table.length)
         if self._in_handler:
             # The reading stays, and everything in it is taken: the map is empty until the handler ends.
-            self._seen = {}
+            self._reading = {}
 
     def _take(self, view: dict[Raw, E]) -> None:
         """From here on what is in `view` does not count."""
@@ -236,8 +236,8 @@ class ScalarMap(KernelMap[bytes]):
         """Assigns."""
         raw, data = self._raw(key), encode(self.table.decl.value, value)
         self._write(raw, data)
-        if self._seen is not None:
-            self._seen[raw] = data
+        if self._reading is not None:
+            self._reading[raw] = data
 
     def add(self, key: Key, delta: int) -> None:
         """Adds to an integer. A probe's addition in the microsecond between our reading and writing would be lost."""
@@ -256,13 +256,14 @@ class ScalarMap(KernelMap[bytes]):
         for raw in raws:
             if self._contents.delete(raw) and self.table.length is not None:
                 self._control.give(self.table.length, -1)
-            if self._seen is not None:
-                self._seen.pop(raw, None)
+            if self._reading is not None:
+                self._reading.pop(raw, None)
 
     def clear(self) -> None:
         """Removes what this handler's reading has seen."""
         super().clear()
-        self._leave_behind(self._read())
+        if self._generations is not None:
+            self._reclaim(self._read())
 
     def _take(self, view: dict[Raw, bytes]) -> None:
         if self._generations is not None:
@@ -297,20 +298,17 @@ class ScalarMap(KernelMap[bytes]):
     def _write(self, raw: Raw, data: bytes, only_new: bool = False) -> bool:
         """Writes an element, or counts that there is no room; whether it was written."""
         try:
-            if only_new or self.table.length is not None:
-                try:
-                    self._contents.put(raw, data, bpf.UPDATE_NEW)
-                except FileExistsError:
-                    if only_new:
-                        return False
-                else:
-                    if self.table.length is not None:
-                        self._control.give(self.table.length, 1)
-                    return True
-            self._contents.put(raw, data)
+            try:
+                self._contents.put(raw, data, bpf.UPDATE_NEW)
+            except FileExistsError:
+                if not only_new:
+                    self._contents.put(raw, data)
+                return not only_new
         except OSError as error:
             if error.errno not in (errno.E2BIG, errno.ENOMEM):
                 raise
             self._loss.keys += 1
             return False
+        if self.table.length is not None:
+            self._control.give(self.table.length, 1)
         return True
