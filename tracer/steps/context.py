@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tracer.errors import NOWHERE, Span
+from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
+from tracer.lang.types import UINT64, IntType, StackType, Type
 from tracer.lang.walk import walk
 from tracer.resolve import model as resolved
 from tracer.resolve.model import Reg
@@ -27,13 +27,11 @@ from tracer.steps.model import (
     If,
     Let,
     MapGet,
-    Memory,
     Name,
     Op,
     ReturnValue,
     Source,
     Step,
-    Text,
     UserStack,
     Value,
 )
@@ -66,10 +64,12 @@ class Context:
         self.first: list[Step] = []
         """Fetches that come before all else."""
         self.names = 0
-        self._sources: dict[Name, Source] = {}
+        self.sources: dict[Name, Source] = {}
+        """What a name was fetched from, where something can be read at it."""
+        self.choices: dict[Value, tuple[Value, Value, Value]] = {}
+        """What a name is one of two of: the condition and the two."""
         self._known: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
-        self._choices: dict[Value, tuple[Value, Value, Value]] = {}
 
     # --- what a built-in function is made of: `lower` of its object ---
 
@@ -116,10 +116,12 @@ class Context:
         """The value in a form that may be used more than once."""
         if arithmetic.atomic(value):
             return value
-        name = self.name(value.type)
-        if self._is_fixed(value):
-            self.fixed.add(name)
-        self.add(Let(name, value))
+        name = self.find(value)
+        if name is None:
+            name = self.remember(value, self.name(value.type))
+            if self.is_fixed(value):
+                self.fixed.add(name)
+            self.add(Let(name, value))
         return name
 
     def kept(self, value: Value) -> Value:
@@ -157,7 +159,7 @@ class Context:
             return arithmetic.select(condition, one, other)
         name = self.name(type)
         self.add(If(condition, first, second, name, (one, other)))
-        self._choices[name] = condition, one, other
+        self.choices[name] = condition, one, other
         return name
 
     def enter_loop(self, *nodes: typed.Expr | typed.Stmt) -> None:
@@ -187,9 +189,9 @@ class Context:
 
     def map_value(self, map: str, key: tuple[Value, ...], type: Type, span: Span) -> Value:
         """What a map has at a key: looked up once, until the clause changes the map."""
-        known = self._find(_MapKey(map, key))
+        known = self.find(_MapKey(map, key))
         if known is None:
-            known = self._remember(_MapKey(map, key), self.name(type))
+            known = self.remember(_MapKey(map, key), self.name(type))
             self.add(MapGet(known, map, key, span))
         return known
 
@@ -203,7 +205,7 @@ class Context:
 
     def fetch(self, source: Source, type: Type, span: Span) -> Name:
         """A value of the hit that is no memory at an address."""
-        known = self._find(source)
+        known = self.find(source)
         if known is None:
             known = self.name(type)
             step = Fetch(known, source, span=span)
@@ -212,11 +214,11 @@ class Context:
                 self.first.append(step)
                 self._known[0][source] = known
             else:
-                self._remember(source, known)
+                self.remember(source, known)
                 self.add(step)
             if isinstance(source, Argument | ReturnValue) or (isinstance(source, BuiltIn) and source.name in _FIXED):
                 self.fixed.add(known)
-            self._sources[known] = source
+            self.sources[known] = source
         return known
 
     def built_in(self, name: str, span: Span, type: Type = UINT64) -> Name:
@@ -227,86 +229,6 @@ class Context:
         """The user stack."""
         return self.fetch(UserStack(type.frames), type, span)
 
-    def integer_at(self, address: Value, type: IntType, span: Span) -> Value:
-        """`*(type *)address`."""
-        arms = self._arms(address)
-        if arms is not None:
-            condition, then, otherwise = arms
-            return self.choice(
-                condition,
-                lambda: self.integer_at(then(), type, span),
-                lambda: self.integer_at(otherwise(), type, span),
-                type,
-            )
-        base, offset, place = self._place(address)
-        self.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
-        return self._memory(Memory(base, offset, type), type, place, None, span)
-
-    def string_at(self, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
-        """`str(address)`, `str(address, length)`."""
-        arms = self._arms(address) if length is None else None
-        if arms is not None:
-            condition, then, otherwise = arms
-            return self.choice(
-                condition,
-                lambda: self.string_at(then(), type, sized, None, span),
-                lambda: self.string_at(otherwise(), type, sized, None, span),
-                type,
-            )
-        base, offset, place = self._place(address)
-        self.ask("STRING" if base is not None else "STRING_COMPUTED", "str()", span)
-        return self._memory(Text(base, offset, type.size, sized, length is not None), type, place, length, span)
-
-    def _arms(self, address: Value) -> tuple[Value, Callable[[], Value], Callable[[], Value]] | None:
-        """Of an address that is one of two: the condition, and each anew where it can be read as a part of the hit. A
-        computed address could not be.
-        """
-        base, offset = arithmetic.address(address)
-        if isinstance(base, Op) and base.op == "select":
-            condition, *arms = base.args
-        elif base in self._choices:
-            condition, *arms = self._choices[base]
-        else:
-            return None
-        found = [arithmetic.address(arm) for arm in arms]
-        if not all(isinstance(self._sources.get(arm), (Argument, ReturnValue)) for arm, _ in found):  # type: ignore[arg-type]
-            return None
-
-        def arm(base: Value, constant: int) -> Value:
-            assert isinstance(base, Name)
-            again = self.fetch(self._sources[base], base.type, NOWHERE)
-            return self._sum(again, constant + offset)
-
-        (first, one), (second, other) = found
-        return condition, lambda: arm(first, one), lambda: arm(second, other)
-
-    def _sum(self, base: Value, offset: int) -> Value:
-        constant = Const(UINT64, offset % (1 << 64))
-        return arithmetic.binary("+", arithmetic.wrap(base, UINT64), constant, UINT64, self.once) if offset else base
-
-    def _place(self, address: Value) -> tuple[Source | None, int, Value]:
-        base, offset = arithmetic.address(address)
-        source = self._sources.get(base) if isinstance(base, Name) else None
-        if source is None or isinstance(source, BuiltIn):
-            return None, 0, self.once(address)
-        return source, offset, self._sum(base, offset)
-
-    def _memory(
-        self, source: Memory | Text, type: Type, address: Value, length: Value | None, span: Span
-    ) -> Name:
-        if length is not None:
-            length = self.once(length)
-        identity = (source, address, length)
-        known = self._find(identity)
-        if known is None:
-            known = self._remember(identity, self.name(type))
-            self.add(Fetch(known, source, address, length, span=span))
-            if self._is_fixed(address) and (length is None or self._is_fixed(length)):
-                self.fixed.add(known)
-            if isinstance(source, Memory) and source.base is not None and source.type.bits == 64:
-                self._sources[known] = source
-        return known
-
     def hoisted(self, steps: Block) -> bool:
         """Writes the steps of a branch before it, where they cannot fail and have no effect; whether they could be."""
         fetches = [step for step in steps if isinstance(step, Fetch) and isinstance(step.source, BuiltIn)]
@@ -314,7 +236,7 @@ class Context:
             return False
         for step in fetches:
             self.add(step)
-            self._remember(step.source, step.name)
+            self.remember(step.source, step.name)
         return True
 
     def _is_always_there(self, source: Source) -> bool:
@@ -328,12 +250,15 @@ class Context:
             for args in places
         )
 
-    def _is_fixed(self, value: Value) -> bool:
+    def is_fixed(self, value: Value) -> bool:
+        """Whether a value is the same whenever it is asked for at one hit."""
         return all(part in self.fixed for part in parts(value) if isinstance(part, Name))
 
-    def _find(self, key: object) -> Name | None:
+    def find(self, key: object) -> Name | None:
+        """The name that holds what `key` says, where that is known."""
         return next((scope[key] for scope in reversed(self._known) if key in scope), None)
 
-    def _remember(self, key: object, name: Name) -> Name:
+    def remember(self, key: object, name: Name) -> Name:
+        """Notes it for all that comes after in this block."""
         self._known[-1][key] = name
         return name

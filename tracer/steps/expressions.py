@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StackType, StringType, Type
-from tracer.steps import arithmetic
+from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
 from tracer.steps.model import (
     Argument,
@@ -66,12 +66,12 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             return Op(expr.type, "item", (whole, Const(INT64, index)))
         case typed.Load(address=address):
             assert isinstance(expr.type, IntType)
-            return ctx.integer_at(value(ctx, address), expr.type, expr.span)
+            return memory.integer_at(ctx, value(ctx, address), expr.type, expr.span)
         case typed.Str(address=address, sized=sized, length=length):
             assert isinstance(expr.type, StringType)
             place = value(ctx, address)
             size = None if length is None else value(ctx, length)
-            return ctx.string_at(place, expr.type, sized, size, expr.span)
+            return memory.string_at(ctx, place, expr.type, sized, size, expr.span)
         case typed.UStack():
             assert isinstance(expr.type, StackType)
             ctx.ask("USER_STACK", "ustack", expr.span)

@@ -1,0 +1,96 @@
+"""Reading the memory of the hit process: addresses become a base and a constant, and a part of the hit where they can.
+
+What a program writes does not matter: `$p = arg0; str($p + 8)` is one fetch at arg0 + 8, and a string at one of two
+addresses is one of two fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer.errors import NOWHERE, Span
+from tracer.lang.types import UINT64, IntType, StringType, Type
+from tracer.steps import arithmetic
+from tracer.steps.context import Context
+from tracer.steps.model import Argument, BuiltIn, Const, Fetch, Memory, Name, Op, ReturnValue, Source, Text, Value
+
+
+def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value:
+    """`*(type *)address`."""
+
+    def read(address: Value) -> Value:
+        base, offset, place = _place(ctx, address)
+        ctx.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
+        return _fetched(ctx, Memory(base, offset, type), type, place, None, span)
+
+    return _at_either(ctx, address, read, type)
+
+
+def string_at(ctx: Context, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
+    """`str(address)`, `str(address, length)`."""
+
+    def read(address: Value) -> Value:
+        base, offset, place = _place(ctx, address)
+        ctx.ask("STRING" if base is not None else "STRING_COMPUTED", "str()", span)
+        text = Text(base, offset, type.size, sized, length is not None)
+        return _fetched(ctx, text, type, place, length, span)
+
+    return _at_either(ctx, address, read, type)
+
+
+def _at_either(ctx: Context, address: Value, read: Callable[[Value], Value], type: Type) -> Value:
+    """What `read` gives at an address. Of one of two addresses, each is read where it was chosen, if it can then be
+    read as a part of the hit.
+    """
+    base, offset = arithmetic.address(address)
+    if isinstance(base, Op) and base.op == "select":
+        condition, *arms = base.args
+    elif base in ctx.choices:
+        condition, *arms = ctx.choices[base]
+    else:
+        return read(address)
+    (first, one), (second, other) = map(arithmetic.address, arms)
+    if not (_is_argument(ctx, first) and _is_argument(ctx, second)):
+        return read(address)
+
+    def arm(base: Value, constant: int) -> Value:
+        # Fetched anew: the arm that fetched it before is another block.
+        assert isinstance(base, Name)
+        return read(_sum(ctx, ctx.fetch(ctx.sources[base], base.type, NOWHERE), constant + offset))
+
+    return ctx.choice(condition, lambda: arm(first, one), lambda: arm(second, other), type)
+
+
+def _is_argument(ctx: Context, base: Value) -> bool:
+    return isinstance(base, Name) and isinstance(ctx.sources.get(base), (Argument, ReturnValue))
+
+
+def _sum(ctx: Context, base: Value, offset: int) -> Value:
+    constant = Const(UINT64, offset % (1 << 64))
+    return arithmetic.binary("+", arithmetic.wrap(base, UINT64), constant, UINT64, ctx.once) if offset else base
+
+
+def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
+    """The base, if it is a part of the hit, the constant, and the whole address."""
+    base, offset = arithmetic.address(address)
+    source = ctx.sources.get(base) if isinstance(base, Name) else None
+    if source is None or isinstance(source, BuiltIn):
+        return None, 0, ctx.once(address)
+    return source, offset, _sum(ctx, base, offset)
+
+
+def _fetched(
+    ctx: Context, source: Memory | Text, type: Type, address: Value, length: Value | None, span: Span
+) -> Name:
+    if length is not None:
+        length = ctx.once(length)
+    identity = (source, address, length)
+    known = ctx.find(identity)
+    if known is None:
+        known = ctx.remember(identity, ctx.name(type))
+        ctx.add(Fetch(known, source, address, length, span=span))
+        if ctx.is_fixed(address) and (length is None or ctx.is_fixed(length)):
+            ctx.fixed.add(known)
+        if isinstance(source, Memory) and source.base is not None and source.type.bits == 64:
+            ctx.sources[known] = source
+    return known
