@@ -49,12 +49,13 @@ def plan(
     `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin). What is wrong with either shows
     in `analyse`.
     """
-    from tracer.lang.analyse import analyse
-    from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
-    from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
+    from tracer.lang.analyse import analyse
+    from tracer.lang.config import configure
+    from tracer.resolve.sites.expand import expand
+
     left_out: list[Diagnostic] = []
     config = configure(tree.config, environment)[0]
     sites = expand(

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
-    "dataclass", "errors", "waiting", "paths", "cache", "resolve.model", "results.buckets", "probes", "lang.types",
+    "dataclass", "errors", "waiting", "paths", "cache", "resolve.model", "results.buckets", "results.integers",
+    "probes", "lang.types",
     "lang.suggest", "lang.unsupported", "lang.syntax", "lang", "resolve.elf", "resolve.arch", "resolve.processes",
     "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.symbols", "resolve.binary",
     "resolve.functions", "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",
@@ -30,12 +31,10 @@ that its own begins with; it may import what is of the same name, or of one befo
 """
 
 KNOWN: set[tuple[str, str]] = {
-    ("lang.print_typed", "lang.syntax.printer"),
     ("lang.syntax.expressions", "lang.builtins.registry"),
     ("probes.model", "resolve.binary"),
     *(("probes.usdt", f"resolve.{to}") for to in ("binary", "sites.usdt_sites")),
     *(("probes.uprobe", f"resolve.{to}") for to in ("binary", "sites.line_sites", "sites.function_sites")),
-    ("lang.walk", "plan.model"),
     ("steps.compile", "plan.model"),
 }
 """Imports that still go up, or round. Those of `probes`: a kind of probe calls what finds its sites, when it does."""

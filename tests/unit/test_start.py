@@ -17,7 +17,7 @@ HEAVY = {
 
 CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
     "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 118, set()),
-    "a program with an error": (("-e", "BEGIN { x"), 76, set()),
+    "a program with an error": (("-e", "BEGIN { x"), 40, set()),
     "a wrong command line": (("--nonsense",), 14, {"difflib"}),
     "the version": (("--version",), 8, set()),
     "the help": (("--help",), 18, set()),

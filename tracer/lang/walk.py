@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tracer.dataclass import names, replace
 from tracer.errors import Source, Span
 from tracer.lang.syntax import ast
 from tracer.lang.typed import Aggregate, Clause, Expr, MapAdd, Stmt
-
-if TYPE_CHECKING:
-    from tracer.plan.model import Plan
 
 Node = Expr | Stmt
 AnyNode = TypeVar("AnyNode", Node, ast.Expr | ast.Stmt)
@@ -77,11 +74,6 @@ def attach_points(clause: Clause, source: Source) -> Span:
     end = first.span.start if first is not None else clause.span.end
     text = source.text[clause.span.start : end].rstrip("/{(! \t\n")
     return Span(clause.span.start, clause.span.start + len(text)) if text else clause.span
-
-
-def has_return_probes(plan: Plan) -> bool:
-    """Whether any site replaces a return address."""
-    return any(site.kind == "uretprobe" for site in plan.sites)
 
 
 def added_to(clause: Clause) -> Iterator[str]:

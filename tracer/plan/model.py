@@ -69,3 +69,8 @@ class Plan:
     def sites(self) -> tuple[Site, ...]:
         """All sites, in the order of the program."""
         return tuple(chain.from_iterable(variant.sites for probe in self.probes for variant in probe.variants))
+
+    @property
+    def has_return_probes(self) -> bool:
+        """Whether any site replaces a return address."""
+        return any(site.kind == "uretprobe" for site in self.sites)

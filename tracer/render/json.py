@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import IntType
-from tracer.render.histogram import json_histogram, rows
+from tracer.render.histogram import json_histogram
 from tracer.render.renderer import Renderer
 from tracer.render.values import json_key, json_number, json_string, json_value
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
-from tracer.results.values import Average
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tracer.results.values import MapSnapshot, MapValue
 
 _NUL = rb"\u0000"
-_LINE_TYPES = {"hist": b"hist", "lhist": b"hist", "avg": b"stats", "stats": b"stats"}
 
 
 class JsonRenderer(Renderer):
@@ -63,7 +62,8 @@ class JsonRenderer(Renderer):
         else:
             data = _map_value(decl, entries[0][1], div or 1, scalar)
         name = json_string(decl.name.encode())
-        self.write(_line(_LINE_TYPES.get(decl.kind, b"map"), b"{%b: %b}" % (name, data)))
+        type = AGGREGATIONS[decl.kind].json if decl.kind in AGGREGATIONS else b"map"
+        self.write(_line(type, b"{%b: %b}" % (name, data)))
 
     def attached(self, probes: int) -> None:
         """`attached_probes`."""
@@ -95,13 +95,12 @@ def _line(type: bytes, data: bytes) -> bytes:
 
 
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
-    if decl.kind in ("hist", "lhist"):
-        return json_histogram(rows(decl, cast("dict[int, int]", value), div))
-    if isinstance(value, Average) and decl.kind == "stats":
-        parts = (value.hits, quotient(value.mean, div), value.total)
-        return b'{"count": %b, "average": %b, "total": %b}' % tuple(json_number(part) for part in parts)
-    if isinstance(value, Average):
-        return json_number(quotient(value.mean, div))
-    if decl.kind == "scalar" and not isinstance(decl.value, IntType):
-        return scalar(value)
-    return json_number(quotient(cast(int, value), div))
+    if decl.kind == "scalar":
+        return json_number(quotient(cast(int, value), div)) if isinstance(decl.value, IntType) else scalar(value)
+    shown = AGGREGATIONS[decl.kind].parts(decl, value, div)
+    if isinstance(shown, list):
+        return json_histogram(shown)
+    if isinstance(shown, dict):
+        members = (b'"%b": %b' % (name.encode(), json_number(number)) for name, number in shown.items())
+        return b"{%b}" % b", ".join(members)
+    return json_number(shown)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import IntType
-from tracer.render.histogram import rows, text_histogram
+from tracer.render.histogram import text_histogram
 from tracer.render.renderer import Renderer
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
-from tracer.results.values import Average
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl
@@ -50,12 +50,11 @@ class TextRenderer(Renderer):
 
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
     """What stands behind the colon."""
-    if decl.kind in ("hist", "lhist"):
-        return b"\n" + text_histogram(decl, rows(decl, cast("dict[int, int]", value), div))
-    if isinstance(value, Average) and decl.kind == "stats":
-        return b" { .count = %d, .average = %d, .total = %d }" % (value.hits, quotient(value.mean, div), value.total)
-    if isinstance(value, Average):
-        return b" %d" % quotient(value.mean, div)
-    if decl.kind == "scalar" and not isinstance(decl.value, IntType):
-        return b" " + scalar(value)
-    return b" %d" % quotient(cast(int, value), div)
+    if decl.kind == "scalar":
+        return b" " + (b"%d" % quotient(cast(int, value), div) if isinstance(decl.value, IntType) else scalar(value))
+    shown = AGGREGATIONS[decl.kind].parts(decl, value, div)
+    if isinstance(shown, list):
+        return b"\n" + text_histogram(decl, shown)
+    if isinstance(shown, dict):
+        return b" { %b }" % b", ".join(b".%b = %d" % (name.encode(), number) for name, number in shown.items())
+    return b" %d" % shown

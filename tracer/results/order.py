@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.lang.typed import MapDecl
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import IntType
 from tracer.results.store import nothing
-from tracer.results.values import Average, Key, MapSnapshot, MapValue
+from tracer.results.values import Key, MapSnapshot, MapValue
 
 
 def ordered(snapshot: MapSnapshot, top: int = 0) -> list[tuple[Key, MapValue]]:
@@ -22,23 +22,16 @@ def ordered(snapshot: MapSnapshot, top: int = 0) -> list[tuple[Key, MapValue]]:
     A map without keys has one entry, even where it holds nothing: what it reads as. A histogram then has none.
     """
     decl = snapshot.decl
-    if not snapshot.items and not decl.key and decl.kind not in ("hist", "lhist"):
+    aggregation = AGGREGATIONS.get(decl.kind)
+    if not snapshot.items and not decl.key and (aggregation is None or aggregation.single):
         return [((), nothing(decl))]
-    rank = _rank(decl)
+    rank: Callable[[Any], int] = int if isinstance(decl.value, IntType) else _by_key_alone
+    if aggregation is not None:
+        rank = aggregation.rank
     # The parts of one map's keys have one type each, so that the tuples compare as they are.
     entries = sorted(snapshot.items.items(), key=lambda entry: (rank(entry[1]), entry[0]))
     return entries[-top:] if top else entries
 
 
-def _rank(decl: MapDecl) -> Callable[[Any], int]:
-    if decl.kind in ("hist", "lhist"):
-        return lambda counts: sum(counts.values())
-    if decl.kind in ("avg", "stats"):
-        return _mean
-    if decl.kind == "scalar" and not isinstance(decl.value, IntType):
-        return lambda value: 0
-    return int
-
-
-def _mean(average: Average) -> int:
-    return average.mean
+def _by_key_alone(value: Any) -> int:
+    return 0

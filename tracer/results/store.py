@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracer.lang.aggregations.model import is_signed as is_signed
+from tracer.lang.aggregations.numbers import UNSET as UNSET
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.typed import AggregateName, MapDecl, Program
 from tracer.lang.types import (
     BoolType,
@@ -30,28 +33,11 @@ from tracer.lang.types import (
     Type,
     Value,
 )
-from tracer.results.buckets import linear_bucket, log2_bucket
 from tracer.results.events import Loss
 from tracer.results.integers import wrap_int
-from tracer.results.values import Average, Key, MapSnapshot, MapValue
+from tracer.results.values import Key, MapSnapshot, MapValue
 
 Table = dict[Key, Any]
-
-
-class _Unset(int):
-    """The 0 that `zero` leaves in a min or max map: any value is less, and any is greater, so the next one replaces it.
-
-    Python asks the subclass first (`5 < UNSET` calls its `__gt__`), so that the compiled code needs no case of its own.
-    """
-
-    def __gt__(self, other: object) -> bool:
-        return True
-
-    def __lt__(self, other: object) -> bool:
-        return True
-
-
-UNSET = _Unset(0)
 
 
 class LocalMaps:
@@ -113,32 +99,13 @@ class LocalMaps:
 
     def aggregate(self, name: str, key: Key, function: AggregateName, value: int) -> None:
         """One more value for an aggregation."""
-        decl = self._decls[name]
-        table = self._tables[name]
-        if function in ("hist", "lhist"):
-            bucket = (
-                log2_bucket(value, decl.bits)
-                if function == "hist"
-                else linear_bucket(value, decl.low, decl.high, decl.step)
-            )
-            counts = table.get(key)
-            if counts is None:
-                self.inserter(name)(key, {bucket: 1})
-            else:
-                counts[bucket] = counts.get(bucket, 0) + 1
-            return
-        value = wrap_int(value, 64, is_signed(decl))
+        decl, table = self._decls[name], self._tables[name]
         inner = table.get(key)
+        updated = AGGREGATIONS[function].update(decl, inner, wrap_int(value, 64, is_signed(decl)))
         if inner is None:
-            first: Any = {"count": 1, "avg": [1, value], "stats": [1, value]}.get(function, value)
-            self.inserter(name)(key, first)
-        elif function in ("avg", "stats"):
-            inner[0] += 1
-            inner[1] += value
-        elif function in ("count", "sum"):
-            table[key] = inner + (1 if function == "count" else value)
-        elif (value < inner) if function == "min" else (value > inner):
-            table[key] = value
+            self.inserter(name)(key, updated)
+        else:
+            table[key] = updated
 
     def delete(self, name: str, key: Key) -> None:
         """Removes a key; no error where it is absent."""
@@ -162,11 +129,6 @@ class LocalMaps:
         """See `begin_handler`."""
 
 
-def is_signed(decl: MapDecl) -> bool:
-    """Whether an aggregation reads its values, and shows its sums, as signed."""
-    return isinstance(decl.value, IntType) and decl.value.signed
-
-
 def empty_value(type: Type) -> Any:
     """What a missing key or an unset variable of a type reads as."""
     if isinstance(type, StringType):
@@ -188,24 +150,9 @@ def nothing(decl: MapDecl) -> MapValue:
 
 
 def _zero(decl: MapDecl) -> Any:
-    if decl.kind in ("min", "max"):
-        return UNSET
-    if decl.kind in ("avg", "stats"):
-        return [0, 0]
-    if decl.kind in ("hist", "lhist"):
-        return {}
-    return empty_value(decl.value) if decl.kind == "scalar" else 0
+    return empty_value(decl.value) if decl.kind == "scalar" else AGGREGATIONS[decl.kind].zero()
 
 
 def _outer(decl: MapDecl, inner: Any) -> MapValue:
-    kind = decl.kind
-    if kind == "scalar":
-        value: MapValue = inner
-        return value
-    if kind in ("hist", "lhist"):
-        return dict(inner)
-    if kind in ("avg", "stats"):
-        return Average(inner[0], wrap_int(inner[1], 64, is_signed(decl)))
-    if kind == "count":
-        return int(inner)
-    return wrap_int(int(inner), 64, is_signed(decl))
+    outer: MapValue = inner if decl.kind == "scalar" else AGGREGATIONS[decl.kind].outer(decl, inner)
+    return outer

@@ -13,26 +13,14 @@ Keys are always tuples, () for a map without a key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tracer.dataclass import dataclass
+from tracer.lang.aggregations.model import Average as Average
 from tracer.lang.typed import AggregateName, MapDecl
 from tracer.lang.types import Value
-from tracer.results.integers import quotient
 
 Key = tuple[Value, ...]
-
-
-class Average(NamedTuple):
-    """What avg and stats keep; the total is a 64-bit integer of the map's sign, wrapped."""
-
-    hits: int
-    total: int
-
-    @property
-    def mean(self) -> int:
-        """The average, truncated towards zero; 0 of nothing."""
-        return quotient(self.total, self.hits)
 
 
 MapValue = Value | Average | dict[int, int]

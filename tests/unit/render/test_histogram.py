@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.typed_ir import map_of
-from tracer.render.histogram import Row, json_histogram, rows, text_histogram
+from tracer.lang.aggregations.histograms import rows
+from tracer.lang.aggregations.model import Row
+from tracer.render.histogram import json_histogram, text_histogram
 from tracer.results.buckets import linear_bucket, log2_bucket
 
 HIST = map_of("@", "hist")

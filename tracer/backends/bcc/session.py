@@ -33,7 +33,7 @@ from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
 from tracer.kernel import bpf, buffers
 from tracer.kernel.trials.instructions import where
-from tracer.lang.walk import added_to, has_return_probes
+from tracer.lang.walk import added_to
 from tracer.overhead.cost import HitCosts
 from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
@@ -127,7 +127,7 @@ class BccSession:
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """See `backends.base.Session`."""
-        if has_return_probes(self.plan):
+        if self.plan.has_return_probes:
             from tracer.backends.bcc.attach.call_counters import load_counters, own_returns
             from tracer.backends.nested_returns import Nested
 

@@ -24,7 +24,6 @@ from tracer.kernel import perf
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
-from tracer.lang.walk import has_return_probes
 from tracer.overhead.cost import HitCosts
 from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
@@ -242,7 +241,7 @@ class FtraceSession:
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, definitions.watcher, stop)
         self._program = self._program.without(left_out)
-        if has_return_probes(self._program.plan):
+        if self._program.plan.has_return_probes:
             from tracer.backends.nested_returns import Nested
 
             self._tallied = tuple(tallies(self._program, left_out))

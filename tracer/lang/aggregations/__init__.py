@@ -1,7 +1,1 @@
 """The aggregations: one object each."""
-
-from __future__ import annotations
-
-from tracer.lang.aggregations import histograms, numbers
-
-AGGREGATIONS = (*numbers.AGGREGATIONS, *histograms.AGGREGATIONS)

@@ -92,7 +92,7 @@ class Function:
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, None where
     it has reported why there is none; with `partial` it also gets None for arguments without a type. Of a function
     without a rule the node is a `typed.Call` of type `type`. `fold` computes a value of constants alone, in Python.
-    `lower`: how a `typed.Call` becomes steps. `parameters` of an aggregation: its constants, checked.
+    `lower`: how a `typed.Call` becomes steps.
     """
 
     name: str
@@ -109,7 +109,6 @@ class Function:
     place: Place = "anywhere"
     aliases: tuple[str, ...] = field(default=())
     rule: Callable[[Call], typed.Expr | typed.Stmt | None] | None = None
-    parameters: Callable[[Call], tuple[int, ...] | None] | None = None
     fold: Callable[..., int | bool | bytes] | None = None
     lower: Callable[..., Any] | None = None
 

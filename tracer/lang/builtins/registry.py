@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracer.lang.aggregations import AGGREGATIONS
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.builtins import control, maps, printing, probe, process, stacks, strings, time
 from tracer.lang.builtins.model import Function, Value
 
@@ -17,7 +17,7 @@ VALUES: Final[dict[str, Value]] = {
 
 FUNCTIONS: Final[dict[str, Function]] = {
     name: function
-    for functions in (AGGREGATIONS, *(getattr(family, "FUNCTIONS", ()) for family in _FAMILIES))
+    for functions in (AGGREGATIONS.values(), *(getattr(family, "FUNCTIONS", ()) for family in _FAMILIES))
     for function in functions
     for name in (function.name, *function.aliases)
 }

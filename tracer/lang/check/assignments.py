@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.builtins.registry import FUNCTIONS
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check import calls, maps
 from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import cast_type
@@ -156,7 +156,7 @@ def _combine(ctx: Context, node: ast.Assign, old: typed.Expr, value: typed.Expr)
 
 def is_aggregation(node: ast.Call) -> bool:
     """Whether the function called is an aggregation."""
-    return node.name in FUNCTIONS and FUNCTIONS[node.name].role == "aggregation"
+    return node.name in AGGREGATIONS
 
 
 def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.Stmt, ...]:
@@ -174,7 +174,7 @@ def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.St
         return ()
     key = maps.key(ctx, target.name, target.key, target.span)
     checked = calls.arguments(ctx, call, function)
-    parameters = () if function.parameters is None else function.parameters(checked)
+    parameters = AGGREGATIONS[call.name].parameters(checked)
     if not maps.hold(ctx, target, kind, parameters or ()) or parameters is None:
         return ()
     if not call.args:

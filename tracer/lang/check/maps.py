@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tracer.errors import Span
 from tracer.lang import suggest, typed
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.context import Context
 from tracer.lang.check.operands import present
 from tracer.lang.fold import convert, tuple_items
@@ -125,7 +126,7 @@ def read(ctx: Context, node: ast.MapRef) -> typed.Expr | None:
     if not defined(ctx, node) or parts is None:
         return None
     facts = ctx.known.maps[node.name]
-    if facts.kind in ("hist", "lhist"):
+    if facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
         what = f"{node.name} is a histogram, which has no single value"
         ctx.error(what, node.span, f"print({node.name}) prints all of it")
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracer.errors import Span
 from tracer.lang import typed
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.check import calls, maps
 from tracer.lang.check.assignments import assign, let
@@ -146,7 +147,7 @@ def _pair(ctx: Context, node: ast.MapRef) -> TupleType | None:
     if facts.key == ():
         ctx.error(f"{name} has no keys to go over", span, f"{name} is its one value")
         return None
-    if facts.kind in ("hist", "lhist"):
+    if facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
         ctx.error(f"{name} is a histogram, which has no single values", span, f"print({name}) prints all of it")
         return None
     value = facts.type()
