@@ -15,7 +15,6 @@ from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from tracer.resolve.dwarf.line_programs import LinePrograms
     from tracer.resolve.elf.symbols import Symbols
@@ -171,7 +170,7 @@ class Binary:
 
 
 class Binaries:
-    """Opens each file once, however many paths lead to it. A context manager that closes them all."""
+    """Opens each file once, however many paths lead to it."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, int], Binary] = {}
@@ -189,11 +188,7 @@ class Binaries:
         self._open[(made.identity.device, made.identity.inode)] = made
         return made
 
-    def __enter__(self) -> Binaries:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Closes them all."""
         for each in self._open.values():
             each.elf.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, NamedTuple, TypeVar
 
 from tracer.dataclass import dataclass
@@ -18,9 +19,9 @@ from tracer.probes.registry import SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
-from tracer.resolve.files.paths import NothingThere, find_files, matcher
+from tracer.resolve.files.paths import find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found
-from tracer.resolve.model import ArgSpec, Target, Unreadable
+from tracer.resolve.model import ArgSpec, NothingThere, Target, Unreadable
 from tracer.resolve.usdt.notes import UsdtNote
 
 _Listed = TypeVar("_Listed")
@@ -108,7 +109,7 @@ def _in_files(
     failures: list[TracerError] = []
     seen: set[int] = set()
     some = False
-    with Binaries() as binaries:
+    with closing(Binaries()) as binaries:
         for kind in wanted.kinds:
             seen.clear()
             for file in found:

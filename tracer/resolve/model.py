@@ -171,3 +171,11 @@ class SiteLimit(NamedTuple):
             f"{what}, more than max_probes ({self.limit}){left}",
             f"narrow the pattern, or lift the limit: --max-probes {self.limit - self.left + wanted}",
         )
+
+
+class NothingThere(TracerError):
+    """The file has no such probe or function; another of several files may have it."""
+
+
+class NoSuchLine(NothingThere):
+    """The file knows the source file, but not that line of it."""

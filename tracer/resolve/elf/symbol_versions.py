@@ -32,28 +32,23 @@ def version_names(elf: Elf) -> dict[int, str]:
     return names
 
 
+def _chain(data: bytes, at: int, layout: struct.Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The place and fields of each entry; the last field is how far away the next begins."""
+    while at + layout.size <= len(data):
+        fields = layout.unpack_from(data, at)
+        yield at, fields
+        if not fields[-1]:
+            return
+        at += fields[-1]
+
+
 def _defined(data: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at + _DEFINED.size <= len(data):
-        _, flags, number, _, _, first, following = _DEFINED.unpack_from(data, at)
+    for at, (_, flags, number, _, _, first, _) in _chain(data, 0, _DEFINED):
         if not flags & _FILE_NAME and at + first + 4 <= len(data):
             yield number, struct.unpack_from("<I", data, at + first)[0]
-        if not following:
-            return
-        at += following
 
 
 def _needed(data: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at + _NEEDED.size <= len(data):
-        _, _, _, first, following = _NEEDED.unpack_from(data, at)
-        place = at + first
-        while place + _NEEDED_NAME.size <= len(data):
-            _, _, number, name, further = _NEEDED_NAME.unpack_from(data, place)
+    for at, fields in _chain(data, 0, _NEEDED):
+        for _, (_, _, number, name, _) in _chain(data, at + fields[3], _NEEDED_NAME):
             yield number & 0x7FFF, name
-            if not further:
-                break
-            place += further
-        if not following:
-            return
-        at += following

@@ -54,14 +54,6 @@ def matcher(pattern: str) -> Callable[[str], object]:
     return re.compile(fnmatch.translate(pattern)).match
 
 
-class NothingThere(TracerError):
-    """The file has no such probe or function; another of several files may have it."""
-
-
-class NoSuchLine(NothingThere):
-    """The file knows the source file, but not that line of it."""
-
-
 def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
     """The files an attach point's path means. Raises `TracerError` where there is none."""
     if text is None or text in ("", "*"):
@@ -81,15 +73,11 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
     if "/" in text:
         path = within(prefix, os.path.abspath(text))
         if os.path.exists(path):
-            return (_found(path, text, prefix),)
+            return (Found(path, path if prefix else text),)
         if is_pattern(text):
             return _matching(text, prefix)
         raise TracerError(f"{printable(text)}: no such file", _near_files(path))
     return (_by_name(text, target, prefix),) if not is_pattern(text) else _matching(text, prefix)
-
-
-def _found(path: str, text: str, prefix: str) -> Found:
-    return Found(path, path if prefix else text)
 
 
 def _matching(text: str, prefix: str) -> tuple[Found, ...]:
@@ -113,9 +101,8 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
     # bpftrace looks into the current directory first, as for a path.
     if not prefix and os.path.isfile(name) and _is_elf(name):
         return Found(os.path.abspath(name), name)
-    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(directory or ".", name)
-        full = within(prefix, path)
+    for directory in _search_path():
+        full = within(prefix, os.path.join(directory, name))
         if os.path.isfile(full) and os.access(full, os.X_OK) and _is_elf(full):
             return Found(os.path.abspath(full), full)
     library = _needed(name, target) or find_library(name, host() or X86_64, prefix)
@@ -168,12 +155,16 @@ def _near_files(path: str) -> str | None:
 
 def _near_programs(name: str) -> str | None:
     names: set[str] = set()
-    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+    for directory in _search_path():
         try:
-            names.update(os.listdir(directory or "."))
+            names.update(os.listdir(directory))
         except OSError:
             continue
     return did_you_mean(name, names)
+
+
+def _search_path() -> list[str]:
+    return [each or "." for each in os.environ.get("PATH", os.defpath).split(os.pathsep)]
 
 
 def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str | None:

@@ -20,6 +20,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES
@@ -103,7 +104,7 @@ def _sources(
 ) -> Iterator[Iterator[tuple[int, int]]]:
     if pid is not None:
         yield _of_process(binary, functions, pid)
-    ours = _Loaded.of(binary, os.getpid())
+    ours = _loaded(binary, os.getpid())
     if ours is not None and (pid is None or _tunables(pid) == _tunables(os.getpid())):
         yield _asked(binary, functions, ours)
         yield _of_process(binary, functions, os.getpid())
@@ -112,28 +113,27 @@ def _sources(
             yield _of_process(binary, functions, other)
 
 
-class _Loaded:
+class _Loaded(NamedTuple):
     """A file as a process has it loaded: `bias` is what its addresses there differ by, `path` one of it from here."""
 
-    def __init__(self, path: str, bias: int) -> None:
-        self.path = path
-        self.bias = bias
+    path: str
+    bias: int
 
-    @classmethod
-    def of(cls, binary: Binary, pid: int) -> _Loaded | None:
-        """None where the process has not this very file loaded."""
-        identity = binary.identity
-        try:
-            prefix = root(pid)
-            for mapping in mappings(pid):
-                if mapping.executable and mapping.file is not None and mapping.file[1] == identity.inode:
-                    path = _path(pid, mapping, prefix)
-                    bias = _bias(binary.elf, mapping)
-                    if path is not None and bias is not None and _is(path, identity.device, identity.inode):
-                        return cls(path, bias)
-        except TracerError:
-            pass  # it has ended, or is somebody else's
-        return None
+
+def _loaded(binary: Binary, pid: int) -> _Loaded | None:
+    """None where the process has not this very file loaded."""
+    identity = binary.identity
+    try:
+        prefix = root(pid)
+        for mapping in mappings(pid):
+            if mapping.executable and mapping.file is not None and mapping.file[1] == identity.inode:
+                path = _path(pid, mapping, prefix)
+                bias = _bias(binary.elf, mapping)
+                if path is not None and bias is not None and _is(path, identity.device, identity.inode):
+                    return _Loaded(path, bias)
+    except TracerError:
+        pass  # it has ended, or is somebody else's
+    return None
 
 
 def _path(pid: int, mapping: Mapping, prefix: str) -> str | None:
@@ -189,7 +189,7 @@ def _asked(binary: Binary, functions: Sequence[Function], loaded: _Loaded) -> It
 
 def _of_process(binary: Binary, functions: Sequence[Function], pid: int) -> Iterator[tuple[int, int]]:
     """What the slots of a process hold: those of the file itself first, then those of the files that call it."""
-    loaded = _Loaded.of(binary, pid)
+    loaded = _loaded(binary, pid)
     if loaded is None:
         return
     named: dict[str, list[Function]] = {}

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Sequence
+from contextlib import closing
 
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
-from tracer.resolve.files.paths import NothingThere, did_you_mean, is_pattern, matcher
+from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
+from tracer.resolve.model import NothingThere
 
 _WRITTEN = re.compile(r"::|[ (<{~,&]")
 
@@ -111,7 +113,7 @@ def _holder(binary: Binary, name: str) -> str | None:
     from tracer.resolve.binary import Binaries
     from tracer.resolve.files.loaded import loaded_files
 
-    with Binaries() as binaries:
+    with closing(Binaries()) as binaries:
         try:
             for path in loaded_files(binary.path)[1:]:
                 if binaries.open(path).symbols.named(name):

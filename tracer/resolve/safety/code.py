@@ -35,16 +35,13 @@ class Code:
     def __init__(self, elf: Elf, symbols: Symbols) -> None:
         self.elf = elf
         self.symbols = symbols
-        self._frames: Frames | None = None
         self._looked_at = 0
         self._decoded: dict[tuple[int, int], tuple[Instruction, ...]] = {}
 
-    @property
+    @cached_property
     def frames(self) -> Frames:
         """The unwind tables."""
-        if self._frames is None:
-            self._frames = Frames(self.elf)
-        return self._frames
+        return Frames(self.elf)
 
     def executable(self, address: int) -> bool:
         """Whether the file holds code there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import closing
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,9 @@ from tracer.lang.syntax.ast import Name, Program
 from tracer.lang.walk import walk_program
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS
-from tracer.resolve.model import Site, SiteLimit, Target
+from tracer.resolve.model import NoSuchLine, NothingThere, Site, SiteLimit, Target
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tracer.resolve.binary import Binaries, Binary
     from tracer.resolve.files.paths import Found
 
@@ -50,7 +49,7 @@ def expand(
     # Else nobody asks for names that people can read.
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
-    with _Files(functions, unsafe_returns) as files:
+    with closing(_Files(functions, unsafe_returns)) as files:
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
@@ -61,7 +60,7 @@ def expand(
                     found = sites_of(point, files, target, left.less(len(sites)), left_out)
                 except TracerError as error:
                     fault = Diagnostic(error.message, point.span, error.hint)
-                    (absent if _is_missing(error) else faults).append(fault)
+                    (absent if isinstance(error, NothingThere) else faults).append(fault)
                     continue
                 if warnings is not None:
                     warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
@@ -94,12 +93,6 @@ def _and_without(hint: str | None) -> str:
     return remedy if hint is None else f"{hint} ({remedy})"
 
 
-def _is_missing(error: TracerError) -> bool:
-    from tracer.resolve.files.paths import NothingThere
-
-    return isinstance(error, NothingThere)
-
-
 def _each_once(sites: list[Site]) -> list[Site]:
     """Two attach points may mean one place; it is probed once, for the one that means fewer."""
     meant = Counter(site.point for site in sites)
@@ -118,7 +111,7 @@ def sites_of(
     `TracerError` where there is none, one that must not be probed, or no room for all. `believe`: what an earlier run
     found.
     """
-    from tracer.resolve.files.paths import NoSuchLine, NothingThere, find_files
+    from tracer.resolve.files.paths import find_files
     from tracer.resolve.sites.site_cache import keep, recall
 
     found = find_files(point.path, target)
@@ -200,14 +193,10 @@ class _Files:
             binary.elf.sections, binary.elf.segments  # noqa: B018 (damaged headers show when they are read)
         return binary
 
-    def __enter__(self) -> _Files:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Closes them all."""
         if self._binaries is not None:
-            self._binaries.__exit__(kind, error, trace)
+            self._binaries.close()
 
 
 def _nothing(point: AttachPoint, files: int) -> TracerError:

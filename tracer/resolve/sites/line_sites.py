@@ -22,8 +22,8 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbols import is_cold
-from tracer.resolve.files.paths import NoSuchLine, NothingThere, did_you_mean
-from tracer.resolve.model import Site, SiteLimit
+from tracer.resolve.files.paths import did_you_mean
+from tracer.resolve.model import NoSuchLine, NothingThere, Site, SiteLimit
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
 from tracer.resolve.sites.function_sites import site_inside

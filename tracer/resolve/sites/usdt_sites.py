@@ -6,9 +6,9 @@ from tracer.errors import TracerError
 from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.files.paths import NothingThere, did_you_mean, is_pattern, matcher
+from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
-from tracer.resolve.model import Site
+from tracer.resolve.model import NothingThere, Site
 from tracer.resolve.safety.placement import usdt_site
 from tracer.resolve.usdt.notes import UsdtNote, semaphore_offset
 

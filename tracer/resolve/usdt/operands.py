@@ -112,8 +112,12 @@ def _not_understood(text: str) -> Unreadable:
     return Unreadable(f"the operand {text!r} is not understood")
 
 
+def _number(digits: str) -> int:
+    return int(digits, 0) if "x" in digits.lower() else int(digits)
+
+
 def _constant(digits: str) -> Operand:
-    value = int(digits, 0) if "x" in digits.lower() else int(digits)
+    value = _number(digits)
     if not -(1 << 63) <= value < 1 << 64:
         return Unreadable(f"the constant {digits} has more than 64 bits")
     return Const(value)
@@ -183,8 +187,7 @@ def _terms(text: str) -> tuple[str | None, int] | None:
         if term[2][0].isdigit():
             if len(term[2]) > 24:
                 return None
-            value = int(term[2], 0) if "x" in term[2].lower() else int(term[2])
-            total += -value if term[1] == "-" else value
+            total += -_number(term[2]) if term[1] == "-" else _number(term[2])
         elif symbol is not None or term[1] == "-":
             return None
         else:
