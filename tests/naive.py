@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.typed_leaves import PID, fetches, leaf_of, without_spans
 from tracer.lang import typed
+from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, TupleType, Type
 from tracer.plan.model import Variant
 from tracer.results.events import (
@@ -170,6 +171,10 @@ class Naive:
             case typed.Strcontains(haystack=haystack, needle=needle):
                 a = self.value(haystack)
                 return self.value(needle) in a
+            case typed.Call(name=name, args=args):
+                fold = FUNCTIONS[name].fold
+                assert fold is not None
+                return fold(expr.type, *[self.value(arg) for arg in args])
             case typed.USym(address=address):
                 number = self.value(address)
                 return Symbol(self.leaf(PID), number)

@@ -91,7 +91,7 @@ class Function:
     `optional` of `args` may be left out at the end; the last is repeated where it is `variadic`. An "aggregation" is
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, None where
     it has reported why there is none; with `partial` it also gets None for arguments without a type. Of a function
-    without a rule the node is a `typed.Call` of type `type`. `fold` computes a value of constants alone, in Python.
+    without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python what constants give.
     `lower`: how a `typed.Call` becomes steps.
     """
 

@@ -59,17 +59,17 @@ FUNCTIONS = (
         "strncmp", "value", "strncmp(a, b, n)",
         (_COMPARED, _COMPARED, Argument("constant", "the length of strncmp()")), UINT64,
         "0 if the first n bytes are equal, else 1", 'if (strncmp(comm, "post", 4) == 0) { @ = count(); }',
-        rule=_strncmp, fold=lambda left, right, length: int(left[:length] != right[:length]),
+        rule=_strncmp, fold=lambda type, left, right, length: int(left[:length] != right[:length]),
     ),
     Function(
         "strlen", "value", "strlen(s)", (Argument("string", "the argument of strlen()"),), UINT64,
         "length of a string in bytes", "@ = hist(strlen(str(arg0)));",
-        rule=lambda call: typed.Strlen(UINT64, call.span, *call.args), fold=len,
+        rule=lambda call: typed.Strlen(UINT64, call.span, *call.args), fold=lambda type, text: len(text),
     ),
     Function(
         "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
         rule=lambda call: typed.Strcontains(BOOL, call.span, *call.args),
-        fold=lambda haystack, needle: needle in haystack,
+        fold=lambda type, haystack, needle: needle in haystack,
     ),
 )  # fmt: skip

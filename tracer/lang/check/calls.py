@@ -78,12 +78,12 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     checked = arguments(ctx, node, function)
     result = _made(function, checked)
     assert not isinstance(result, typed.Stmt)
-    if result is None or function.fold is None or function.type is None:
+    if result is None or function.fold is None:
         return result
     values = [getattr(each, "value", None) if isinstance(each, typed.Expr) else each for each in checked.args]
     if None in values:
         return result
-    return made(function.fold(*values), function.type, node.span)
+    return made(function.fold(result.type, *values), result.type, node.span)
 
 
 def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
