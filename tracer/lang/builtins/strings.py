@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.fold import constant, convert, string
-from tracer.lang.types import BOOL, UINT64, IntType, StringType
+from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType
 from tracer.lang.types.combine import a
 
 
@@ -47,6 +49,11 @@ def _strncmp(call: Call) -> typed.Expr | None:
     return typed.Strncmp(UINT64, call.span, left, right, length)
 
 
+def _find(ctx: Any, call: typed.Call) -> Any:
+    ctx.ask("STRING_FUNCTIONS", "strstr()", call.span)
+    return ctx.op("find", INT64, *(ctx.value(arg) for arg in call.args))
+
+
 _COMPARED = Argument("string", "an argument of strncmp()")
 _SEARCHED = Argument("string", "an argument of strcontains()")
 
@@ -71,5 +78,10 @@ FUNCTIONS = (
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
         rule=lambda call: typed.Strcontains(BOOL, call.span, *call.args),
         fold=lambda type, haystack, needle: needle in haystack,
+    ),
+    Function(
+        "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
+        "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
+        fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
     ),
 )  # fmt: skip

@@ -1,0 +1,35 @@
+"""Functions that are one object each: what they give, and that every way to run them gives the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.typed_ir import N, clause, program, run, text
+from tests.unit.lang.programs import analysed
+from tracer.lang import typed
+from tracer.lang.types import INT64, Type
+
+
+def value_of(expression: str) -> object:
+    """What a constant expression folds to."""
+    (statement,) = analysed(f"BEGIN {{ @ = {expression}; }}").clauses[0].body
+    assert isinstance(statement, typed.MapSet)
+    return getattr(statement.value, "value", statement.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0)],
+)
+def test_functions_of_constants_are_constants(expression: str, value: int) -> None:
+    assert value_of(expression) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "type", "value"),
+    [("strstr", (text(b"tracer"), text(b"ace")), INT64, 2), ("strstr", (text(b"tracer"), text(b"x")), INT64, -1)],
+)
+def test_steps_give_what_folding_gives(name: str, args: tuple[typed.Expr, ...], type: Type, value: int) -> None:
+    call = typed.Call(type, N, name, args)
+    (event,) = run(program([clause([typed.PrintValue(N, 0, call)])], shapes=[type]), [()]).events
+    assert event.value == value  # type: ignore[union-attr]
