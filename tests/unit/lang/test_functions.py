@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.typed_ir import N, clause, program, run, text
+from tests.typed_ir import N, clause, num, program, run, text
 from tests.unit.lang.programs import analysed
 from tracer.lang import typed
-from tracer.lang.types import INT64, Type
+from tracer.lang.types import INT64, UINT64, IntType, Type
+
+UINT16 = IntType(16, False)
 
 
 def value_of(expression: str) -> object:
@@ -19,7 +21,10 @@ def value_of(expression: str) -> object:
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0)],
+    [
+        ("bswap(0x12)", 0x12), ("bswap(0x1234)", 0x3412), ("bswap((uint64)1)", 1 << 56), ("bswap((int16)-2)", 0xFEFF),
+        ('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0),
+    ],
 )
 def test_functions_of_constants_are_constants(expression: str, value: int) -> None:
     assert value_of(expression) == value
@@ -27,7 +32,12 @@ def test_functions_of_constants_are_constants(expression: str, value: int) -> No
 
 @pytest.mark.parametrize(
     ("name", "args", "type", "value"),
-    [("strstr", (text(b"tracer"), text(b"ace")), INT64, 2), ("strstr", (text(b"tracer"), text(b"x")), INT64, -1)],
+    [
+        ("strstr", (text(b"tracer"), text(b"ace")), INT64, 2),
+        ("strstr", (text(b"tracer"), text(b"x")), INT64, -1),
+        ("bswap", (num(0x1234, UINT16),), UINT16, 0x3412),
+        ("bswap", (num(0x0102030405060708, UINT64),), UINT64, 0x0807060504030201),
+    ],
 )
 def test_steps_give_what_folding_gives(name: str, args: tuple[typed.Expr, ...], type: Type, value: int) -> None:
     call = typed.Call(type, N, name, args)

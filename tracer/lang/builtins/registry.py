@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.builtins import control, maps, printing, probe, process, stacks, strings, time
+from tracer.lang.builtins import control, integers, maps, printing, probe, process, stacks, strings, time
 from tracer.lang.builtins.model import Function, Value
 
-_FAMILIES = (process, time, probe, stacks, strings, maps, printing, control)
+_FAMILIES = (process, time, probe, stacks, strings, integers, maps, printing, control)
 
 VALUES: Final[dict[str, Value]] = {
     value.name: value for family in _FAMILIES for value in getattr(family, "VALUES", ())

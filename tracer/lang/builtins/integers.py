@@ -1,0 +1,48 @@
+"""Functions of integers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracer.lang import typed
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.fold import constant, convert
+from tracer.lang.types import UINT64, IntType
+from tracer.lang.types.combine import LITERAL, SMALL
+
+
+def _bswap(call: Call) -> typed.Expr:
+    """As wide as its argument; a literal is as wide as it needs to be, and what stays below 2**32 has 32 bits."""
+    (operand,) = call.args
+    bits = operand.type.bits if isinstance(operand.type, IntType) else 8
+    value = constant(operand)
+    if operand.type == LITERAL and value is not None:
+        bits = next(bits for bits in (8, 16, 32, 64) if value < 1 << bits)
+    type = IntType(32 if operand.type == SMALL else bits, False)
+    return typed.Call(type, call.span, call.name, (convert(operand, type),))
+
+
+def _swapped(type: IntType, value: int) -> int:
+    size = type.bits // 8
+    return int.from_bytes((value % (1 << type.bits)).to_bytes(size, "little"), "big")
+
+
+def _shifts(ctx: Any, call: typed.Call) -> Any:
+    assert isinstance(call.type, IntType)
+    value, last = ctx.once(ctx.wrap(ctx.value(call.args[0]), UINT64)), call.type.bits - 8
+    result = ctx.constant(0, UINT64)
+    for at in range(0, call.type.bits, 8):
+        shifted = ctx.arithmetic(">>", value, ctx.constant(at, UINT64), UINT64)
+        byte = ctx.arithmetic("&", shifted, ctx.constant(255, UINT64), UINT64)
+        moved = ctx.arithmetic("<<", byte, ctx.constant(last - at, UINT64), UINT64)
+        result = ctx.arithmetic("|", result, moved, UINT64)
+    return ctx.wrap(result, call.type)
+
+
+FUNCTIONS = (
+    Function(
+        "bswap", "value", "bswap(n)", (Argument("integer", "the argument of bswap()"),), None,
+        "n with its bytes in the other order, unsigned and as wide as n", "@[bswap((uint16)arg0)] = count();",
+        "uint8 to uint64", rule=_bswap, fold=_swapped, lower=_shifts,
+    ),
+)  # fmt: skip
