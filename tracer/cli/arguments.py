@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 COMMANDS = ("run", "list", "info", "cleanup", "demo")
-# Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option.
-_WITH_VALUE = {"-e", "-p", "-c", "-f", "-o", "-d", "-B"}
-_WITH_VALUE |= {"--backend", "--pid", "--command", "--format", "--output", "--expr"}
+WITH_WORD = {
+    *("-e", "-p", "-c", "-f", "-o", "-d", "-B"),
+    *("--pid", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
+}
+"""Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
+
 _AS_OPTION = {"--version": "--version", "-V": "--version", "--info": "info", "--list": "list"}
 _LIST_AMONG_FLAGS = re.compile(r"-[vq]*l[vq]*")
 
@@ -47,7 +50,7 @@ def _spelled_as_option(words: Sequence[str]) -> tuple[int, str] | None:
             return index, _AS_OPTION[word]
         elif _LIST_AMONG_FLAGS.fullmatch(word):
             return index, "list"
-        elif word in _WITH_VALUE:
+        elif word in WITH_WORD:
             takes_value = True
         elif word in ("-", "--") or not word.startswith("-"):
             return None

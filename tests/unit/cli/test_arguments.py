@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import typer.main
 
-from tracer.cli.arguments import as_command, near_option
+from tracer.cli.app import application
+from tracer.cli.arguments import WITH_WORD, as_command, near_option
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,9 @@ def test_finds_the_option_that_was_probably_meant() -> None:
     assert near_option("--bakend", ["--backend", "--format"]) == "--backend"
     assert near_option("--dryrun", ["--dry-run", "--format"]) == "--dry-run"
     assert near_option("--xyzzy", ["--dry-run", "--format"]) is None
+
+
+def test_the_options_that_take_a_word_are_those_of_the_commands() -> None:
+    commands = typer.main.get_group(application(["run", "list"])).commands.values()
+    options = [each for command in commands for each in command.params if each.param_type_name == "option"]
+    assert {name for each in options if not getattr(each, "is_flag", False) for name in each.opts} == WITH_WORD
