@@ -564,3 +564,46 @@ def test_a_print_of_scalars_does_not_show_what_user_space_cleared_before(make: M
     maps.assign("@", (2,), 6)
     mark = maps.reset("@")
     assert maps.printed("@", mark) == {(2,): 6}
+
+
+def test_a_key_of_two_generations_is_one_value(make: Make, form: tuple[str, object]) -> None:
+    body, expected = form
+    maps = make(probe(body) + CLEARED)
+    generation = maps.tables["@"].generation
+    if generation is None:
+        return  # an array: its elements have no generation
+    maps.maps.clear("@")
+    maps.words[5 + generation] -= 1
+    maps.hit("@", (1,), 5)  # a program that had read the number before
+    maps.words[5 + generation] += 1
+    maps.hit("@", (1,), 9)
+    assert maps.items("@") == {(1,): expected}
+
+
+def test_a_kernel_without_batches_is_read_key_by_key(make: Make, form: tuple[str, object]) -> None:
+    body, expected = form
+    maps = make(probe(body) + CLEARED)
+    maps.fake.lacking = frozenset({LOOKUP_BATCH, DELETE_BATCH})
+    for key in range(1, 4):
+        hit_twice(maps, (key,))
+    assert maps.taken("@") == {(key,): expected for key in range(1, 4)}
+
+
+def test_a_scalar_that_is_assigned_anew_keeps_its_length(make: Make) -> None:
+    maps = make(probe("{ @x[arg1] = arg1; if (len(@x) > 9) { exit(); } }"))
+    maps.maps.set("@x", (1,), 5)
+    maps.maps.set("@x", (1,), 6)
+    assert (maps.length("@x"), maps.items("@x")) == (1, {(1,): 6})
+
+
+def test_a_late_assignment_to_what_a_probe_has_cleared_is_of_the_past(make: Make) -> None:
+    maps = make(marked(SCALAR, CLEARED))
+    maps.assign("@", (1,), 5)
+    assert maps.taken("@") == {(1,): 5}
+    maps.maps.note_reset("@", maps.reset("@"), True)
+    (raw,) = maps.map("@").elements
+    maps.map("@").put(raw, [6])
+    assert maps.items("@") == {}
+    maps.settle()
+    maps.maps.tidy()
+    assert maps.map("@").elements == {}
