@@ -26,10 +26,9 @@ def made(value: int | bool | bytes, type: Type, span: Span) -> typed.Expr:
     """The constant of a Python value."""
     if isinstance(value, bytes):
         return string(value, span)
-    if isinstance(type, BoolType):
-        return typed.BoolLit(BOOL, span, bool(value))
-    assert isinstance(type, IntType)
-    return typed.IntLit(type, span, operations.wrap(value, type))
+    assert isinstance(type, (IntType, BoolType))
+    number = operations.cast(value, type)
+    return typed.BoolLit(BOOL, span, number) if isinstance(number, bool) else typed.IntLit(type, span, number)
 
 
 def constant(expr: typed.Expr) -> int | None:
@@ -63,7 +62,7 @@ def fold(node: typed.Expr) -> typed.Expr:
         case typed.Cast():
             value = constant(node.operand)
             if value is not None and isinstance(node.type, (IntType, BoolType)):
-                return made(bool(value) if isinstance(node.type, BoolType) else value, node.type, node.span)
+                return made(value, node.type, node.span)
         case typed.Ternary():
             value = constant(node.condition)
             if value is not None:

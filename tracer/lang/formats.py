@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
-from tracer.lang.types import BoolType, FloatType, IntType, Type, VoidType
+from tracer.lang.types import BoolType, FloatType, IntType, Type
 
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
@@ -77,7 +77,7 @@ def fault(conversion: Conversion) -> tuple[str, str | None] | None:
 def accepts(kind: str, type: Type) -> bool:
     """Whether a conversion can show a value of this type."""
     if kind == "s":
-        return not isinstance(type, VoidType)
+        return True
     if kind in FLOATS:
         return isinstance(type, FloatType)
     return isinstance(type, (IntType, BoolType))

@@ -88,5 +88,5 @@ def test_a_cast_to_bool_asks_whether_it_is_not_zero() -> None:
 @given(TYPED)
 def test_negation_and_complement_are_their_own_inverse(case: tuple[IntType, int, int]) -> None:
     type, value, _ = case
-    assert operations.negate(operations.negate(value, type), type) == value
-    assert operations.invert(operations.invert(value, type), type) == value
+    assert operations.wrap(-operations.wrap(-value, type), type) == value
+    assert operations.wrap(~operations.wrap(~value, type), type) == value

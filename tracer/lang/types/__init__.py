@@ -107,14 +107,6 @@ class FloatType:
         return f"float{self.bits}"
 
 
-@dataclass(frozen=True, slots=True)
-class VoidType:
-    """No value: a call that is a statement."""
-
-    def __str__(self) -> str:
-        return "none"
-
-
 Type = (
     IntType
     | BoolType
@@ -125,13 +117,11 @@ Type = (
     | UsernameType
     | TimestampType
     | FloatType
-    | VoidType
 )
 
 INT64 = IntType(64, True)
 UINT64 = IntType(64, False)
 BOOL = BoolType()
-VOID = VoidType()
 
 INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
     "bool": BOOL,
@@ -151,9 +141,6 @@ INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
     "uintptr_t": IntType(64, False),
 }
 """Types of casts, with C's names for them."""
-
-DEFAULT_STRING_SIZE = 1024
-"""bpftrace 0.26's `max_strlen`."""
 
 
 class Stack(NamedTuple):
