@@ -20,9 +20,7 @@ from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.resolve.arch import X86_64, host
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.files.libraries import find_library, is_library_name
 from tracer.resolve.model import Target
 from tracer.resolve.processes.maps import executable_files, root, within
 
@@ -96,6 +94,9 @@ def _matching(text: str, prefix: str) -> tuple[Found, ...]:
 
 
 def _by_name(name: str, target: Target, prefix: str) -> Found:
+    from tracer.resolve.arch import X86_64, host
+    from tracer.resolve.files.libraries import find_library
+
     if target.pid is not None and (mapped := _among(executable_files(target.pid), name)) is not None:
         return Found(mapped, mapped)
     # bpftrace looks into the current directory first, as for a path.
@@ -128,6 +129,8 @@ def _needed(name: str, target: Target) -> str | None:
 
 def _among(paths: Iterable[str], name: str) -> str | None:
     """The first of the files that the name means."""
+    from tracer.resolve.files.libraries import is_library_name
+
     for path in paths:
         file_name = os.path.basename(path)
         if file_name == name or is_library_name(name, file_name):
