@@ -96,7 +96,7 @@ def counters(running: Running) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(running.pid).children():
         with suppress(psutil.NoSuchProcess):  # others come and go at the start
-            found += [child] if any("counting.py" in word for word in child.cmdline()) else []
+            found += [child] if any("semaphore_process.py" in word for word in child.cmdline()) else []
     return found
 
 

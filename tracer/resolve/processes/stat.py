@@ -82,9 +82,12 @@ def gone(pid: int) -> TracerError:
 
 def named(pid: int) -> str:
     """What an error calls a process: its number and its name."""
-    import psutil
-
     from tracer.resolve.elf.layout import printable
+
+    try:
+        import psutil
+    except ImportError:  # a worker's interpreter loads nothing of others
+        return f"process {pid}"
 
     try:
         return f"process {pid} ({printable(psutil.Process(pid).name())})"

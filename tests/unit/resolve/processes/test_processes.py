@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.unit.resolve.conftest import Build
 from tracer.errors import TracerError
 from tracer.resolve.processes import maps
 from tracer.resolve.processes.maps import executable_files, mappings, root, within
+from tracer.resolve.processes.stat import named
 
 SLEEPS_C = '#include <unistd.h>\nint main(void) { write(1, "x", 1); for (;;) pause(); }\n'
 
@@ -116,3 +118,9 @@ def test_a_process_behind_chroot_is_seen_through_its_root(build: Build, tmp_path
             assert os.path.samefile(f"/proc/{process.pid}/root/inner", path)
         finally:
             process.kill()
+
+
+def test_without_psutil_a_process_is_called_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a worker's interpreter, which has no packages of others."""
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    assert named(1) == "process 1"
