@@ -5,12 +5,11 @@ The compiled clauses are tested against it. It works on any `MapStore`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
-from tests.typed_leaves import PID, fetches, leaf_of, without_spans
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
-from tracer.lang.types import BoolType, IntType, StringType, Symbol, TupleType, Type
+from tracer.lang.types import BoolType, IntType, Stack, StackType, StringType, Symbol, TupleType, Type
 from tracer.plan.model import Variant
 from tracer.results.events import (
     ExitEvent,
@@ -20,7 +19,7 @@ from tracer.results.events import (
     ValueEvent,
 )
 from tracer.results.values import Average
-from tracer.steps.runtime import Hit, Runtime
+from tracer.steps.runtime import Runtime
 
 
 class _End(Exception):
@@ -52,83 +51,110 @@ def default(type: Type) -> Any:
             return 0
 
 
+class Reader(Protocol):
+    """The hit as the walk reads it; None is what cannot be read. Addresses are below 2^64."""
+
+    def argument(self, index: int, type: Type) -> int | None:
+        """`argN` in the type it has in the program."""
+
+    def built_in(self, name: str) -> Any:
+        """One of `pid tid uid gid cpu nsecs cpid comm`, or `retval`."""
+
+    def stack(self, frames: int) -> Stack:
+        """The user stack, without addresses where it cannot be walked."""
+
+    def integer(self, address: int, type: IntType) -> int | None:
+        """The integer there."""
+
+    def string(self, address: int, size: int, sized: bool, length: int | None) -> tuple[bytes, bool] | None:
+        """What `str` gives in a buffer of `size` bytes, and whether it was cut without being asked to: `sized` says
+        that the program gives that size, `length` is one that it gives at the hit.
+        """
+
+
 class Naive:
-    """Runs one clause."""
+    """Runs one clause at hits that `reader` reads."""
 
     def __init__(
-        self, program: typed.Program, clause: typed.Clause, runtime: Runtime, variant: Variant | None = None
+        self, program: typed.Program, clause: typed.Clause, runtime: Runtime, variant: Variant | None, reader: Reader
     ) -> None:
         self.program = program
         self.clause = clause
         self.runtime = runtime
+        self.reader = reader
         self.names = {} if variant is None else {"probe": variant.probe, "func": variant.function}
-        self.leaves = [leaf_of(leaf) for leaf in fetches(clause)]
-        self.hit: dict[Any, Any] = {}
         self.slots: list[Any] = []
         self.cut: set[Any] = set()
 
-    def __call__(self, hit: Hit) -> None:
+    def __call__(self) -> None:
         if self.runtime.exiting:
             return
-        self.hit = dict(zip(self.leaves, hit, strict=True))
         self.slots = [default(type) for type in self.clause.slots]
         self.cut = set()
+        self.stacks: dict[int, Stack] = {}
         try:
             if self.clause.predicate is None or self.value(self.clause.predicate):
                 self.body(self.clause.body)
         except _End:
             pass
 
-    def unreadable(self) -> _End:
-        self.runtime.loss.unreadable += 1
-        return _End()
-
-    def leaf(self, leaf: typed.Expr) -> Any:
-        value = self.hit[leaf]
+    def readable(self, value: Any) -> Any:
+        """A value; what could not be read ends the clause."""
         if value is None:
-            raise self.unreadable()
-        if isinstance(leaf, typed.Str) and leaf.length is None:
-            assert isinstance(leaf.type, StringType)
-            if len(value) >= leaf.type.size:
-                if not leaf.sized and leaf not in self.cut:
-                    self.runtime.loss.truncated += 1
-                    self.cut.add(leaf)
-                value = value[: leaf.type.size - 1]
+            self.runtime.loss.unreadable += 1
+            raise _End
         return value
 
-    def sized(self, expr: typed.Str, reach: Any) -> Any:
-        """A string whose size the program gives at the hit: byte by byte, as far as it may go."""
-        assert expr.length is not None and isinstance(expr.type, StringType)
-        known, behind = reach
-        size, most = self.value(expr.length), expr.type.size
-        shown = bytearray()
-        for place in range(max(size - 1, 0) if size <= most else most):
-            if place == len(known):
-                if behind == b"":
-                    break
-                raise self.unreadable()
-            shown.append(known[place])
-        if len(shown) == most:
-            if without_spans(expr) not in self.cut:
+    def string(self, expr: typed.Str) -> bytes:
+        """A string, and its cut counted: once at a hit for what is the same each time, else each time."""
+        assert isinstance(expr.type, StringType)
+        address = self.value(expr.address) % 2**64
+        length = None if expr.length is None else self.value(expr.length)
+        text, cut = self.readable(self.reader.string(address, expr.type.size, expr.sized, length))
+        if cut:
+            told = expr if fixed(expr.address) and (expr.length is None or fixed(expr.length)) else None
+            if told is None or told not in self.cut:
                 self.runtime.loss.truncated += 1
-                self.cut.add(without_spans(expr))
-            shown.pop()
-        return bytes(shown)
+            self.cut.add(told)
+        assert isinstance(text, bytes)
+        return text
+
+    def stack(self, frames: int) -> Stack:
+        """The stack, walked once at a hit."""
+        if frames not in self.stacks:
+            self.stacks[frames] = self.reader.stack(frames)
+            self.runtime.loss.stacks += not self.stacks[frames].addresses
+        return self.stacks[frames]
+
+    def built_in(self, name: str) -> Any:
+        """A built-in value."""
+        match name:
+            case "probe" | "func":
+                return (self.names[name] or "").encode()
+            case "elapsed":
+                return (self.reader.built_in("nsecs") - self.runtime.start_ns) % 2**64
+            case "username":
+                return self.reader.built_in("uid")
+        return self.reader.built_in(name)
 
     def value(self, expr: typed.Expr) -> Any:
-        leaf = leaf_of(expr)
-        if leaf is not None:
-            value = self.leaf(leaf)
-            if isinstance(expr, typed.Str) and expr.length is not None:
-                return self.sized(expr, value)
-            if isinstance(expr, typed.Builtin) and expr.name == "elapsed":
-                return (value - self.runtime.start_ns) % 2**64
-            return value
         match expr:
             case typed.IntLit(value=value) | typed.BoolLit(value=value) | typed.StrLit(value=value):
                 return value
+            case typed.Arg(index=index, type=type):
+                return self.readable(self.reader.argument(index, type))
+            case typed.Retval():
+                return self.reader.built_in("retval")
             case typed.Builtin(name=name):
-                return (self.names.get(name) or "").encode()
+                return self.built_in(name)
+            case typed.Load(address=address, type=IntType() as type):
+                return self.readable(self.reader.integer(self.value(address) % 2**64, type))
+            case typed.Str():
+                return self.string(expr)
+            case typed.UStack(type=StackType(frames=frames)):
+                return self.stack(frames)
+            case typed.Strftime(nanoseconds=nanoseconds):
+                return self.value(nanoseconds)
             case typed.Var(slot=slot):
                 return self.slots[slot]
             case typed.MapGet(map=name, key=key):
@@ -176,8 +202,7 @@ class Naive:
                 assert fold is not None
                 return fold(expr.type, *[self.value(arg) for arg in args])
             case typed.USym(address=address):
-                number = self.value(address)
-                return Symbol(self.leaf(PID), number)
+                return Symbol(self.reader.built_in("pid"), self.value(address))
             case typed.VarIncr(slot=slot, delta=delta, prefix=prefix, type=IntType() as type):
                 old = self.slots[slot]
                 self.slots[slot] = wrap(old + delta, type)
@@ -331,3 +356,17 @@ def arithmetic(op: str, a: int, b: int) -> int:
         case ">>":
             return a >> (b % 64)
     raise AssertionError(op)
+
+
+def fixed(expr: typed.Expr) -> bool:
+    """Whether an expression is made of what a hit has, constants, and what lies at such addresses."""
+    match expr:
+        case typed.Arg() | typed.Retval() | typed.IntLit():
+            return True
+        case typed.Builtin(name=name):
+            return name in ("pid", "tid", "uid", "gid", "cpid")
+        case typed.Cast(operand=operand) | typed.Load(address=operand):
+            return fixed(operand)
+        case typed.Binary(left=left, right=right):
+            return fixed(left) and fixed(right)
+    return False

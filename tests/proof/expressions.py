@@ -1,0 +1,338 @@
+"""Random typed expressions, and what they are made of: variables, maps, and the places of arguments."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tests.proof.world import EDGES, REGISTERS, cut_to
+from tests.typed_ir import N, builtin, map_of, num, text
+from tracer.lang import typed
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT64,
+    BoolType,
+    IntType,
+    StackType,
+    StringType,
+    SymbolType,
+    TupleType,
+    Type,
+    UsernameType,
+)
+from tracer.resolve.model import ArgSpec, Const, FileIdentity, Global, GlobalPointer, Mem, Operand, Reg, Site, Unreadable
+
+INTS = [INT64, UINT64, INT64, UINT64, *(IntType(bits, signed) for bits in (32, 16, 8) for signed in (True, False))]
+SIZES = [4, 8, 16, 64, 72, 200]
+ARITHMETIC = ["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"]
+COMPARISONS = ["==", "!=", "<", "<=", ">", ">="]
+_LITERALS = [b"", b"a", b"ab", b"abc", b"abcdefgh", b"shop", b"b", b"\xff'\"\\", b"fifteen letters", b"x" * 63, b"x" * 80]
+_NAMES = [("uprobe:/bin/shop:sell", "sell"), ("usdt:/bin/shop:shop:order", "take_order"), ("uprobe:/bin/shop:a", "")]
+
+
+class Expressions:
+    """Those of one program. `points` are addresses worth reading at."""
+
+    def __init__(self, rng: random.Random, points: list[int]) -> None:
+        self.rng = rng
+        self.points = points
+        self.few = rng.random() < 0.3
+        """Maps hold two keys: they are then such that take no more in the kernel either."""
+        self.sizes = rng.sample(SIZES, 2)
+        self.slots: list[Type] = [INT64, UINT64, *(self.type(2) for _ in range(rng.randrange(4)))]
+        self.maps = [self.declared(number) for number in range(rng.randint(1, 4))]
+        self.sites = self.places()
+        self.args = [self.argument(index) for index in range(3)]
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    # --- declarations ---
+
+    def type(self, depth: int) -> Type:
+        """A type that a variable, a scalar map or a part of a key can have."""
+        kind = self.rng.random()
+        if kind < 0.5:
+            return self.rng.choice(INTS)
+        if kind < 0.75:
+            return StringType(self.rng.choice(self.sizes))
+        if kind < 0.85 or not depth:
+            return BOOL
+        return TupleType(tuple(self.type(0) for _ in range(self.rng.randint(1, 3))))
+
+    def key_part(self) -> Type:
+        other: list[Type] = [SymbolType(), StackType(3), UsernameType()]
+        found = self.type(1) if self.chance(0.85) else self.rng.choice(other)
+        return StringType(8) if self.few and isinstance(found, StringType) else found
+
+    def declared(self, number: int) -> typed.MapDecl:
+        key = tuple(self.key_part() for _ in range(self.rng.choice([0, 0, 1, 1, 1, 2, 3])))
+        value = self.rng.choice([INT64, UINT64])
+        kinds: list[typed.MapKind] = ["scalar"] * 4 + ["count", "sum", "avg", "min", "max", "stats"]  # type: ignore[assignment]
+        kind = self.rng.choice(kinds if self.few and key else [*kinds, "hist", "lhist"])
+        name = f"@m{number}"
+        match kind:
+            case "scalar":
+                return map_of(name, kind, *key, value=self.type(1) if self.chance(0.5) else value)
+            case "hist":
+                return map_of(name, kind, *key, value=value, bits=self.rng.choice([0, 0, 3]))
+            case "lhist":
+                return map_of(name, kind, *key, value=INT64, low=-10, high=11, step=4)
+            case "count":
+                return map_of(name, kind, *key)
+        return map_of(name, kind, *key, value=value)
+
+    def places(self) -> tuple[Site, ...]:
+        layouts = [tuple(self.place() for _ in range(3)) for _ in range(self.rng.choice([1, 1, 1, 2]))]
+        names = self.rng.sample(_NAMES, self.rng.choice([1, 1, 2]))
+        file = FileIdentity(0, 0, 0, 0)
+        return tuple(
+            Site("uprobe", "/bin/shop", file, 64 * number, 64 * number, *names[number % len(names)], layout)
+            for number, layout in enumerate(layouts * len(names))
+        )
+
+    def place(self) -> ArgSpec:
+        size = self.rng.choice([8, 8, 8, 8, 4, 4, 2, 1])
+        first, second = self.rng.sample(REGISTERS, 2)
+        shift = self.rng.choice([0, 8, -8, 16])
+        slot = Global(0, 0, shift)
+        operands: list[Operand] = [
+            Mem(first, shift), Mem(None, self.rng.choice(self.points)), Mem(first, shift, second, 8), slot,
+            Global(0, 0, 8, first, 2), GlobalPointer(slot), Unreadable("a test"), Const(self.rng.choice(EDGES)),
+        ]  # fmt: skip
+        operand = Reg(first) if self.chance(0.7) else self.rng.choice(operands)
+        return ArgSpec("", size, self.chance(0.4), operand)
+
+    def argument(self, index: int) -> typed.Arg:
+        signed = any(site.args[index].signed for site in self.sites)
+        return typed.Arg(INT64 if signed else UINT64, N, index)
+
+    # --- expressions ---
+
+    def expr(self, type: Type, depth: int) -> typed.Expr:
+        match type:
+            case IntType():
+                return self.integer(type, depth)
+            case StringType():
+                return self.fitting(type, self.string(type, depth))
+            case BoolType():
+                return self.truth(depth)
+            case TupleType():
+                return self.tuple(type, depth)
+            case SymbolType():
+                return typed.USym(type, N, self.address(depth))
+            case StackType():
+                return typed.UStack(type, N)
+        return typed.Builtin(type, N, "username")
+
+    def variable(self, type: Type) -> typed.Expr | None:
+        slots = [slot for slot, held in enumerate(self.slots) if held == type]
+        return typed.Var(type, N, self.rng.choice(slots), "$v") if slots else None
+
+    def read(self, type: Type, depth: int) -> typed.Expr | None:
+        """Of a map."""
+        found = []
+        for decl in self.maps:
+            if (decl.value if decl.kind in ("scalar", "sum", "min", "max", "avg", "stats") else INT64) == type and (
+                decl.kind not in ("hist", "lhist")
+            ):
+                found.append(decl)
+        if not found:
+            return None
+        decl = self.rng.choice(found)
+        return typed.MapGet(type, N, decl.name, self.key(decl, depth))
+
+    def item(self, type: Type, depth: int) -> typed.Expr | None:
+        """Out of a tuple."""
+        around = [held for held in self.slots if isinstance(held, TupleType) and type in held.items]
+        whole = self.rng.choice(around) if around else TupleType((INT64, type))
+        return typed.TupleItem(type, N, self.tuple(whole, depth), whole.items.index(type))
+
+    def key(self, decl: typed.MapDecl, depth: int) -> tuple[typed.Expr, ...]:
+        return tuple(self.part(part, min(depth, 1)) for part in decl.key)
+
+    def part(self, type: Type, depth: int) -> typed.Expr:
+        """Of a key: often one of few."""
+        if self.chance(0.5):
+            if isinstance(type, IntType) and self.chance(0.7):
+                return num(cut_to(self.rng.choice([0, 1, -1, 200]), type.bits, type.signed), type)
+            if isinstance(type, IntType):
+                mask = num(3, type)
+                return typed.Binary(type, N, "&", self.integer(type, depth), mask)
+            if isinstance(type, StringType) and self.chance(0.5):
+                return self.fitting(type, self.literal(type))
+        return self.expr(type, depth)
+
+    def integer(self, type: IntType, depth: int) -> typed.Expr:
+        choices: list[Callable[[], typed.Expr | None]] = [
+            lambda: self.number(type),
+            lambda: self.variable(type),
+            lambda: self.variable(type),
+            lambda: self.as_type(type, self.rng.choice(self.args)),
+            lambda: self.as_type(type, self.rng.choice(self.args)),
+            lambda: self.built_in(type),
+        ]
+        if depth > 0:
+            below = depth - 1
+            choices += [
+                lambda: typed.Unary(type, N, self.rng.choice("-~"), self.integer(type, below)),
+                lambda: self.arithmetic(type, below),
+                lambda: self.arithmetic(type, below),
+                lambda: typed.Ternary(
+                    type, N, self.condition(below), self.integer(type, below), self.integer(type, below)
+                ),
+                lambda: typed.Cast(type, N, self.integer(self.rng.choice(INTS), below)),
+                lambda: typed.Cast(type, N, self.truth(below)),
+                lambda: typed.Load(type, N, self.address(below)),
+                lambda: typed.Load(type, N, self.address(below)),
+                lambda: self.read(type, below),
+                lambda: self.read(type, below),
+                lambda: self.item(type, below),
+                lambda: self.increment(type, below),
+                lambda: self.increment(type, below),
+                lambda: self.as_type(type, self.of_strings(below)),
+                lambda: self.as_type(type, typed.MapLen(UINT64, N, self.rng.choice(self.maps).name)),
+            ]
+        return self.first(choices, lambda: self.number(type))
+
+    def first(
+        self, choices: list[Callable[[], typed.Expr | None]], otherwise: Callable[[], typed.Expr]
+    ) -> typed.Expr:
+        return self.rng.choice(choices)() or otherwise()
+
+    def as_type(self, type: IntType, inner: typed.Expr) -> typed.Expr:
+        return inner if inner.type == type else typed.Cast(type, N, inner)
+
+    def number(self, type: IntType) -> typed.Expr:
+        return num(cut_to(self.rng.choice(EDGES), type.bits, type.signed), type)
+
+    def built_in(self, type: IntType) -> typed.Expr:
+        names = ["pid", "tid", "uid", "gid", "cpu", "nsecs", "elapsed", "cpid", "retval"]
+        name = self.rng.choice(names)
+        return self.as_type(type, typed.Retval(UINT64, N) if name == "retval" else builtin(name))
+
+    def arithmetic(self, type: IntType, depth: int) -> typed.Expr:
+        left, right = self.integer(type, depth), self.integer(type, depth)
+        return typed.Binary(type, N, self.rng.choice(ARITHMETIC), left, right)
+
+    def increment(self, type: IntType, depth: int) -> typed.Expr | None:
+        delta, prefix = self.rng.choice([1, -1]), self.chance(0.5)
+        maps = [decl for decl in self.maps if decl.kind == "scalar" and decl.value == type]
+        if maps and self.chance(0.5):
+            decl = self.rng.choice(maps)
+            return typed.MapIncr(type, N, decl.name, self.key(decl, depth), delta, prefix)
+        held = self.variable(type)
+        return typed.VarIncr(type, N, held.slot, delta, prefix) if isinstance(held, typed.Var) else None
+
+    def of_strings(self, depth: int) -> typed.Expr:
+        one, other = self.pair(depth)
+        if self.chance(0.5):
+            return typed.Strlen(UINT64, N, one)
+        return typed.Strncmp(UINT64, N, one, other, self.rng.choice([0, 1, 3, 4, 8, 9, 64, 100]))
+
+    def pair(self, depth: int) -> tuple[typed.Expr, typed.Expr]:
+        kinds = [StringType(self.rng.choice(self.sizes)) for _ in range(2)]
+        return self.string(kinds[0], depth), self.string(kinds[1], depth)
+
+    def address(self, depth: int) -> typed.Expr:
+        """Where there may be something."""
+        choices: list[Callable[[], typed.Expr | None]] = [
+            lambda: self.as_type(UINT64, self.rng.choice(self.args)),
+            lambda: self.as_type(UINT64, self.rng.choice(self.args)),
+            lambda: self.variable(UINT64),
+            lambda: typed.Retval(UINT64, N),
+            lambda: num(self.rng.choice(self.points), UINT64),
+        ]
+        if depth > 0:
+            shift = num(self.rng.choice([0, 1, 8, 16, 128]), UINT64)
+            choices += [
+                lambda: typed.Binary(UINT64, N, self.rng.choice("+-"), self.address(depth - 1), shift),
+                lambda: typed.Binary(UINT64, N, self.rng.choice("+-"), self.address(depth - 1), shift),
+                lambda: typed.Load(UINT64, N, self.address(depth - 1)),
+                lambda: typed.Load(UINT64, N, self.address(depth - 1)),
+                lambda: typed.Ternary(
+                    UINT64, N, self.condition(depth - 1), self.address(depth - 1), self.address(depth - 1)
+                ),
+                lambda: self.integer(UINT64, depth - 1),
+            ]
+        return self.first(choices, lambda: num(self.rng.choice(self.points), UINT64))
+
+    def truth(self, depth: int) -> typed.Expr:
+        if depth <= 0:
+            held = self.variable(BOOL)
+            return held if held is not None and self.chance(0.5) else typed.BoolLit(BOOL, N, self.chance(0.5))
+        below = depth - 1
+        match self.rng.randrange(9):
+            case 0 | 1 | 2:
+                type = self.rng.choice(INTS)
+                sides = self.integer(type, below), self.integer(type, below)
+                return typed.Binary(BOOL, N, self.rng.choice(COMPARISONS), *sides)
+            case 3:
+                one, other = self.pair(below)
+                type = max((one.type, other.type), key=lambda each: getattr(each, "size", 0))
+                sides = self.fitting(type, one), self.fitting(type, other)
+                return typed.Binary(BOOL, N, self.rng.choice(["==", "!="]), *sides)
+            case 4:
+                whole = TupleType((self.type(0), self.type(0)))
+                sides = self.tuple(whole, below), self.tuple(whole, below)
+                return typed.Binary(BOOL, N, self.rng.choice(["==", "!="]), *sides)
+            case 5:
+                sides = self.condition(below), self.condition(below)
+                return typed.Binary(BOOL, N, self.rng.choice(["&&", "||"]), *sides)
+            case 6:
+                return typed.Unary(BOOL, N, "!", self.condition(below))
+            case 7:
+                decl = self.rng.choice(self.maps)
+                return typed.HasKey(BOOL, N, decl.name, self.key(decl, below))
+        return typed.Strcontains(BOOL, N, *self.pair(below))
+
+    def condition(self, depth: int) -> typed.Expr:
+        return self.truth(depth) if self.chance(0.6) else self.integer(self.rng.choice(INTS), depth)
+
+    def fitting(self, type: Type, string: typed.Expr) -> typed.Expr:
+        return string if string.type == type else typed.Cast(type, N, string)
+
+    def literal(self, type: StringType) -> typed.Expr:
+        return text(self.rng.choice([each for each in _LITERALS if len(each) < type.size]))
+
+    def string(self, type: StringType, depth: int) -> typed.Expr:
+        """At most as wide as the type."""
+        choices: list[Callable[[], typed.Expr | None]] = [
+            lambda: self.literal(type),
+            lambda: self.variable(type),
+            lambda: builtin("comm", StringType(16)) if type.size >= 16 else None,
+            lambda: builtin(self.rng.choice(["probe", "func"]), StringType(64)) if type.size >= 64 else None,
+            lambda: self.text(type, 0),
+            lambda: self.text(type, 0),
+        ]
+        if depth > 0:
+            choices += [
+                lambda: self.text(type, depth - 1),
+                lambda: self.text(type, depth - 1),
+                lambda: typed.Ternary(
+                    type, N, self.condition(depth - 1), self.expr(type, depth - 1), self.expr(type, depth - 1)
+                ),
+                lambda: self.read(type, depth - 1),
+                lambda: self.item(type, depth - 1),
+            ]
+        return self.first(choices, lambda: self.literal(type))
+
+    def text(self, type: StringType, depth: int) -> typed.Expr:
+        size, kind = type.size, self.rng.randrange(4)
+        if kind == 0:
+            size = self.rng.choice([each for each in (1, 2, 4, 8, 9, 64, 65) if each <= size])
+        length = self.integer(UINT64, depth) if self.chance(0.3) else num(self.rng.choice([0, 1, 4, size, 300]), UINT64)
+        return typed.Str(StringType(size), N, self.address(depth), kind == 0, length if kind == 1 else None)
+
+    def tuple(self, type: TupleType, depth: int) -> typed.Expr:
+        held = self.variable(type)
+        if held is not None and self.chance(0.5):
+            return held
+        if depth > 0 and self.chance(0.3):
+            other = self.read(type, depth - 1)
+            if other is not None:
+                return other
+            sides = self.tuple(type, depth - 1), self.tuple(type, depth - 1)
+            return typed.Ternary(type, N, self.condition(depth - 1), *sides)
+        return typed.TupleExpr(type, N, tuple(self.expr(item, depth - 1) for item in type.items))

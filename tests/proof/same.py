@@ -1,0 +1,192 @@
+"""Runs the same random programs over the same hits as C, as Python and, some, by the tree walk, and compares."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from tests.proof import native, python, walk
+from tests.proof.programs import make_plan
+from tests.proof.shrink import shrunk
+from tests.proof.world import Hit, Memory, make_hit, make_memory
+from tracer.backends.bcc.codegen.generate import generate
+from tracer.lang import typed
+from tracer.lang.print_typed import typed_lines
+from tracer.plan.features import Feature
+from tracer.plan.lower import lower
+from tracer.plan.model import Plan
+
+CHUNK = 100
+"""Programs that are compiled together, and that see one memory."""
+
+WALKED = 4
+"""One of so many programs is walked too."""
+
+LOOP_LIMIT = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and what happens to it."""
+
+    plan: Plan
+    hits: Sequence[Hit]
+
+
+@dataclass
+class Report:
+    """What a chunk came to: failures as text, seconds of each leg, how often something interesting happened."""
+
+    failures: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+_T = TypeVar("_T")
+Outcome = dict[str, object]
+Spoil = Callable[[], None]
+
+
+def short_loops() -> None:
+    """Loops end early, in every module that knows where: call it in a process of its own."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tracer.") and hasattr(module, "LOOP_LIMIT"):
+            module.LOOP_LIMIT = LOOP_LIMIT  # type: ignore[attr-defined]
+
+
+def check(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
+    """Compares the programs of some seeds of one chunk; in a process of its own. `spoil` breaks something first."""
+    short_loops()
+    if spoil is not None:
+        spoil()
+    chunk = seeds[0] // CHUNK
+    memory = make_memory(random.Random(f"memory {chunk}"))
+    report = Report()
+    cases = _timed(report, "make", lambda: [_case(seed, memory) for seed in seeds])
+    with tempfile.TemporaryDirectory() as folder:
+        found = _answers(report, cases, memory, Path(folder), chunk, [seed % WALKED == 0 for seed in seeds])
+        for seed, case, answers in zip(seeds, cases, found, strict=True):
+            for thing in _interesting(answers[0]):
+                report.seen[thing] = report.seen.get(thing, 0) + 1
+            if _differ(answers):
+                report.failures.append(_failure(seed, case, memory, Path(folder), chunk))
+                if len(report.failures) == 3:
+                    break
+    return report
+
+
+def _case(seed: int, memory: Memory) -> Case:
+    rng = random.Random(f"program {seed}")
+    plan = make_plan(rng, memory.points)
+    sites = len(plan.program.clauses[0].sites)
+    return Case(plan, [make_hit(rng, sites, memory) for _ in range(rng.choice([1, 2, 3, 5]))])
+
+
+def _timed(report: Report, what: str, do: Callable[[], _T]) -> _T:
+    begin = time.perf_counter()
+    found = do()
+    report.seconds[what] = report.seconds.get(what, 0.0) + time.perf_counter() - begin
+    return found
+
+
+def _answers(
+    report: Report, cases: Sequence[Case], memory: Memory, folder: Path, chunk: int, walked: Sequence[bool]
+) -> list[list[Outcome]]:
+    generated = _timed(report, "print C", lambda: [generate(case.plan) for case in cases])
+    natives = _timed(report, "compile C", lambda: native.compile_many(generated, folder, chunk % 2 == 0))
+    natives.set_memory(memory)
+    found: list[list[Outcome]] = []
+    for number, case in enumerate(cases):
+        as_c = _timed(report, "run C", lambda: natives.run(number, case.plan, case.hits))
+        answers = [as_c, _timed(report, "Python", lambda: _safely(python.run, case, memory))]
+        if walked[number]:
+            answers.append(_timed(report, "walk", lambda: _safely(walk.run, case, memory)))
+        found.append(answers)
+    natives.close()
+    return found
+
+
+def _safely(run: Callable[[Plan, Sequence[Hit], Memory], Outcome], case: Case, memory: Memory) -> Outcome:
+    try:
+        return run(case.plan, case.hits, memory)
+    except Exception as error:
+        return {"raised": f"{type(error).__name__}: {error}"}
+
+
+def _differ(answers: Sequence[Outcome]) -> bool:
+    return any(_said(each) != _said(answers[0]) for each in answers[1:])
+
+
+def _said(value: object) -> str:
+    """The same text for the same answer, whatever the order of keys; types count, since True prints otherwise than 1."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(sorted(f'{_said(key)}: {_said(held)}' for key, held in value.items()))}}}"
+    if type(value) in (tuple, list):
+        return f"({', '.join(map(_said, value))})"  # type: ignore[call-overload]
+    return repr(value)
+
+
+def _interesting(answer: Outcome) -> Iterable[str]:
+    loss = answer.get("loss")
+    for name in ("unreadable", "truncated", "keys", "loops", "stacks", "busy"):
+        if getattr(loss, name, 0):
+            yield name
+    for name in ("events", "exiting"):
+        if answer.get(name):
+            yield name
+    if any(answer["maps"].values()):  # type: ignore[attr-defined]
+        yield "maps"
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def _failure(seed: int, case: Case, memory: Memory, folder: Path, chunk: int) -> str:
+    """The smallest program and the fewest hits that still differ, as text."""
+    report = Report()
+
+    def outcomes(cases: Sequence[Case]) -> list[list[Outcome]]:
+        return _answers(report, cases, memory, folder, chunk, [True] * len(cases))
+
+    def first(cases: Sequence[Case]) -> int | None:
+        return next((at for at, answers in enumerate(outcomes(cases)) if _differ(answers)), None)
+
+    def fails(programs: Sequence[typed.Program]) -> int | None:
+        cases, numbers = [], []
+        for number, program in enumerate(programs):
+            plan = lower(program)
+            if not any(need.feature is Feature.KEYS_OF_CLEARED for need in plan.needs):
+                cases.append(Case(plan, hits))
+                numbers.append(number)
+        found = first(cases) if cases else None
+        return None if found is None else numbers[found]
+
+    hits = list(case.hits)
+    for at in reversed(range(len(hits))):
+        fewer = hits[:at] + hits[at + 1 :]
+        if fewer and first([Case(case.plan, fewer)]) is not None:
+            hits = fewer
+    program = shrunk(case.plan.program, fails)
+    (answers,) = outcomes([Case(lower(program), hits)])
+    lines = [f"seed {seed}: C and Python differ", *typed_lines(program)]
+    lines += [f"slots {[str(type) for type in program.clauses[0].slots]}"]
+    lines += [f"site {number}: {[_place(spec) for spec in site.args]}" for number, site in enumerate(_sites(program))]
+    lines += [f"hit at {hit}" for hit in hits]
+    for leg, answer in zip(("C", "Python", "walk"), answers, strict=True):
+        other = answers[1] if leg == "C" else answers[0]
+        lines += [f"{leg:>7} {key}: {value}" for key, value in answer.items() if _said(value) != _said(other.get(key))]
+    return "\n".join(lines)
+
+
+def _sites(program: typed.Program) -> Sequence[object]:
+    return program.clauses[0].sites
+
+
+def _place(spec: object) -> str:
+    return f"{'s' if spec.signed else 'u'}{8 * spec.size} {spec.operand}"  # type: ignore[attr-defined]

@@ -1,0 +1,56 @@
+"""The typed program of a case, walked over its hits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.naive import Naive
+from tests.proof.python import outcome
+from tests.proof.world import MASK, STARTED, Hit, Memory, argument, integer_at
+from tracer.lang.types import IntType, Stack, Type
+from tracer.plan.model import Plan, Variant
+from tracer.resolve.model import Site
+from tracer.results.events import Event, Loss
+from tracer.results.store import LocalMaps
+from tracer.steps.runtime import Runtime
+
+
+class _Reader:
+    """Reads the world at a hit."""
+
+    def __init__(self, hit: Hit, site: Site, memory: Memory) -> None:
+        self.hit = hit
+        self.site = site
+        self.memory = memory
+
+    def argument(self, index: int, type: Type) -> int | None:
+        found = argument(self.site.args[index], self.hit, self.memory)
+        assert isinstance(type, IntType)
+        return found if found is None or type.signed else found & MASK
+
+    def built_in(self, name: str) -> int | bytes:
+        return self.hit.registers["ax"] if name == "retval" else self.hit.built_ins[name]
+
+    def stack(self, frames: int) -> Stack:
+        pid = self.hit.built_ins["pid"]
+        assert isinstance(pid, int)
+        return Stack(pid, self.hit.frames[:frames])
+
+    def integer(self, address: int, type: IntType) -> int | None:
+        return integer_at(self.memory, address, type.bits, type.signed)
+
+    def string(self, address: int, size: int, sized: bool, length: int | None) -> tuple[bytes, bool] | None:
+        return self.memory.string(address, size, sized, length)
+
+
+def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
+    """What a program does."""
+    loss, events = Loss(), list[Event]()
+    store = LocalMaps(plan.program, loss)
+    runtime = Runtime(store, events.append, loss, start_ns=STARTED)
+    clause = plan.program.clauses[0]
+    for hit in hits:
+        site = clause.sites[hit.site]
+        named = Variant(0, {}, site.probe, site.function, (site,))
+        Naive(plan.program, clause, runtime, named, _Reader(hit, site, memory))()
+    return outcome(plan, store, events, loss, runtime.exiting)
