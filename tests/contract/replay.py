@@ -14,13 +14,14 @@ from typing import cast
 
 from tests.contract import depot
 from tests.contract.depot import Hit
+from tests.naive import Naive
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
 from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
 from tracer.errors import Source as SourceText
 from tracer.lang.typed import Clause, Program
-from tracer.lang.types import IntType, Stack
+from tracer.lang.types import IntType, Stack, Type
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.render import renderer_of
@@ -30,7 +31,7 @@ from tracer.results.store import LocalMaps
 from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
 from tracer.steps.model import Argument, BuiltIn, Memory, ReturnValue, Source, Steps, Text, UserStack
-from tracer.steps.runtime import Compiled, Runtime
+from tracer.steps.runtime import Runtime
 from tracer.tracing import Controls, Outcome, Watched, run
 
 PID = 4242
@@ -59,11 +60,26 @@ class Answer:
     outcome: Outcome
 
 
-Compile = Callable[[Program, Clause, Steps, Variant | None, Runtime], Compiled]
+Take = Callable[[Hit, int], None]
+"""Runs a clause at a hit and its `nsecs`."""
+
+Make = Callable[[Program, Clause, Steps, Variant, Runtime], Take]
 
 
-def replay(program: str, format: str, rounds: int, compile: Compile = compile_clause) -> Answer:
-    """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`; `compile` makes its clauses runnable."""
+def compiled(program: Program, clause: Clause, steps: Steps, variant: Variant, runtime: Runtime) -> Take:
+    """A clause as the product compiles it."""
+    body = compile_clause(program, clause, steps, variant, runtime)
+    sources = [leaf.source for leaf in leaves(steps)]
+    return lambda hit, nsecs: body(tuple(_value(source, hit, nsecs) for source in sources))
+
+
+def walked(program: Program, clause: Clause, steps: Steps, variant: Variant, runtime: Runtime) -> Take:
+    """A clause that the tree walk runs: it knows nothing of steps."""
+    return lambda hit, nsecs: Naive(program, clause, runtime, variant, _Reader(hit, nsecs))()
+
+
+def replay(program: str, format: str, rounds: int, make: Make = compiled) -> Answer:
+    """Runs a program (`T` already replaced) on the hits of `depot ROUNDS`; `make` makes its clauses runnable."""
     plan, _ = plan_of(SourceText(program))
     out = io.BytesIO()
     names = Names()
@@ -72,7 +88,7 @@ def replay(program: str, format: str, rounds: int, compile: Compile = compile_cl
         with LocalSession(plan) as local:
             outcome = run(cast("Session", local), plan, renderer, Controls())
     else:
-        with Replay(plan, depot.hits(rounds), compile) as session:
+        with Replay(plan, depot.hits(rounds), make) as session:
             watched = Watched(lambda: session.over)
             outcome = run(cast("Session", session), plan, renderer, Controls(), watched)
     return Answer(out.getvalue(), outcome)
@@ -81,13 +97,13 @@ def replay(program: str, format: str, rounds: int, compile: Compile = compile_cl
 class Replay:
     """Follows `backends.base.Session`."""
 
-    def __init__(self, plan: Plan, hits: tuple[Hit, ...], compile: Compile) -> None:
+    def __init__(self, plan: Plan, hits: tuple[Hit, ...], make: Make) -> None:
         self.maps = LocalMaps(plan.program)
         self.over = False
         self._events: list[Event] = []
         self._lost = Loss()
         self._runtime = Runtime(self.maps, self._events.append, self._lost)
-        self._clauses = [_Clause(plan, probe, self._runtime, compile) for probe in plan.probes]
+        self._clauses = [_Clause(plan, probe, self._runtime, make) for probe in plan.probes]
         self._hits = hits
         self._attached = False
 
@@ -150,19 +166,18 @@ class Replay:
 class _Clause:
     """A clause with its compiled variants."""
 
-    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, compile: Compile) -> None:
+    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, make: Make) -> None:
         steps = plan.steps[probe.clause.id]
-        self.leaves = leaves(steps)
-        self.sites: list[tuple[Site, Compiled]] = []
+        self.sites: list[tuple[Site, Take]] = []
         for variant in probe.variants:
-            body = compile(plan.program, probe.clause, steps, variant, runtime)
+            body = make(plan.program, probe.clause, steps, variant, runtime)
             self.sites += [(site, body) for site in variant.sites]
 
     def take(self, hit: Hit, nsecs: int) -> None:
         """Runs the clause if one of its sites is the place of the hit."""
         for site, body in self.sites:
             if _is_at(site, hit):
-                body(tuple(_value(leaf.source, hit, nsecs) for leaf in self.leaves))
+                body(hit, nsecs)
                 return
 
 
@@ -176,21 +191,48 @@ def _is_at(site: Site, hit: Hit) -> bool:
     )
 
 
+def _built_in(name: str, hit: Hit, nsecs: int) -> object:
+    known = {"pid": PID, "tid": PID, "cpid": PID, "uid": 0, "gid": 0, "cpu": 1, "nsecs": nsecs, "comm": b"depot"}
+    return known[name] if name != "retval" else hit.retval
+
+
+class _Reader:
+    """What the tree walk reads at a hit."""
+
+    def __init__(self, hit: Hit, nsecs: int) -> None:
+        self.hit = hit
+        self.nsecs = nsecs
+
+    def argument(self, index: int, type: Type) -> int | None:
+        return _fit(self.hit.args[index], type) if isinstance(type, IntType) else self.hit.args[index]
+
+    def built_in(self, name: str) -> object:
+        return _built_in(name, self.hit, self.nsecs)
+
+    def stack(self, frames: int) -> Stack:
+        return Stack(PID, STACK[:frames])
+
+    def integer(self, address: int, type: IntType) -> int | None:
+        raw = _read(address, type.bits // 8)
+        return None if raw is None else int.from_bytes(raw, "little", signed=type.signed)
+
+    def string(self, address: int, size: int, sized: bool, length: int | None) -> tuple[bytes, bool] | None:
+        if length is not None and length <= size:
+            size, sized = length, True
+        if address == 0 or size == 0:
+            return b"", False
+        raw = _read(address, 1 << 16)
+        if raw is None:
+            return None if size > 1 or not sized else (b"", False)
+        text = raw.partition(b"\0")[0]
+        return text[: size - 1], len(text) >= size and not sized
+
+
 def _value(source: Source, hit: Hit, nsecs: int) -> object:
     """What the backend would deliver for a source."""
     match source:
         case BuiltIn(name=name):
-            known = {
-                "pid": PID,
-                "tid": PID,
-                "cpid": PID,
-                "uid": 0,
-                "gid": 0,
-                "cpu": 1,
-                "nsecs": nsecs,
-                "comm": b"depot",
-            }
-            return known[name]
+            return _built_in(name, hit, nsecs)
         case UserStack(frames=frames):
             return Stack(PID, STACK[:frames])
         case Text(base=base, offset=offset, measured=measured):

@@ -1,12 +1,12 @@
-"""Random typed expressions, and what they are made of: variables, maps, and the places of arguments."""
+"""Random typed expressions."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
-from tests.proof.world import EDGES, REGISTERS, cut_to
-from tests.typed_ir import N, builtin, map_of, num, text
+from tests.proof.declarations import INTS, Declarations
+from tests.proof.world import EDGES, cut_to
+from tests.typed_ir import N, builtin, num, text
 from tracer.lang import typed
 from tracer.lang.types import (
     BOOL,
@@ -19,96 +19,17 @@ from tracer.lang.types import (
     SymbolType,
     TupleType,
     Type,
-    UsernameType,
 )
-from tracer.resolve.model import ArgSpec, Const, FileIdentity, Global, GlobalPointer, Mem, Operand, Reg, Site, Unreadable
 
-INTS = [INT64, UINT64, INT64, UINT64, *(IntType(bits, signed) for bits in (32, 16, 8) for signed in (True, False))]
-SIZES = [4, 8, 16, 64, 72, 200]
 ARITHMETIC = ["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"]
 COMPARISONS = ["==", "!=", "<", "<=", ">", ">="]
-_LITERALS = [b"", b"a", b"ab", b"abc", b"abcdefgh", b"shop", b"b", b"\xff'\"\\", b"fifteen letters", b"x" * 63, b"x" * 80]
-_NAMES = [("uprobe:/bin/shop:sell", "sell"), ("usdt:/bin/shop:shop:order", "take_order"), ("uprobe:/bin/shop:a", "")]
+_LITERALS = [
+    b"", b"a", b"ab", b"abc", b"abcdefgh", b"shop", b"b", b"\xff'\"\\", b"fifteen letters", b"x" * 63, b"x" * 80,
+]  # fmt: skip
 
 
-class Expressions:
-    """Those of one program. `points` are addresses worth reading at."""
-
-    def __init__(self, rng: random.Random, points: list[int]) -> None:
-        self.rng = rng
-        self.points = points
-        self.few = rng.random() < 0.3
-        """Maps hold two keys: they are then such that take no more in the kernel either."""
-        self.sizes = rng.sample(SIZES, 2)
-        self.slots: list[Type] = [INT64, UINT64, *(self.type(2) for _ in range(rng.randrange(4)))]
-        self.maps = [self.declared(number) for number in range(rng.randint(1, 4))]
-        self.sites = self.places()
-        self.args = [self.argument(index) for index in range(3)]
-
-    def chance(self, probability: float) -> bool:
-        return self.rng.random() < probability
-
-    # --- declarations ---
-
-    def type(self, depth: int) -> Type:
-        """A type that a variable, a scalar map or a part of a key can have."""
-        kind = self.rng.random()
-        if kind < 0.5:
-            return self.rng.choice(INTS)
-        if kind < 0.75:
-            return StringType(self.rng.choice(self.sizes))
-        if kind < 0.85 or not depth:
-            return BOOL
-        return TupleType(tuple(self.type(0) for _ in range(self.rng.randint(1, 3))))
-
-    def key_part(self) -> Type:
-        other: list[Type] = [SymbolType(), StackType(3), UsernameType()]
-        found = self.type(1) if self.chance(0.85) else self.rng.choice(other)
-        return StringType(8) if self.few and isinstance(found, StringType) else found
-
-    def declared(self, number: int) -> typed.MapDecl:
-        key = tuple(self.key_part() for _ in range(self.rng.choice([0, 0, 1, 1, 1, 2, 3])))
-        value = self.rng.choice([INT64, UINT64])
-        kinds: list[typed.MapKind] = ["scalar"] * 4 + ["count", "sum", "avg", "min", "max", "stats"]  # type: ignore[assignment]
-        kind = self.rng.choice(kinds if self.few and key else [*kinds, "hist", "lhist"])
-        name = f"@m{number}"
-        match kind:
-            case "scalar":
-                return map_of(name, kind, *key, value=self.type(1) if self.chance(0.5) else value)
-            case "hist":
-                return map_of(name, kind, *key, value=value, bits=self.rng.choice([0, 0, 3]))
-            case "lhist":
-                return map_of(name, kind, *key, value=INT64, low=-10, high=11, step=4)
-            case "count":
-                return map_of(name, kind, *key)
-        return map_of(name, kind, *key, value=value)
-
-    def places(self) -> tuple[Site, ...]:
-        layouts = [tuple(self.place() for _ in range(3)) for _ in range(self.rng.choice([1, 1, 1, 2]))]
-        names = self.rng.sample(_NAMES, self.rng.choice([1, 1, 2]))
-        file = FileIdentity(0, 0, 0, 0)
-        return tuple(
-            Site("uprobe", "/bin/shop", file, 64 * number, 64 * number, *names[number % len(names)], layout)
-            for number, layout in enumerate(layouts * len(names))
-        )
-
-    def place(self) -> ArgSpec:
-        size = self.rng.choice([8, 8, 8, 8, 4, 4, 2, 1])
-        first, second = self.rng.sample(REGISTERS, 2)
-        shift = self.rng.choice([0, 8, -8, 16])
-        slot = Global(0, 0, shift)
-        operands: list[Operand] = [
-            Mem(first, shift), Mem(None, self.rng.choice(self.points)), Mem(first, shift, second, 8), slot,
-            Global(0, 0, 8, first, 2), GlobalPointer(slot), Unreadable("a test"), Const(self.rng.choice(EDGES)),
-        ]  # fmt: skip
-        operand = Reg(first) if self.chance(0.7) else self.rng.choice(operands)
-        return ArgSpec("", size, self.chance(0.4), operand)
-
-    def argument(self, index: int) -> typed.Arg:
-        signed = any(site.args[index].signed for site in self.sites)
-        return typed.Arg(INT64 if signed else UINT64, N, index)
-
-    # --- expressions ---
+class Expressions(Declarations):
+    """Those of one program; `depth` says how deep they may be."""
 
     def expr(self, type: Type, depth: int) -> typed.Expr:
         match type:
@@ -270,8 +191,8 @@ class Expressions:
                 return typed.Binary(BOOL, N, self.rng.choice(COMPARISONS), *sides)
             case 3:
                 one, other = self.pair(below)
-                type = max((one.type, other.type), key=lambda each: getattr(each, "size", 0))
-                sides = self.fitting(type, one), self.fitting(type, other)
+                wider = max((one.type, other.type), key=lambda each: getattr(each, "size", 0))
+                sides = self.fitting(wider, one), self.fitting(wider, other)
                 return typed.Binary(BOOL, N, self.rng.choice(["==", "!="]), *sides)
             case 4:
                 whole = TupleType((self.type(0), self.type(0)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import platform
 import re
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +28,7 @@ _CONTROL_WORDS = 128
 _FIXED_CONTROL = 5
 _RECORD, _MAPS = 1, 2
 _OUT_WORDS = 1 << 20
+_numbers = itertools.count()
 
 
 def prelude() -> str:
@@ -61,7 +64,8 @@ def compile_many(programs: Sequence[Generated], folder: Path, kernel_reads: bool
         texts.append(text)
         names += [f"{name}_{number}" for name in own]
     texts.append(f"int (*functions[])(struct pt_regs *) = {{{', '.join(names)}}};\n")
-    source, library = folder / "programs.c", folder / "programs.so"
+    # A name of its own: the dynamic loader knows libraries by their names.
+    source, library = folder / "programs.c", folder / f"programs{next(_numbers)}.so"
     source.write_text("".join(texts))
     _compile(source, library)
     return Natives(programs, library)
@@ -86,11 +90,12 @@ def _compiler() -> tuple[str, ...]:
 
 
 @functools.cache
-def shim(folder: Path) -> ctypes.CDLL:
+def shim() -> ctypes.CDLL:
     """shim.c, loaded so that programs find it."""
-    library = folder / "shim.so"
-    _compile(HERE / "shim.c", library)
-    found = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "shim.so"
+        _compile(HERE / "shim.c", library)
+        found = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     found.shim_run.restype = ctypes.c_ulonglong
     return found
 
@@ -100,7 +105,7 @@ class Natives:
 
     def __init__(self, programs: Sequence[Generated], library: Path) -> None:
         self._programs = programs
-        self._loader = shim(library.parent.parent)
+        self._loader = shim()
         self._library = ctypes.CDLL(str(library))
         self._functions = ctypes.addressof(ctypes.c_char.in_dll(self._library, "functions"))
         self._first: list[int] = []

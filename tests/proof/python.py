@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.proof.world import MASK, STARTED, Hit, Memory, argument, integer_at
+from tests.proof.world import MASK, STARTED, Hit, Memory, argument, cut_to, integer_at
 from tracer.lang.types import IntType, Stack
 from tracer.plan.model import Plan, Variant
+from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
 from tracer.steps import model
 from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
 from tracer.steps.python_steps import PythonSteps
-from tracer.steps.runtime import Reach, Runtime
+from tracer.steps.runtime import Compiled, Reach, Runtime
 
 
 class _Place:
@@ -41,7 +42,7 @@ class _Place:
                 return None if address is None else self.text(address, source)
             case model.Argument(index=index, type=IntType() as type):
                 found = argument(self.variant.args[index], self.hit, self.memory)
-                return None if found is None else found if type.signed else found & MASK
+                return None if found is None else cut_to(found, type.bits, type.signed)
             case model.ReturnValue():
                 return self.hit.registers["ax"]
         raise AssertionError(source)
@@ -94,7 +95,7 @@ def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
     steps = plan.steps[clause.id]
     place = _Place(memory)
     printer = type("WithMemory", (_WithMemory,), {"place": place})
-    bodies = {}
+    bodies: dict[Site, tuple[Variant, Compiled]] = {}
     for probe in plan.probes:
         for variant in probe.variants:
             body = compile_clause(plan.program, clause, steps, variant, runtime, printer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.proof.programs import with_body
 from tests.typed_ir import N, num, text
@@ -67,18 +67,20 @@ def _blocks(stmt: typed.Stmt) -> Iterator[tuple[typed.Stmt, ...]]:
 def _changed(node: _Node) -> Iterator[_Node]:
     """The node with one of its parts smaller."""
     for name in names(node):
-        held = getattr(node, name)
-        if isinstance(held, typed.Expr):
-            for smaller in _exprs(held):
-                yield replace(node, **{name: smaller})
-        elif isinstance(held, tuple) and held and isinstance(held[0], typed.Stmt):
-            for block in _lists(held):
-                yield replace(node, **{name: block})
-        elif isinstance(held, tuple):
-            for at, part in enumerate(held):
-                if isinstance(part, typed.Expr):
-                    for smaller in _exprs(part):
-                        yield replace(node, **{name: (*held[:at], smaller, *held[at + 1 :])})
+        for smaller in _parts(getattr(node, name)):
+            changes: Any = {name: smaller}
+            yield replace(node, **changes)
+
+
+def _parts(held: Any) -> Iterator[object]:
+    if isinstance(held, typed.Expr):
+        yield from _exprs(held)
+    elif isinstance(held, tuple) and held and isinstance(held[0], typed.Stmt):
+        yield from _lists(held)
+    elif isinstance(held, tuple):
+        for at, part in enumerate(held):
+            for smaller in _exprs(part) if isinstance(part, typed.Expr) else ():
+                yield (*held[:at], smaller, *held[at + 1 :])
 
 
 def _exprs(expr: typed.Expr) -> Iterator[typed.Expr]:

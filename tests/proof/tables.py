@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from tests.proof.world import cut_to
 from tracer.backends.bcc.maps.layout import decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.results.store import empty_value
 from tracer.results.values import Average, Key, MapValue
-from tests.proof.world import cut_to
 
 Element = tuple[int, bytes, bytes]
 """Number of the kernel's map, key, value."""

@@ -1,7 +1,7 @@
 """The C that BCC compiles and the Python of the same steps do the same: output, maps, and the count of every loss.
 
-Random programs over random hits, without root: the C is compiled natively, with a shim for the kernel's helpers and maps
-(native.py, shim.c). A part of them is also walked over the typed program, which knows nothing of steps (walk.py).
+Random programs over random hits, without root: the C is compiled natively, with a shim for the kernel's helpers and
+maps (native.py, shim.c). A part of them is also walked over the typed program, which knows nothing of steps (walk.py).
 
 `TRACER_PROOF=100000` runs so many programs, `TRACER_PROOF_SEED=N` begins at that one.
 """
@@ -30,7 +30,7 @@ def checked(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
     with ProcessPoolExecutor(_CORES, mp_context=get_context("spawn")) as pool:
         for report in pool.map(check, chunks, [spoil] * len(chunks)):
             whole.failures += report.failures
-            seconds.update(report.seconds)  # type: ignore[arg-type]
+            seconds.update(report.seconds)
             seen.update(report.seen)
     return Report(whole.failures, dict(seconds), dict(seen))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.naive import Naive
 from tests.proof.python import outcome
-from tests.proof.world import MASK, STARTED, Hit, Memory, argument, integer_at
+from tests.proof.world import STARTED, Hit, Memory, argument, cut_to, integer_at
 from tracer.lang.types import IntType, Stack, Type
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site
@@ -26,7 +26,7 @@ class _Reader:
     def argument(self, index: int, type: Type) -> int | None:
         found = argument(self.site.args[index], self.hit, self.memory)
         assert isinstance(type, IntType)
-        return found if found is None or type.signed else found & MASK
+        return found if found is None else cut_to(found, type.bits, type.signed)
 
     def built_in(self, name: str) -> int | bytes:
         return self.hit.registers["ax"] if name == "retval" else self.hit.built_ins[name]

@@ -1,5 +1,5 @@
-"""The world that random programs run in: the memory of a process, of which some pages are there and others not, and hits
-with their registers, built-ins and stacks. Nothing here knows typed programs or C.
+"""The world that random programs run in: the memory of a process, of which some pages are there and others not, and
+hits with their registers, built-ins and stacks. Nothing here knows typed programs or C.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ REGISTERS = ("ax", "bx", "cx", "dx", "si", "di", "r8", "sp")
 """Those that arguments are in, by their names on x86-64; `ip` besides."""
 
 _TEXTS = [
-    b"", b"a", b"ab", b"abc", b"abcd", b"abcdefg", b"abcdefgh", b"abcdefghi", b"shop", b"\xff\xfe", b"aab", b"fifteen letters",
-    b"sixteen letters!", b"x" * 62, b"x" * 63, b"x" * 64, b"x" * 65, b"y" * 71, b"y" * 72, b"x" * 130, b"ab" * 150,
+    b"", b"a", b"ab", b"abc", b"abcd", b"abcdefg", b"abcdefgh", b"abcdefghi", b"shop", b"\xff\xfe", b"aab",
+    b"fifteen letters", b"sixteen letters!", b"x" * 62, b"x" * 63, b"x" * 64, b"x" * 65, b"y" * 71, b"y" * 72,
+    b"x" * 130, b"ab" * 150,
 ]  # fmt: skip
 
 
@@ -183,7 +184,10 @@ def integer_at(memory: Memory, address: int, bits: int, signed: bool) -> int | N
     return _integer(memory.read(address & MASK, bits // 8), bits, signed)
 
 
-_X86 = "r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss".split()
+_X86 = [
+    "r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax", "ip",
+    "cs", "flags", "sp", "ss",
+]  # fmt: skip
 _ARM = [f"x{number}" for number in range(31)] + ["sp", "ip"]
 _HIT = struct.Struct("=36Q6Q16sq8QQ")
 

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 
 from tests.contract.depot import ROUNDS
 from tests.contract.fuzz.programs import located
-from tests.contract.replay import Compile, replay
+from tests.contract.replay import Make, compiled, replay, walked
 from tests.harness.cli import tracer
-from tests.naive import Naive
 from tests.targets.build import build
-from tracer.lang.typed import Clause, Program
-from tracer.plan.model import Variant
-from tracer.steps.compile import compile_clause
-from tracer.steps.model import Steps
-from tracer.steps.runtime import Compiled, Runtime
 
 
 @dataclass(frozen=True)
@@ -36,9 +30,9 @@ _LOSSES = {
 }
 
 
-def replayed(text: str, compile: Compile) -> Answer:
+def replayed(text: str, make: Make) -> Answer:
     """The answer of the interpreter, or of the reference, to the hits by arithmetic."""
-    answer = replay(located(text), "text", ROUNDS, compile)
+    answer = replay(located(text), "text", ROUNDS, make)
     loss = answer.outcome.loss
     found = {"unreadable": loss.unreadable, "truncated": loss.truncated, "loops": loss.loops}
     rest = "".join(f"{name} {getattr(loss, name)}" for name in ("events", "keys", "stacks") if getattr(loss, name))
@@ -60,16 +54,12 @@ def traced(text: str, backend: str) -> Answer:
     return Answer(done.out, done.status, tuple(found.items()), rest)
 
 
-def _walk(program: Program, clause: Clause, steps: Steps, variant: Variant | None, runtime: Runtime) -> Compiled:
-    return Naive(program, clause, runtime, variant)
-
-
 def answers(text: str, legs: Sequence[str]) -> dict[str, Answer]:
     """The answers of some of `reference`, `interpreter`, `bcc` and `ftrace`.
 
     Raises `ProgramError` for an invalid program.
     """
-    replays: dict[str, Compile] = {"reference": _walk, "interpreter": compile_clause}
+    replays: dict[str, Make] = {"reference": walked, "interpreter": compiled}
     return {leg: replayed(text, replays[leg]) if leg in replays else traced(text, leg) for leg in legs}
 
 
