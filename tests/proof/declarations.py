@@ -50,6 +50,7 @@ class Declarations:
         self.maps = [self.declared(number) for number in range(rng.randint(1, 4))]
         self.sites = self.places()
         self.args = [self.argument(index) for index in range(3)]
+        self.texts: list[typed.Str] = []
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -105,7 +106,7 @@ class Declarations:
             Mem(first, shift), Mem(None, self.rng.choice(self.points)), Mem(first, shift, second, 8), slot,
             Global(0, 0, 8, first, 2), GlobalPointer(slot), Unreadable("a test"), Const(self.rng.choice(EDGES)),
         ]  # fmt: skip
-        operand = Reg(first) if self.chance(0.7) else self.rng.choice(operands)
+        operand = Reg(first) if self.chance(0.8) else self.rng.choice(operands)
         return ArgSpec("", size, self.chance(0.4), operand)
 
     def argument(self, index: int) -> typed.Arg:

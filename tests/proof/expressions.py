@@ -240,11 +240,17 @@ class Expressions(Declarations):
         return self.first(choices, lambda: self.literal(type))
 
     def text(self, type: StringType, depth: int) -> typed.Expr:
+        """A string of the process: often one that was read before."""
+        known = [each for each in self.texts if each.type.size <= type.size]  # type: ignore[union-attr]
+        if known and self.chance(0.4):
+            return self.rng.choice(known)
         size, kind = type.size, self.rng.randrange(4)
         if kind == 0:
             size = self.rng.choice([each for each in (1, 2, 4, 8, 9, 64, 65) if each <= size])
         length = self.integer(UINT64, depth) if self.chance(0.3) else num(self.rng.choice([0, 1, 4, size, 300]), UINT64)
-        return typed.Str(StringType(size), N, self.address(depth), kind == 0, length if kind == 1 else None)
+        found = typed.Str(StringType(size), N, self.address(depth), kind == 0, length if kind == 1 else None)
+        self.texts.append(found)
+        return found
 
     def tuple(self, type: TupleType, depth: int) -> typed.Expr:
         held = self.variable(type)

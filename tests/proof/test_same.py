@@ -10,17 +10,28 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
 
+from tests.proof import native
 from tests.proof.same import CHUNK, Report, Spoil, check
 
 COUNT = int(os.environ.get("TRACER_PROOF", "20000"))
 FIRST = int(os.environ.get("TRACER_PROOF_SEED", "0"))
 _CORES = os.cpu_count() or 1
+
+
+FAULTS = {
+    "the sign of a remainder": ("return a < 0 ? -rest : rest;", "return rest;"),
+    "the bucket of a small number": ("return value + 1;", "return value + (value > 1);"),
+    "str() of NULL": ("from ? touch_user_text(to, size, from, size) : 0", "touch_user_text(to, size, from, size)"),
+    "a cut that has been told": ("if (length < size || told)", "if (length < size)"),
+}
+"""Mistakes in bpf_programs: what stands there, and what would be wrong."""
 
 
 def checked(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
@@ -42,3 +53,22 @@ def test_c_and_python_say_the_same() -> None:
     # The programs must do what is compared.
     often = {"events", "maps", "unreadable", "truncated", "loops", "stacks", "keys", "exiting"}
     assert often <= {thing for thing, times in report.seen.items() if times > COUNT / 1000}, report.seen
+
+
+def spoil_c(right: str, wrong: str) -> None:
+    """Puts a mistake into what all C programs include."""
+    native.mistake = right, wrong
+
+
+def spoil_python() -> None:
+    """Lets the Python of steps compare wrongly."""
+    from tracer.steps import python_values
+
+    python_values._INFIX["le"] = "<"
+
+
+@pytest.mark.parametrize(
+    "spoil", [*(partial(spoil_c, *fault) for fault in FAULTS.values()), spoil_python], ids=[*FAULTS, "<= in Python"]
+)
+def test_a_mistake_is_found(spoil: Spoil) -> None:
+    assert checked(range(1000), spoil).failures, "nothing was found"

@@ -81,7 +81,7 @@ def make_memory(rng: random.Random) -> Memory:
     for start in starts:
         memory.points += [start, start + 8, start + 0x80, start + 0x200, start + PAGE - 8]
     for start in starts:
-        page = bytearray(rng.choice([b"\0", b"z", b"\0"]) * PAGE)
+        page = bytearray(rng.choice([b"\0", b"z"]) * PAGE)
         for at in [0, 8, 16, 0x80, 0x90, 0x200]:
             _put(rng, page, at, memory.points)
         if rng.random() < 0.7:
@@ -120,7 +120,7 @@ def make_hit(rng: random.Random, sites: int, memory: Memory) -> Hit:
     """A random one."""
 
     def word() -> int:
-        if rng.random() < 0.6:
+        if rng.random() < 0.75:
             return (rng.choice(memory.points) + rng.choice([0, 0, 0, 0, 8, -8, 1])) & MASK
         return (rng.choice(EDGES) if rng.random() < 0.8 else rng.getrandbits(64)) & MASK
 
