@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from functools import partial
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 import pytest
@@ -43,6 +43,9 @@ def checked(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
             whole.failures += report.failures
             seconds.update(report.seconds)
             seen.update(report.seen)
+            if spoil is not None and whole.failures:
+                pool.shutdown(cancel_futures=True)
+                break
     return Report(whole.failures, dict(seconds), dict(seen))
 
 
