@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from tracer.errors import TracerError
 from tracer.resolve.elf.symbol_table import MAX_NAME
@@ -69,13 +69,21 @@ def demangler() -> Demangler:
     return demangle
 
 
+@lru_cache(maxsize=1)
+def _of_rust() -> Callable[[str], str]:
+    """A function from a name of Rust's to the readable one, or to itself where it is none or cannot be read here."""
+    try:
+        from multi_demangle import demangle_symbol
+    except ImportError:  # a worker's interpreter, or a system without the package
+        return str
+    return partial(demangle_symbol, language="rust")
+
+
 def demangle_rust(name: str) -> str | None:
     """The readable name, or None for what is no name of Rust's."""
     found = _RUST.fullmatch(name)
     if found is None or not name.isascii():
         return None
-    from multi_demangle import demangle_symbol
-
-    text: str = demangle_symbol(found[1], language="rust")
+    text = _of_rust()(found[1])
     right = text != found[1] and len(text) <= MAX_TEXT and text.isprintable() and not _GIVEN_UP.search(text)
     return text if right else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracer.resolve.symbols import demangle
 from tracer.resolve.symbols.demangle import MAX_TEXT, demangle_rust
 
 HASH = "17h0123456789abcdefE"
@@ -79,3 +82,12 @@ def test_a_name_that_unfolds_without_end_is_none() -> None:
 def test_any_text_gets_an_answer_and_no_long_one(text: str) -> None:
     found = demangle_rust("_RNv" + text)
     assert found is None or len(found) <= MAX_TEXT
+
+
+def test_without_the_package_names_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "multi_demangle", None)
+    demangle._of_rust.cache_clear()
+    try:
+        assert demangle_rust("_RNvC6_123foo3bar") is None
+    finally:
+        demangle._of_rust.cache_clear()
