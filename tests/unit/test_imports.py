@@ -35,7 +35,6 @@ KNOWN: set[tuple[str, str]] = {
     ("probes.model", "resolve.binary"),
     *(("probes.usdt", f"resolve.{to}") for to in ("binary", "sites.usdt_sites")),
     *(("probes.uprobe", f"resolve.{to}") for to in ("binary", "sites.line_sites", "sites.function_sites")),
-    ("steps.compile", "plan.model"),
 }
 """Imports that still go up, or round. Those of `probes`: a kind of probe calls what finds its sites, when it does."""
 

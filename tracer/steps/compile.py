@@ -10,26 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from tracer.lang.typed import Clause, Program
-from tracer.resolve.model import Const, Reg
+from tracer.resolve.model import ArgSpec, Const, Reg
 from tracer.steps.model import Argument, BuiltIn, Source, Steps
 from tracer.steps.python_steps import PythonSteps
 from tracer.steps.runtime import Compiled, Hit, Runtime
 
-if TYPE_CHECKING:
-    from tracer.plan.model import Variant
-
 _ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "cpid"})
 _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
+
+
+class Placed(Protocol):
+    """What the sites of a clause have in common (`plan.model.Variant`): where they keep the arguments, by index, and the
+    texts of `probe` and `func`.
+    """
+
+    @property
+    def args(self) -> dict[int, ArgSpec]:
+        """See there."""
+
+    @property
+    def probe(self) -> str | None:
+        """See there."""
+
+    @property
+    def function(self) -> str | None:
+        """See there."""
 
 
 def compile_clause(
     program: Program,
     clause: Clause,
     steps: Steps,
-    variant: Variant | None,
+    variant: Placed | None,
     runtime: Runtime,
     printer: type[PythonSteps] = PythonSteps,
 ) -> Compiled:
@@ -60,7 +75,7 @@ def made_later(make: Callable[[], Compiled]) -> Compiled:
     return first
 
 
-def source_of(program: Program, clause: Clause, steps: Steps, variant: Variant | None, runtime: Runtime) -> str:
+def source_of(program: Program, clause: Clause, steps: Steps, variant: Placed | None, runtime: Runtime) -> str:
     """The Python source of a clause, for people and tests."""
     return _printer(program, clause, steps, variant, runtime, PythonSteps).source(clause.kind in ("probe", "interval"))
 
@@ -75,7 +90,7 @@ def _printer(
     program: Program,
     clause: Clause,
     steps: Steps,
-    variant: Variant | None,
+    variant: Placed | None,
     runtime: Runtime,
     printer: type[PythonSteps],
 ) -> PythonSteps:
