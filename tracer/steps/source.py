@@ -52,4 +52,5 @@ class Writer:
         """The whole source: a function of the bound values that makes the clause's. Bound values are its parameters:
         local look-ups, not global ones, while a clause runs.
         """
-        return f"def make({', '.join(self.names)}):\n    def clause(hit):\n{''.join(self._lines)}    return clause\n"
+        body = "".join(self._lines) or "        pass\n"
+        return f"def make({', '.join(self.names)}):\n    def clause(hit):\n{body}    return clause\n"
