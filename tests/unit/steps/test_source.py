@@ -6,4 +6,4 @@ from tests.typed_ir import clause, program, run
 
 
 def test_a_clause_that_does_nothing_runs() -> None:
-    assert run(program([clause([])]), [()]).events == []
+    assert run(program([clause([], kind="begin", names=("BEGIN",))]), [()]).events == []
