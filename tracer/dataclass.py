@@ -1,8 +1,8 @@
 """Dataclasses that cost next to nothing until they are used.
 
 The standard decorator writes and compiles half a dozen functions for every class when its module is imported. A run
-imports 150 classes and makes objects of a third of them; that was a third of the time of `BEGIN { exit(); }`. Here
-`__init__` is compiled when the first object is made, and the other methods are not compiled at all.
+imports 150 classes and makes objects of a third of them; compiling all would take a third of the time of
+`BEGIN { exit(); }`. Here `__init__` is compiled when the first object is made, and the other methods are not at all.
 
 What this package uses of the standard module is here, under the same names, and type checkers see the standard one.
 `fields`, `asdict` and their kin of that module work on these classes too. Every class has slots.

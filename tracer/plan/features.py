@@ -64,7 +64,7 @@ class Unsupported:
 State = Supported | Unsupported
 
 Has = Callable[[str], bool]
-"""Whether the kernel has a feature, a key of `without.KNOWN`."""
+"""Whether the kernel has a feature, a key of `disabled.KNOWN`."""
 
 NEEDS_ROOT = Unsupported("tracing needs root", "run it with sudo")
 

@@ -23,7 +23,7 @@ _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
 
 
 class Placed(Protocol):
-    """What the sites of a clause have in common (`plan.model.Variant`): where they keep the arguments, by index, and the
+    """What the sites of a clause have in common (`plan.model.Variant`): where they keep arguments, by index, and the
     texts of `probe` and `func`.
     """
 

@@ -19,7 +19,7 @@ _TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
     "long_keys": ("bpf long keys", trials.has_long_keys, "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", trials.allocates_at_hits, "needs Linux 6.1; maps take it at once"),
 }
-"""What is tried where bpf() works, by its name in `without`: its name for `info`, the trial, and what is so without."""
+"""What is tried where bpf() works, by its name in `disabled`: its name for `info`, the trial, what is so without."""
 
 
 _NUMBERED = frozenset({Feature.NUMBERS, Feature.USER_STACK, Feature.SYMBOL})
