@@ -179,12 +179,12 @@ static __always_inline void count_hit(void)
 		++*hits;
 }
 
-/* The control block, or NULL where the program has said exit(), or the process is none of those that are followed. */
-static __always_inline struct control *enter(void)
+/* The control block, or NULL where the program has said exit(), or the process is none of those that are followed.
+ * Uncounted: by a program whose map counts every hit itself. */
+static __always_inline struct control *enter_uncounted(void)
 {
 	struct control *control = (struct control *)CONTROL;
 
-	count_hit();
 #ifdef FOLLOWED
 	char *is = current_followed();
 
@@ -201,6 +201,12 @@ static __always_inline struct control *enter(void)
 		control->hit = 1; /* so that silence can be explained; written once, since all CPUs share this line */
 #endif
 	return control;
+}
+
+static __always_inline struct control *enter(void)
+{
+	count_hit();
+	return enter_uncounted();
 }
 
 /* --- the texts of probe and func ------------------------------------------------------------------------------- */

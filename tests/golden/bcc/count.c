@@ -14,7 +14,7 @@ struct control {
 /* clause 0, 1 site */
 int probe_0(struct pt_regs *ctx)
 {
-	struct control *control = enter();
+	struct control *control = enter_uncounted();
 
 	if (!control)
 		return 0;

@@ -109,6 +109,7 @@ class BccSession:
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps
         self._texts = generated.site_texts
+        self._counted = generated.counted
         self._records = generated.records
         self._marks = generated.marks
         self._incoming = Incoming(self._ring, generated.records, generated.marks, self._maps, buffers.waiting())
@@ -216,7 +217,11 @@ class BccSession:
 
     def point_hits(self) -> list[int]:
         """See `backends.base.Session`."""
-        return [self._summed(HITS, number) for number in range(len(self._points))]
+        counted = self._counted
+        return [
+            self._summed(FIRST_TABLE + counted[number], 0) if number in counted else self._summed(HITS, number)
+            for number in range(len(self._points))
+        ]
 
     def hit_cost(self, point: int) -> Cost | None:
         """See `backends.base.Session`."""

@@ -17,7 +17,9 @@ from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.steps.model import Steps
+from tracer.plan.points import first_numbers
+from tracer.steps.model import Empty, MapAdd, MapDelete, MapSet, Moment, Steps, Update
+from tracer.steps.walk import walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
 FOLLOWED = 1001
@@ -26,6 +28,7 @@ FOLLOWED = 1001
 FOLLOW = "follow_new_task"
 """The function that keeps that map."""
 
+_CHANGES = (MapSet, MapAdd, Update, MapDelete, Moment, Empty)
 _SCRATCH_BYTES = 4 << 20
 _SLOTS = (64, 1024)
 
@@ -37,7 +40,8 @@ class Generated:
     `functions` gives each variant's function by its id: variants whose arguments are in the same places share one.
     `site_texts` are the texts of `probe` and `func` of those that do. `waits` names the functions that read memory of
     the traced process, and so should be sleepable; `generations` and `lengths` say how many of each the control block
-    has; `marks` is the index there of each map that probes clear. `follow`: probes test whether the process is one that
+    has; `marks` is the index there of each map that probes clear. `counted` are the attach points whose every hit a map
+    counts, with the number of that map. `follow`: probes test whether the process is one that
     is followed, and FOLLOW is the function that notes new ones.
     """
 
@@ -53,6 +57,7 @@ class Generated:
     lengths: int
     marks: dict[str, int]
     follow: bool
+    counted: dict[int, int]
 
 
 def generate(plan: Plan) -> Generated:
@@ -64,10 +69,13 @@ def generate(plan: Plan) -> Generated:
     functions: dict[int, str] = {}
     waits: set[str] = set()
     bodies: list[str] = []
+    counted = _counted(plan, known)
+    numbers = first_numbers(plan)
     for probe in plan.probes:
         for variants in groups[probe.clause.id]:
             name = f"probe_{variants[0].id}"
-            text, waiting = _function(shared, probe, plan.steps[probe.clause.id], variants, name)
+            uncounted = numbers[probe.clause.id] in counted
+            text, waiting = _function(shared, probe, plan.steps[probe.clause.id], variants, name, uncounted)
             bodies.append(text)
             functions.update((variant.id, name) for variant in variants)
             if waiting:
@@ -89,7 +97,29 @@ def generate(plan: Plan) -> Generated:
         lengths,
         shared.marks,
         plan.follow,
+        counted,
     )
+
+
+def _counted(plan: Plan, known: dict[str, Table]) -> dict[int, int]:
+    """By the number of an attach point the number of the map that counts all its hits, and nothing else: the map of a
+    clause that is `@ = count()` whatever was hit, where no other clause changes it. The overhead guard reads that, and
+    the program needs no second counter.
+    """
+    found: dict[int, int] = {}
+    numbers = first_numbers(plan)
+    for probe in plan.probes:
+        match plan.steps[probe.clause.id].body:
+            case (Update(map=name, key=(), value=None),):
+                table = known[name]
+                every = (step for steps in plan.steps.values() for step in walk(steps.body))
+                changes = sum(isinstance(step, _CHANGES) and step.map == name for step in every)
+                # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
+                returns = any(site.kind == "uretprobe" for variant in probe.variants for site in variant.sites)
+                array = table.key is None and table.per_cpu
+                if array and changes == 1 and not returns and not plan.follow and len(probe.clause.names) == 1:
+                    found[numbers[probe.clause.id]] = table.numbers[0]
+    return found
 
 
 def scratch_slots(scratch: Scratch) -> int:
@@ -159,7 +189,9 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
     return list(groups.values())
 
 
-def _function(shared: Shared, probe: ProbePlan, steps: Steps, variants: list[Variant], name: str) -> tuple[str, bool]:
+def _function(
+    shared: Shared, probe: ProbePlan, steps: Steps, variants: list[Variant], name: str, uncounted: bool
+) -> tuple[str, bool]:
     function = Function(shared, steps, variants[0], many=len(variants) > 1)
     first = lead(steps.body)
     run(function, steps.body[:first])
@@ -174,7 +206,7 @@ def _function(shared: Shared, probe: ProbePlan, steps: Steps, variants: list[Var
         f"/* clause {probe.clause.id}, {sites} site{'' if sites == 1 else 's'} */",
         f"int {name}(struct pt_regs *ctx)",
         "{",
-        "\tstruct control *control = enter();",
+        f"\tstruct control *control = {'enter_uncounted' if uncounted else 'enter'}();",
         *(["\tstruct scratch *scratch = NULL;"] if function.wants_slot else []),
         *(["\tconst u64 *site = site_texts(ctx);"] if function.many else []),
         *(f"\t{declaration}" for declaration in function.declarations),
