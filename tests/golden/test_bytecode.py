@@ -21,7 +21,7 @@ LIBBCC = "0.26.0"
 """The version that made the files; another one may choose other instructions."""
 
 MOST = {
-    "count": ("@ = count();", 24),
+    "count": ("@ = count();", 14),
     "hist": ("@ = hist(arg0);", 61),
     "few_keys": ("@[arg0 & 15] = count();", 26),
     "string_key": ("@[str(arg1)] = count();", 253),

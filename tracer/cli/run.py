@@ -128,7 +128,7 @@ def command(
         if max_rate is not None or no_priority:
             from tracer.dataclass import replace
 
-            plan = replace(plan, apart=max_rate is not None, raised=not no_priority)
+            plan = replace(plan, separate_points=max_rate is not None, priority=not no_priority)
         if said := [each for each in warnings if each.lacking or not quiet]:
             from tracer.cli.errors import diagnostics_text
 

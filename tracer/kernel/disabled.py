@@ -35,7 +35,7 @@ KNOWN = {
 """The names, and what each stands for."""
 
 
-def without(name: str) -> bool:
+def is_disabled(name: str) -> bool:
     """Whether this feature, a key of KNOWN, is switched off. Raises `UsageError` for a list with unknown names."""
     assert name in KNOWN, name
     return name in _listed(os.environ.get(VARIABLE, ""))

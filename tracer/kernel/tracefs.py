@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.kernel.disabled import without
+from tracer.kernel.disabled import is_disabled
 
 MOUNT_POINT = "/sys/kernel/tracing"
 _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
@@ -62,7 +62,7 @@ class Tracefs:
 
     def knows(self, feature: str) -> bool:
         """Whether the README names a feature, a key of IN_README."""
-        return not without(feature) and IN_README[feature] in self.readme()
+        return not is_disabled(feature) and IN_README[feature] in self.readme()
 
     def define(self, line: str, what: str) -> None:
         """Writes one definition. Raises `TracerError` with the kernel's own words; `what` names the probe in it."""

@@ -52,8 +52,8 @@ class Need:
 class Plan:
     """Everything a backend needs to compile. `user` are the clauses BEGIN, END and interval, which run in user space;
     `steps` are the steps of each clause by its id. `follow` says that the descendants of the traced process are traced
-    as well, `apart` that an attach point may have to be detached while others go on, `raised` that a process of raised
-    priority may empty the kernel's buffers.
+    as well, `separate_points` that an attach point may have to be detached while others go on, `priority` that a
+    process of raised priority may empty the kernel's buffers.
     """
 
     program: Program
@@ -62,8 +62,8 @@ class Plan:
     needs: tuple[Need, ...]
     steps: dict[int, Steps]
     follow: bool = False
-    apart: bool = False
-    raised: bool = True
+    separate_points: bool = False
+    priority: bool = True
 
     @property
     def sites(self) -> tuple[Site, ...]:

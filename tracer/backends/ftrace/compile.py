@@ -38,13 +38,13 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
             shape,
             tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
             _filter_key(place),
-            place.points if plan.apart else None,
+            place.points if plan.separate_points else None,
         )
         grouped.setdefault(key, ([], runs))[0].append(place)
     uses = Uses.of(plan)
     events = [Event("", tuple(places), (runs,)) for places, runs in grouped.values()]
     parts = tuple(part for event in events for part in _parts(event, plan, uses))
-    program = FtraceProgram(plan, merged(parts, plan.apart), parts)
+    program = FtraceProgram(plan, merged(parts, plan.separate_points), parts)
     rows = sum(trigger.size for event in program.events for trigger in event.hist)
     if rows > hist.MOST_ROWS_TOGETHER:
         return program.sampled(f"its tables would have {rows} rows, more than {hist.MOST_ROWS_TOGETHER}")
@@ -107,12 +107,14 @@ def _parts(event: Event, plan: Plan, uses: Uses) -> list[Event]:
     """
     finished = _finished(event, plan, uses)
     (runs,) = event.branches
-    if len(runs) == 1 or (finished.counts and not plan.apart):
+    if len(runs) == 1 or (finished.counts and not plan.separate_points):
         return [finished]
     alone = [_finished(_alone(event, number), plan, uses) for number in range(len(runs))]
     if all(part.counts for part in alone):
         return alone
-    return [finished.sampled("--max-rate may detach one of several clauses there") if plan.apart else finished]
+    if plan.separate_points:
+        return [finished.sampled("--max-rate may detach one of several clauses there")]
+    return [finished]
 
 
 def _alone(event: Event, number: int) -> Event:

@@ -118,7 +118,7 @@ class FtraceProgram:
         if not any(event.hist for event in self.events):
             return self
         parts = tuple(part.sampled(reason) for part in self.parts)
-        return replace(self, events=merged(parts, self.plan.apart), parts=parts)
+        return replace(self, events=merged(parts, self.plan.separate_points), parts=parts)
 
     def without(self, left_out: Collection[Spot]) -> FtraceProgram:
         """The program without some places; not all of them."""
@@ -185,8 +185,8 @@ def _clause_line(run: Run) -> str:
     return f"    clause {run.clause.id} ({', '.join(run.clause.names)}){tested}"
 
 
-def merged(events: Sequence[Event], apart: bool = False) -> tuple[Event, ...]:
-    """Events whose places the kernel can keep as one, each with what was an event as a branch; `apart`: not those of
+def merged(events: Sequence[Event], separate: bool = False) -> tuple[Event, ...]:
+    """Events whose places the kernel can keep as one, each with what was an event as a branch; `separate`: not those of
     different attach points. Of many places there are some events, for the kernel compares each new place with all that
     an event has.
     """
@@ -195,7 +195,7 @@ def merged(events: Sequence[Event], apart: bool = False) -> tuple[Event, ...]:
     for number, event in enumerate(_pieces(events)):
         first = event.places[0]
         types = tuple(fetch.type for fetch in first.fetches)
-        points = event.points if apart else None
+        points = event.points if separate else None
         key: object = (event.returns, types, event.filter, event.counts, hist.shape(event.hist), points)
         # One more fetch argument is needed for the number of the branch.
         if len(types) >= MOST_FETCHES:

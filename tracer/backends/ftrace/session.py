@@ -322,7 +322,7 @@ class FtraceSession:
         run = event.branches[branch][number]
         make = partial(compile_clause, self._typed, run.clause, run.steps, run.variant, self._runtime)
         clause = make() if len(event.branches) <= _COMPILED_AT_ONCE else made_later(make)
-        if not self._program.plan.apart or len(event.points) == 1:
+        if not self._program.plan.separate_points or len(event.points) == 1:
             return clause
         point = next((place.points[number] for place in event.places if place.branch == branch), -1)
         gone = self._gone

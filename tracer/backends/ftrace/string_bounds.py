@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from tracer.kernel.disabled import without
+from tracer.kernel.disabled import is_disabled
 
 UNSAFE = "TRACER_UNSAFE_STRINGS"
 """Set to 1 by who knows that no target's strings come near a page."""
@@ -26,7 +26,7 @@ def bounds_strings() -> bool:
     if os.environ.get(UNSAFE) == "1":
         return True
     system = os.uname()
-    return not without("string_bounds") and is_repaired(f"{system.release} {system.version} {_signature()}")
+    return not is_disabled("string_bounds") and is_repaired(f"{system.release} {system.version} {_signature()}")
 
 
 def is_repaired(words: str) -> bool:

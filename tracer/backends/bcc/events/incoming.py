@@ -163,7 +163,7 @@ def _reader(record: Record, marked: Container[str], maps: KernelMaps) -> Callabl
         return look_back
     cleared = record.kind == "clear"
 
-    def raised(data: bytes, at: int) -> None:
+    def note(data: bytes, at: int) -> None:
         maps.note_reset(name, mark_in(data, at), cleared)
 
-    return raised
+    return note

@@ -17,7 +17,7 @@ from tracer.backends.bcc.host.features import NO_NEW_TASK
 from tracer.errors import TracerError
 from tracer.kernel import bpf, perf
 from tracer.kernel.bpf import MapType
-from tracer.kernel.disabled import without
+from tracer.kernel.disabled import is_disabled
 from tracer.kernel.tracefs import Tracefs, find
 from tracer.plan.features import Unsupported, elsewhere
 
@@ -40,7 +40,7 @@ def missing() -> Unsupported | None:
 
 
 def _missing_in(tracefs: Tracefs) -> Unsupported | None:
-    if without("task_newtask") or tracefs.number(*_TRACEPOINT) is None:
+    if is_disabled("task_newtask") or tracefs.number(*_TRACEPOINT) is None:
         return NO_NEW_TASK
     layout = tracefs.format(*_TRACEPOINT)
     if not all(re.search(field, layout) for field in _FIELDS):

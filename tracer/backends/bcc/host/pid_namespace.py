@@ -15,7 +15,7 @@ import os
 from functools import lru_cache
 
 from tracer.backends.bcc.host import trials
-from tracer.kernel.disabled import without
+from tracer.kernel.disabled import is_disabled
 from tracer.plan.features import Unsupported, elsewhere
 from tracer.resolve.processes.stat import in_first_pid_namespace
 
@@ -49,7 +49,7 @@ def missing() -> Unsupported | None:
 
 def has_btf() -> bool:
     """Whether the kernel says where its structures have their members."""
-    return not without("btf") and os.path.exists(_KERNEL)
+    return not is_disabled("btf") and os.path.exists(_KERNEL)
 
 
 def words(target: int = 0) -> tuple[int, ...]:

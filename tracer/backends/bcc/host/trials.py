@@ -13,7 +13,7 @@ from functools import lru_cache
 from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
-from tracer.kernel.disabled import without
+from tracer.kernel.disabled import is_disabled
 
 _EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
 """r0 = 0; exit."""
@@ -59,7 +59,7 @@ def _takes(trial: Callable[[], int]) -> bool:
 
 def bpf_error() -> int:
     """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
-    if without("bpf"):
+    if is_disabled("bpf"):
         return errno.ENOSYS
     try:
         os.close(bpf.program_load(_EXIT, "tracer_try"))
@@ -71,32 +71,32 @@ def bpf_error() -> int:
 @lru_cache(maxsize=1)
 def has_ring() -> bool:
     """BPF ring buffers (Linux 5.8)."""
-    return not without("ring") and _takes(lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
+    return not is_disabled("ring") and _takes(lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
 
 
 @lru_cache(maxsize=1)
 def can_sleep() -> bool:
     """Uprobe programs that wait for pages (Linux 6.0)."""
-    return not without("sleepable") and _takes(lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True))
+    return not is_disabled("sleepable") and _takes(lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True))
 
 
 @lru_cache(maxsize=1)
 def can_read_kernel() -> bool:
     """Helpers that copy the kernel's memory, our maps included: kernel lockdown in confidentiality mode closes them."""
-    return not without("kernel_reads") and _takes(lambda: bpf.program_load(_COPY, "tracer_try"))
+    return not is_disabled("kernel_reads") and _takes(lambda: bpf.program_load(_COPY, "tracer_try"))
 
 
 @lru_cache(maxsize=1)
 def has_atomics() -> bool:
     """Atomic instructions that do more than add (Linux 5.12)."""
-    return not without("atomics") and _takes(lambda: bpf.program_load(_ADD_AND_READ, "tracer_try"))
+    return not is_disabled("atomics") and _takes(lambda: bpf.program_load(_ADD_AND_READ, "tracer_try"))
 
 
 @lru_cache(maxsize=1)
 def has_long_keys() -> bool:
     """Hashes with keys of more than 512 bytes (Linux 5.11)."""
     size = LONGEST_OLD_KEY + 8
-    return not without("long_keys") and _takes(
+    return not is_disabled("long_keys") and _takes(
         lambda: bpf.map_create(MapType.HASH, size, 8, 1, bpf.F_NO_PREALLOC)
     )
 
@@ -109,7 +109,7 @@ def allocates_at_hits() -> bool:
     makes a panic. So it is asked by a program of another type, which kernels refuse without a warning: 5.10 and others
     before 5.14 do not know the type, those before 6.1 take no such map in a program that sleeps.
     """
-    if without("late_allocation"):
+    if is_disabled("late_allocation"):
         return False
     descriptors: list[int] = []
     try:
@@ -132,7 +132,7 @@ def has_multi(one_process: bool) -> bool:
     one thread of it. A trial of that takes some 35 ms, for the kernel waits when a link is closed. Nearly always it can
     be spared: the kernel has the mend that refuses process -1 since then too.
     """
-    if without("uprobe_multi") or _link_to_a_directory(None) != errno.EBADF:
+    if is_disabled("uprobe_multi") or _link_to_a_directory(None) != errno.EBADF:
         return False
     return not one_process or _link_to_a_directory(_NOBODY) == errno.EINVAL or _sees_other_threads()
 
@@ -200,7 +200,7 @@ def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
 
 def counts_semaphores() -> bool:
     """Whether attaching to a site raises its semaphore (ref_ctr_offset, Linux 4.20); links always could."""
-    if without("ref_ctr"):
+    if is_disabled("ref_ctr"):
         return False
     return os.path.exists("/sys/bus/event_source/devices/uprobe/format/ref_ctr_offset") or has_multi(False)
 

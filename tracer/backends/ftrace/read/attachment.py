@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.decode import Decoder, Shape
 from tracer.backends.ftrace.program import Event, FtraceProgram
-from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, Ended, NeedsSamples, Opener, Opening
+from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
 from tracer.backends.ftrace.read.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
@@ -52,7 +52,7 @@ class Attachment:
         self._openings = openings
         self._pid = target.pid
         self._follow = program.plan.follow
-        self._raised = program.plan.raised
+        self._priority = program.plan.priority
         self._copier: Copier | None = None
         self._rings: dict[int, perf.Ring] = {}
         self._leader: Leader | None = None
@@ -87,7 +87,7 @@ class Attachment:
         if pid is not None and self._follow:
             # Rings of their own, so that no number of samples leaves a fork without room.
             rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
-        if self._raised:
+        if self._priority:
             self._copier = self._copier_of(rings)
         self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier)
 
@@ -124,7 +124,7 @@ class Attachment:
                 self.descriptors.add(fresh)
             else:
                 self.descriptors.replace(fresh)
-        except Ended:
+        except ProcessEnded:
             return  # the run loop will notice
         except NeedsSamples:
             message = f"process {self._pid} runs another program now, whose hits cannot be counted"

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.kernel import perf
-from tracer.kernel.disabled import without
+from tracer.kernel.disabled import is_disabled
 from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
@@ -150,9 +150,9 @@ class Abilities:
     def detect(cls) -> Abilities:
         """Tries both on this very thread."""
         return cls(
-            not without("format_lost")
+            not is_disabled("format_lost")
             and _accepted(perf.Attributes(perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, perf.FORMAT_LOST, perf.DISABLED)),
-            not without("inherit_thread")
+            not is_disabled("inherit_thread")
             and _accepted(
                 perf.Attributes(
                     perf.TYPE_SOFTWARE, perf.SOFTWARE_DUMMY, 0, 0, perf.DISABLED | perf.INHERIT | perf.INHERIT_THREAD
@@ -198,7 +198,7 @@ class Opener:
         for _ in range(_ATTEMPTS if scoped else 0):
             threads = threads_of(pid)
             if not threads:
-                raise Ended(pid)
+                raise ProcessEnded(pid)
             needed = sum(len(threads) * (1 if opening.counted else len(self.cpus)) for opening in openings)
             needed += len(openings) if self.follow else 0
             if needed > allowed:
@@ -296,7 +296,7 @@ class Opener:
         )  # fmt: skip
 
 
-class Ended(TracerError):
+class ProcessEnded(TracerError):
     """The process to trace is no more."""
 
     def __init__(self, pid: int) -> None:

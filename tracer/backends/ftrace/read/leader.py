@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 
-from tracer.backends.ftrace.read.descriptors import CannotOpen, Ended
+from tracer.backends.ftrace.read.descriptors import CannotOpen, ProcessEnded
 from tracer.kernel import perf
 from tracer.resolve.processes.stat import facts_of
 
@@ -52,7 +52,7 @@ def leader_of(pid: int | None) -> Leader | None:
     try:
         return Leader(pid)
     except OSError as error:
-        raise Ended(pid) if error.errno == errno.ESRCH else CannotOpen(error) from None
+        raise ProcessEnded(pid) if error.errno == errno.ESRCH else CannotOpen(error) from None
 
 
 def takes_descriptors(program: str | None) -> bool:
