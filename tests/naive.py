@@ -183,20 +183,6 @@ class Naive:
                 return tuple([self.value(item) for item in items])
             case typed.TupleItem(operand=operand, index=index):
                 return self.value(operand)[index]
-            case typed.Strncmp(left=left, right=right, length=length):
-                a, b = self.value(left), self.value(right)
-                for i in range(length):
-                    x, y = a[i : i + 1], b[i : i + 1]
-                    if x != y:
-                        return 1
-                    if not x:
-                        break
-                return 0
-            case typed.Strlen(operand=operand):
-                return len(self.value(operand))
-            case typed.Strcontains(haystack=haystack, needle=needle):
-                a = self.value(haystack)
-                return self.value(needle) in a
             case typed.Call(name=name, args=args):
                 fold = FUNCTIONS[name].fold
                 assert fold is not None

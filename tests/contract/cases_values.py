@@ -18,6 +18,12 @@ def trunc(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+def _found(item: str) -> tuple[int, int]:
+    """Where an item's name has its first e, and what begins with its third letter."""
+    text = item.encode()
+    return text.find(b"e"), text.find(text[2:])
+
+
 CASES = [
     Case(
         "if_else_chain",
@@ -234,6 +240,16 @@ CASES = [
         "string_length_in_a_probe",
         "usdt:T:depot:parcel { @[strlen(str(arg1))] = count(); }",
         keyed("@", {n: sum(len(r.item.encode()) == n for r in R) for n in {len(r.item.encode()) for r in R}}),
+    ),
+    Case(
+        "where_a_string_holds_another",
+        'usdt:T:depot:parcel { @[strstr(str(arg1), "e"), strstr(str(arg1), str(arg1 + 2))] = count(); }',
+        keyed("@", {at: sum(_found(r.item) == at for r in R) for at in {_found(r.item) for r in R}}),
+    ),
+    Case(
+        "bytes_swapped",
+        "usdt:T:depot:parcel { @[bswap(arg0), bswap((uint16)arg0)] = count(); }",
+        keyed("@", {(r.id << 56, r.id << 8): sum(s.id == r.id for s in R) for r in R}),
     ),
     Case(
         "strings_in_scratch_variables",

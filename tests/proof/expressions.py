@@ -149,8 +149,9 @@ class Expressions(Declarations):
     def of_strings(self, depth: int) -> typed.Expr:
         one, other = self.pair(depth)
         if self.chance(0.5):
-            return typed.Strlen(UINT64, N, one)
-        return typed.Strncmp(UINT64, N, one, other, self.rng.choice([0, 1, 3, 4, 8, 9, 64, 100]))
+            return typed.Call(UINT64, N, "strlen", (one,))
+        length = num(self.rng.choice([0, 1, 3, 4, 8, 9, 64, 100]))
+        return typed.Call(UINT64, N, "strncmp", (one, other, length))
 
     def pair(self, depth: int) -> tuple[typed.Expr, typed.Expr]:
         kinds = [StringType(self.rng.choice(self.sizes)) for _ in range(2)]
@@ -206,7 +207,7 @@ class Expressions(Declarations):
             case 7:
                 decl = self.rng.choice(self.maps)
                 return typed.HasKey(BOOL, N, decl.name, self.key(decl, below))
-        return typed.Strcontains(BOOL, N, *self.pair(below))
+        return typed.Call(BOOL, N, "strcontains", self.pair(below))
 
     def condition(self, depth: int) -> typed.Expr:
         return self.truth(depth) if self.chance(0.6) else self.integer(self.rng.choice(INTS), depth)

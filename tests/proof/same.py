@@ -160,14 +160,18 @@ class Legs:
 
 
 def differ(answers: Sequence[Outcome]) -> bool:
-    """Of the walk only whether stacks were lost: steps share one that several places ask for, and the walk does not."""
+    """Of the walk only whether stacks were lost and strings cut: steps share what several places ask for, and see
+    through variables that an address is the same, and the walk does not.
+    """
     as_c, as_python, *walked = answers
     return _said(as_c) != _said(as_python) or any(_said(_roughly(each)) != _said(_roughly(as_c)) for each in walked)
 
 
 def _roughly(answer: Outcome) -> Outcome:
     loss = answer.get("loss")
-    return {**answer, "loss": replace(loss, stacks=min(loss.stacks, 1))} if isinstance(loss, Loss) else answer
+    if not isinstance(loss, Loss):
+        return answer
+    return {**answer, "loss": replace(loss, stacks=min(loss.stacks, 1), truncated=min(loss.truncated, 1))}
 
 
 def _said(value: object) -> str:

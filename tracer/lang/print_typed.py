@@ -183,12 +183,6 @@ def _call(node: typed.Expr) -> str:
         case typed.Str():
             size = expression(node.length) if node.length is not None else "sized" if node.sized else ""
             return f"str({expression(node.address)}{', ' if size else ''}{size})"
-        case typed.Strncmp():
-            return f"strncmp({expression(node.left)}, {expression(node.right)}, {node.length})"
-        case typed.Strlen():
-            return f"strlen({expression(node.operand)})"
-        case typed.Strcontains():
-            return f"strcontains({expression(node.haystack)}, {expression(node.needle)})"
         case typed.UStack():
             return "ustack"
         case typed.Call():

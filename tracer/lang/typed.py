@@ -200,30 +200,6 @@ class Str(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Strncmp(Expr):
-    """`strncmp(a, b, n)`: 0 where the first n bytes agree, else 1 (uint64), as bpftrace's."""
-
-    left: Expr
-    right: Expr
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Strlen(Expr):
-    """`strlen(s)`: uint64."""
-
-    operand: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Strcontains(Expr):
-    """`strcontains(haystack, needle)`: bool."""
-
-    haystack: Expr
-    needle: Expr
-
-
-@dataclass(frozen=True, slots=True)
 class UStack(Expr):
     """`ustack`, `ustack(n)`: `type.frames` frames at most."""
 

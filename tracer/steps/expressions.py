@@ -92,7 +92,7 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             lowered: Value = lower(ctx, expr)
             return lowered
         case _:
-            return _of_strings(ctx, expr)
+            raise TypeError(f"no such expression in the typed program: {type(expr).__name__}")
 
 
 def _built_in(ctx: Context, expr: typed.Builtin, name: str) -> Value:
@@ -129,22 +129,6 @@ def _of_map(ctx: Context, expr: typed.MapGet | typed.MapLen | typed.HasKey) -> V
             there = ctx.name(BOOL)
             ctx.add(MapHas(there, name, parts, expr.span))
             return there
-
-
-def _of_strings(ctx: Context, expr: typed.Expr) -> Value:
-    match expr:
-        case typed.Strncmp(left=left, right=right, length=length):
-            texts = values(ctx, (left, right))
-            same: Value = Op(BOOL, "starts", (*texts, Const(INT64, length))) if length > 0 else Const(BOOL, True)
-            return arithmetic.number(arithmetic.negation(same), UINT64)
-        case typed.Strlen(operand=operand):
-            ctx.ask("STRING_FUNCTIONS", "strlen()", expr.span)
-            return Op(expr.type, "strlen", (value(ctx, operand),))
-        case typed.Strcontains(haystack=haystack, needle=needle):
-            ctx.ask("STRING_FUNCTIONS", "strcontains()", expr.span)
-            found = Op(INT64, "find", values(ctx, (haystack, needle)))
-            return arithmetic.compare("!=", found, Const(INT64, -1))
-    raise TypeError(f"no such expression in the typed program: {type(expr).__name__}")
 
 
 def _operator(ctx: Context, expr: typed.Unary | typed.Binary | typed.Ternary | typed.Cast) -> Value:

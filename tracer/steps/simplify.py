@@ -133,6 +133,7 @@ def _flagged(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
     needed: set[Name] = set()
     bases: set[Name] = set()
     times: Counter[object] = Counter()
+    identities = _Identities(steps.body)
 
     def look(block: Block, loops: int) -> None:
         for step in block:
@@ -142,7 +143,7 @@ def _flagged(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
             else:
                 needed.update(name for value in used(step) for name in _names(value))
             if isinstance(step, Fetch) and isinstance(step.source, Text):
-                times[_identity(step)] += 2 if loops else 1
+                times[identities.of(step)] += 2 if loops else 1
             for below in blocks(step):
                 look(below, loops + isinstance(step, LOOPS))
 
@@ -156,8 +157,8 @@ def _flagged(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
                 if step.name in bases - needed and (step.name in always or _is_next(step.name, block[place + 1 :])):
                     step = replace(step, unused=True)
                 text = step.source
-                if isinstance(text, Text) and not text.sized and step.name in fixed and times[_identity(step)] > 1:
-                    step = replace(step, once=flags.setdefault(_identity(step), len(flags)))
+                if isinstance(text, Text) and not text.sized and step.name in fixed and times[identities.of(step)] > 1:
+                    step = replace(step, once=flags.setdefault(identities.of(step), len(flags)))
             marked.append(with_blocks(step, mark))
         return tuple(marked)
 
@@ -183,5 +184,23 @@ def _names(value: Value) -> set[Name]:
     return {part for part in parts(value) if isinstance(part, Name)}
 
 
-def _identity(step: Fetch) -> object:
-    return step.source, step.address, step.length
+class _Identities:
+    """What says of two strings that they are the same one: not the names, which differ where they were made in
+    branches, but what these stand for.
+    """
+
+    def __init__(self, body: Block) -> None:
+        self._steps = {name: step for step in walk(body) if (name := defined(step)) is not None}
+
+    def of(self, step: Fetch) -> object:
+        """The identity of what a step reads."""
+        address = None if is_based(step.source) or step.address is None else self._value(step.address)
+        return step.source, address, None if step.length is None else self._value(step.length)
+
+    def _value(self, value: Value) -> object:
+        if isinstance(value, Op):
+            return value.op, value.type, tuple(map(self._value, value.args))
+        step = self._steps.get(value) if isinstance(value, Name) else None
+        if isinstance(step, Fetch):
+            return self.of(step)
+        return self._value(step.value) if isinstance(step, Let) else value

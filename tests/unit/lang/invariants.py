@@ -84,9 +84,9 @@ def _expression(program: typed.Program, clause: typed.Clause, node: typed.Expr) 
             assert clause.kind == "probe" and node.address.type == UINT64
         case typed.Strftime():
             assert node.nanoseconds.type == UINT64
-        case typed.Strncmp():
-            assert isinstance(node.left.type, StringType) and isinstance(node.right.type, StringType)
-            assert node.length >= 0
+        case typed.Call(name="strncmp", args=(left, right, typed.IntLit(value=length))):
+            assert isinstance(left.type, StringType) and isinstance(right.type, StringType)
+            assert length >= 0
 
 
 def _binary(node: typed.Binary) -> None:

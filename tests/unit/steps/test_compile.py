@@ -272,7 +272,7 @@ def test_what_stands_in_a_register_is_not_tested_at_each_hit() -> None:
 def test_no_text_of_the_users_gets_into_the_source() -> None:
     evil = b"'); import os; os._exit(1) #"
     body = [
-        typed.Printf(N, 0, (text(evil), typed.Strcontains(BOOL, N, text(evil), str_of(arg(0))))),
+        typed.Printf(N, 0, (text(evil), typed.Call(BOOL, N, "strcontains", (text(evil), str_of(arg(0)))))),
         typed.MapSet(N, "@evil'''", (text(evil),), text(evil)),
     ]
     decl = map_of("@evil'''", "scalar", StringType(64), value=StringType(64))

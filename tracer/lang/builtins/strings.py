@@ -46,12 +46,24 @@ def _strncmp(call: Call) -> typed.Expr | None:
     if length < 0:
         call.error("the length of strncmp() is negative", call.spans[2])
         return None
-    return typed.Strncmp(UINT64, call.span, left, right, length)
+    return typed.Call(UINT64, call.span, call.name, (left, right, typed.IntLit(INT64, call.spans[2], length)))
+
+
+def _starts(ctx: Any, call: typed.Call) -> Any:
+    left, right, length = map(ctx.value, call.args)
+    if length.value == 0:
+        return ctx.constant(0, UINT64)
+    return ctx.op("int", UINT64, ctx.op("not", BOOL, ctx.op("starts", BOOL, left, right, length)))
+
+
+def _length(ctx: Any, call: typed.Call) -> Any:
+    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
+    return ctx.op("strlen", UINT64, ctx.value(call.args[0]))
 
 
 def _find(ctx: Any, call: typed.Call) -> Any:
-    ctx.ask("STRING_FUNCTIONS", "strstr()", call.span)
-    return ctx.op("find", INT64, *(ctx.value(arg) for arg in call.args))
+    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
+    return ctx.op("find", INT64, *map(ctx.value, call.args))
 
 
 _COMPARED = Argument("string", "an argument of strncmp()")
@@ -66,18 +78,18 @@ FUNCTIONS = (
         "strncmp", "value", "strncmp(a, b, n)",
         (_COMPARED, _COMPARED, Argument("constant", "the length of strncmp()")), UINT64,
         "0 if the first n bytes are equal, else 1", 'if (strncmp(comm, "post", 4) == 0) { @ = count(); }',
-        rule=_strncmp, fold=lambda type, left, right, length: int(left[:length] != right[:length]),
+        rule=_strncmp, fold=lambda type, left, right, length: int(left[:length] != right[:length]), lower=_starts,
     ),
     Function(
         "strlen", "value", "strlen(s)", (Argument("string", "the argument of strlen()"),), UINT64,
         "length of a string in bytes", "@ = hist(strlen(str(arg0)));",
-        rule=lambda call: typed.Strlen(UINT64, call.span, *call.args), fold=lambda type, text: len(text),
+        fold=lambda type, text: len(text), lower=_length,
     ),
     Function(
         "strcontains", "value", "strcontains(s, part)", (_SEARCHED, _SEARCHED), BOOL,
         "whether a string holds another", 'if (strcontains(comm, "sql")) { @ = count(); }',
-        rule=lambda call: typed.Strcontains(BOOL, call.span, *call.args),
         fold=lambda type, haystack, needle: needle in haystack,
+        lower=lambda ctx, call: ctx.compare("!=", _find(ctx, call), ctx.constant(-1, INT64)),
     ),
     Function(
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
