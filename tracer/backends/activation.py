@@ -10,7 +10,7 @@ import json
 import os
 import select
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -21,12 +21,9 @@ from tracer.errors import TracerError
 from tracer.kernel.workers import semaphore_process
 from tracer.kernel.workers.semaphores import Semaphore
 from tracer.kernel.workers.spawn import start
-from tracer.overhead.guard import Cost
 from tracer.plan.features import Feature
 from tracer.plan.model import Plan
-from tracer.resolve.model import Site, Target
-from tracer.results.events import Event, Loss
-from tracer.results.values import MapStore
+from tracer.resolve.model import Target
 
 _PATIENCE_S = 60.0
 _HURRY_S = 1.0
@@ -67,7 +64,10 @@ def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
 
 
 class ActivatedSession:
-    """Follows `backends.base.Session`. `activation` is what to say once it is attached."""
+    """Follows `backends.base.Session`: all that is not said here is the session's. `activation` is what to say once it
+    is attached. The semaphores of a detached attach point stay up until the end: they let the target prepare arguments,
+    and no more.
+    """
 
     def __init__(self, session: Session, plan: Plan, target: Target) -> None:
         """`plan` is the one with semaphores; `session` runs the one without."""
@@ -78,45 +78,26 @@ class ActivatedSession:
         self.activation = ""
         self._left: str | None = None
 
-    @property
-    def maps(self) -> MapStore:
-        """See `Session`."""
-        return self._session.maps
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
 
-    @property
-    def wake(self) -> tuple[int, ...]:
-        """See `Session`."""
-        return self._session.wake
-
-    @wake.setter
-    def wake(self, descriptors: tuple[int, ...]) -> None:
-        self._session.wake = descriptors
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """See `Session`."""
-        return self._session.details
-
-    @details.setter
-    def details(self, lines: tuple[str, ...]) -> None:
-        self._session.details = lines
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("wake", "details"):
+            setattr(self._session, name, value)
+        else:
+            object.__setattr__(self, name, value)
 
     @property
     def left(self) -> str | None:
         """See `Session`."""
         return self._left or self._session.left
 
-    @property
-    def left_out(self) -> Sequence[Site]:
-        """See `Session`."""
-        return self._session.left_out
-
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches, then raises the semaphores: a hit before would find no probe."""
         sites = self._session.attach(stop)
         pid = self._target.pid
         self._process = process = _Process()
-        raised, refused = process.raise_all(pid, self._semaphores, self.wake)
+        raised, refused = process.raise_all(pid, self._semaphores, self._session.wake)
         self.activation = _said(pid, raised, refused)
         return sites
 
@@ -124,42 +105,6 @@ class ActivatedSession:
         """Detaches, and lowers the semaphores."""
         self._session.detach()
         self._lower()
-
-    def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
-        """See `Session`."""
-        return self._session.events(timeout_s, until_ns)
-
-    def collect(self) -> None:
-        """Takes what has come out of the kernel's buffers."""
-        self._session.collect()
-
-    def drop(self) -> None:
-        """Gives up what was still on its way."""
-        self._session.drop()
-
-    def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
-        """See `Session`."""
-        return self._session.drain(hurried)
-
-    def loss(self) -> Loss:
-        """See `Session`."""
-        return self._session.loss()
-
-    def hits(self) -> int:
-        """See `Session`."""
-        return self._session.hits()
-
-    def point_hits(self) -> Sequence[int] | None:
-        """See `Session`."""
-        return self._session.point_hits()
-
-    def hit_cost(self, point: int) -> Cost | None:
-        """See `Session`."""
-        return self._session.hit_cost(point)
-
-    def detach_point(self, point: int) -> None:
-        """See `Session`. Its semaphores stay up until the end: they let the target prepare arguments, and no more."""
-        self._session.detach_point(point)
 
     def close(self) -> None:
         """Undoes everything."""
