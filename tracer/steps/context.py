@@ -97,6 +97,10 @@ class Context:
         """`== != < <= > >=` on integers of one type."""
         return arithmetic.compare(op, left, right)
 
+    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """`then` where the condition holds, else `otherwise`."""
+        return arithmetic.select(condition, then, otherwise)
+
     # --- writing ---
 
     def add(self, step: Step) -> None:
