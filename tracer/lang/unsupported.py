@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "strerror": ("error numbers are not translated", "print the number with %d"),
     "syscall_name": (_KERNEL, None),
     **dict.fromkeys(
-        ("find", "strcap", "memcmp", "globmatch"),
+        ("find", "memcmp", "globmatch"),
         ("it is left out", "has_key, strncmp, strcontains and the operators are there"),
     ),
     **dict.fromkeys(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.typed_ir import N, clause, num, program, run, text
+from tests.typed_ir import N, builtin, clause, num, program, run, text
 from tests.unit.lang.programs import analysed
 from tracer.lang import typed
-from tracer.lang.types import INT64, UINT64, IntType, Type
+from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
 
 UINT16 = IntType(16, False)
 
@@ -23,7 +23,7 @@ def value_of(expression: str) -> object:
     ("expression", "value"),
     [
         ("bswap(0x12)", 0x12), ("bswap(0x1234)", 0x3412), ("bswap((uint64)1)", 1 << 56), ("bswap((int16)-2)", 0xFEFF),
-        ('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0),
+        ('strcap("abc")', 4), ('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0),
     ],
 )
 def test_functions_of_constants_are_constants(expression: str, value: int) -> None:
@@ -33,6 +33,8 @@ def test_functions_of_constants_are_constants(expression: str, value: int) -> No
 @pytest.mark.parametrize(
     ("name", "args", "type", "value"),
     [
+        ("strcap", (text(b"abc"),), INT64, 4),
+        ("strcap", (builtin("comm", StringType(16)),), INT64, 16),
         ("strstr", (text(b"tracer"), text(b"ace")), INT64, 2),
         ("strstr", (text(b"tracer"), text(b"x")), INT64, -1),
         ("bswap", (num(0x1234, UINT16),), UINT16, 0x3412),
@@ -41,5 +43,6 @@ def test_functions_of_constants_are_constants(expression: str, value: int) -> No
 )
 def test_steps_give_what_folding_gives(name: str, args: tuple[typed.Expr, ...], type: Type, value: int) -> None:
     call = typed.Call(type, N, name, args)
-    (event,) = run(program([clause([typed.PrintValue(N, 0, call)])], shapes=[type]), [()]).events
+    hit = (b"app",) if any(isinstance(arg, typed.Builtin) for arg in args) else ()
+    (event,) = run(program([clause([typed.PrintValue(N, 0, call)])], shapes=[type]), [hit]).events
     assert event.value == value  # type: ignore[union-attr]

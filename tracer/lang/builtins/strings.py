@@ -66,6 +66,13 @@ def _find(ctx: Any, call: typed.Call) -> Any:
     return ctx.op("find", INT64, *map(ctx.value, call.args))
 
 
+def _capacity(ctx: Any, call: typed.Call) -> Any:
+    (operand,) = call.args
+    ctx.value(operand)  # what cannot be read ends the clause here as well
+    assert isinstance(operand.type, StringType)
+    return ctx.constant(operand.type.size, INT64)
+
+
 _COMPARED = Argument("string", "an argument of strncmp()")
 _SEARCHED = Argument("string", "an argument of strcontains()")
 
@@ -95,5 +102,10 @@ FUNCTIONS = (
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
         fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
+    ),
+    Function(
+        "strcap", "value", "strcap(s)", (Argument("string", "the argument of strcap()"),), INT64,
+        "how many bytes a string has room for, its NUL included", "printf(\"%d\\n\", strcap(comm));",
+        fold=lambda type, text: len(text) + 1, lower=_capacity,
     ),
 )  # fmt: skip
