@@ -66,7 +66,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "offsetof": ("tracer has no structs", "write the number"),
     "typeinfo": ("types cannot be asked for in a program", None),
     "typeof": ("types cannot be asked for in a program", None),
-    "strerror": ("error numbers are not translated", "print the number with %d"),
     "syscall_name": (_KERNEL, None),
     **dict.fromkeys(
         ("find", "memcmp", "globmatch"),

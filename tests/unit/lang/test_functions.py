@@ -23,7 +23,8 @@ def value_of(expression: str) -> object:
     ("expression", "value"),
     [
         ("bswap(0x12)", 0x12), ("bswap(0x1234)", 0x3412), ("bswap((uint64)1)", 1 << 56), ("bswap((int16)-2)", 0xFEFF),
-        ('strcap("abc")', 4), ('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0),
+        ('strcap("abc")', 4),
+        ('strstr("tracer", "ace")', 2), ('strstr("tracer", "x")', -1), ('strstr("tracer", "")', 0),
     ],
 )
 def test_functions_of_constants_are_constants(expression: str, value: int) -> None:
@@ -33,6 +34,13 @@ def test_functions_of_constants_are_constants(expression: str, value: int) -> No
 @pytest.mark.parametrize(
     ("name", "args", "type", "value"),
     [
+        *(
+            ("strerror", (num(number),), StringType(64), expected)
+            for number, expected in (
+                (2, b"No such file or directory"), (-13, b"Permission denied"), (0, b"Success"),
+                (133, b"Memory page has hardware error"), (134, b"Unknown error"), (-(2**63), b"Unknown error"),
+            )
+        ),
         ("strcap", (text(b"abc"),), INT64, 4),
         ("strcap", (builtin("comm", StringType(16)),), INT64, 16),
         ("strstr", (text(b"tracer"), text(b"ace")), INT64, 2),

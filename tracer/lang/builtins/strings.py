@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from tracer.lang import typed
@@ -73,6 +74,33 @@ def _capacity(ctx: Any, call: typed.Call) -> Any:
     return ctx.constant(operand.type.size, INT64)
 
 
+_ERROR_TEXT = StringType(64)
+_ERRORS = 134  # one more than the last of include/uapi/asm-generic/errno.h, EHWPOISON
+
+
+def _error_text(number: int) -> bytes:
+    """The C library's words for an error number, positive or negated as system calls return it."""
+    return os.strerror(number).encode() if 0 <= (number := abs(number)) < _ERRORS else b"Unknown error"
+
+
+def _described(ctx: Any, call: typed.Call) -> Any:
+    number = ctx.once(ctx.wrap(ctx.value(call.args[0]), INT64))
+    negated = ctx.arithmetic("-", ctx.constant(0, INT64), number, INT64)
+    number = ctx.once(ctx.select(ctx.compare("<", number, ctx.constant(0, INT64)), negated, number))
+
+    def among(first: int, last: int) -> Any:
+        if last - first == 1:
+            return ctx.constant(_error_text(first), _ERROR_TEXT)
+        middle = (first + last) // 2
+        below = ctx.compare("<", number, ctx.constant(middle, INT64))
+        return ctx.select(below, among(first, middle), among(middle, last))
+
+    # Of what cannot be negated, -2**63, nothing is known either.
+    known = ctx.wrap(number, UINT64)
+    inside = ctx.compare("<", known, ctx.constant(_ERRORS, UINT64))
+    return ctx.select(inside, among(0, _ERRORS), ctx.constant(b"Unknown error", _ERROR_TEXT))
+
+
 _COMPARED = Argument("string", "an argument of strncmp()")
 _SEARCHED = Argument("string", "an argument of strcontains()")
 
@@ -102,6 +130,12 @@ FUNCTIONS = (
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
         fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
+    ),
+    Function(
+        "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,
+        "the C library's words for an error number, positive or negative",
+        "@[strerror((int32)arg0)] = count();", "string",
+        fold=lambda type, number: _error_text(number), lower=_described,
     ),
     Function(
         "strcap", "value", "strcap(s)", (Argument("string", "the argument of strcap()"),), INT64,
