@@ -54,6 +54,7 @@ def fetch(function: Function, step: Fetch) -> None:
                 place = _place(function, step)
                 clear(function, buffer)
                 set_used(function, buffer, f"{_text(function, step, buffer.at(0), *place)}")
+                function.read_texts.add(name.id)
             else:
                 _stack_into(function, step, function.home(name))
 

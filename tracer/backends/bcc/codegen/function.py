@@ -157,6 +157,8 @@ class Function:
         self.made: dict[Value, Buffer] = {}
         self.slots: dict[int, C | Buffer] = {}
         self.records: dict[int, Sending] = {}
+        self.read_texts: set[int] = set()
+        """The names of strings in buffers of their own whose length in use is the one that was read."""
         self._depth = 1
         self._names = 0
         self._wholes: dict[tuple[int, str], Buffer] = {}
