@@ -6,15 +6,18 @@ import random
 
 from tests.proof.world import EDGES, REGISTERS
 from tests.typed_ir import N, map_of
+from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.types import (
     BOOL,
     INT64,
     UINT64,
+    FloatType,
     IntType,
     StackType,
     StringType,
     SymbolType,
+    TimestampType,
     TupleType,
     Type,
     UsernameType,
@@ -49,7 +52,9 @@ class Declarations:
         self.slots: list[Type] = [INT64, UINT64, *(self.type(2) for _ in range(rng.randrange(4)))]
         self.maps = [self.declared(number) for number in range(rng.randint(1, 4))]
         self.sites = self.places()
-        self.args = [self.argument(index) for index in range(3)]
+        float = self.sites[0].args[2].is_float
+        self.float = typed.Arg(FloatType(8 * self.sites[0].args[2].size), N, 2) if float else None
+        self.args = [self.argument(index) for index in range(2 if float else 3)]
         self.texts: list[typed.Str] = []
 
     def chance(self, probability: float) -> bool:
@@ -67,7 +72,7 @@ class Declarations:
         return TupleType(tuple(self.type(0) for _ in range(self.rng.randint(1, 3))))
 
     def key_part(self) -> Type:
-        other: list[Type] = [SymbolType(), StackType(3), UsernameType()]
+        other: list[Type] = [SymbolType(), StackType(3), UsernameType(), TimestampType("%H:%M")]
         found = self.type(1) if self.chance(0.85) else self.rng.choice(other)
         return StringType(8) if self.few and isinstance(found, StringType) else found
 
@@ -91,6 +96,11 @@ class Declarations:
     def places(self) -> tuple[Site, ...]:
         layouts = [tuple(self.place() for _ in range(3)) for _ in range(self.rng.choice([1, 1, 1, 2]))]
         names = self.rng.sample(_NAMES, self.rng.choice([1, 1, 2]))
+        if self.chance(0.1):
+            size = self.rng.choice([4, 8])
+            layouts = [
+                (*layout[:2], replace(layout[2], size=size, signed=False, is_float=True)) for layout in layouts
+            ]
         file = FileIdentity(0, 0, 0, 0)
         return tuple(
             Site("uprobe", "/bin/shop", file, 64 * number, 64 * number, *names[number % len(names)], layout)

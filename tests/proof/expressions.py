@@ -8,6 +8,8 @@ from tests.proof.declarations import INTS, Declarations
 from tests.proof.world import EDGES, cut_to
 from tests.typed_ir import N, builtin, num, text
 from tracer.lang import typed
+from tracer.lang.builtins.model import Function
+from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -17,6 +19,7 @@ from tracer.lang.types import (
     StackType,
     StringType,
     SymbolType,
+    TimestampType,
     TupleType,
     Type,
 )
@@ -26,6 +29,13 @@ COMPARISONS = ["==", "!=", "<", "<=", ">", ">="]
 _LITERALS = [
     b"", b"a", b"ab", b"abc", b"abcdefgh", b"shop", b"b", b"\xff'\"\\", b"fifteen letters", b"x" * 63, b"x" * 80,
 ]  # fmt: skip
+FUNCTIONS_CALLED = [
+    function
+    for function in FUNCTIONS.values()
+    if function.rule is None and isinstance(function.type, IntType) and function.fold and function.lower
+    and all(argument.kind in ("string", "integer", "unsigned") for argument in function.args)
+]  # fmt: skip
+"""Those whose calls need nothing but values."""
 
 
 class Expressions(Declarations):
@@ -45,6 +55,8 @@ class Expressions(Declarations):
                 return typed.USym(type, N, self.address(depth))
             case StackType():
                 return typed.UStack(type, N)
+            case TimestampType():
+                return typed.Strftime(type, N, self.integer(UINT64, depth))
         return typed.Builtin(type, N, "username")
 
     def variable(self, type: Type) -> typed.Expr | None:
@@ -148,10 +160,22 @@ class Expressions(Declarations):
 
     def of_strings(self, depth: int) -> typed.Expr:
         one, other = self.pair(depth)
+        if FUNCTIONS_CALLED and self.chance(0.3):
+            return self.call(self.rng.choice(FUNCTIONS_CALLED), depth)
         if self.chance(0.5):
             return typed.Call(UINT64, N, "strlen", (one,))
         length = num(self.rng.choice([0, 1, 3, 4, 8, 9, 64, 100]))
         return typed.Call(UINT64, N, "strncmp", (one, other, length))
+
+    def call(self, function: Function, depth: int) -> typed.Expr:
+        """Of a function that has no node of its own."""
+        args = [
+            self.string(StringType(self.rng.choice(self.sizes)), depth) if argument.kind == "string"
+            else self.integer(UINT64 if argument.kind == "unsigned" else self.rng.choice(INTS), depth)
+            for argument in function.args
+        ]  # fmt: skip
+        assert function.type is not None
+        return typed.Call(function.type, N, function.name, tuple(args))
 
     def pair(self, depth: int) -> tuple[typed.Expr, typed.Expr]:
         kinds = [StringType(self.rng.choice(self.sizes)) for _ in range(2)]

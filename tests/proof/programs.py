@@ -57,7 +57,9 @@ class Statements(Expressions):
                 return typed.ExprStmt(N, self.expr(self.rng.choice([INT64, *self.slots]), size))
             case "printf":
                 types = [self.key_part() for _ in range(self.rng.randint(0, 3))]
-                return typed.Printf(N, self.rng.randrange(2), tuple(self.expr(type, size) for type in types))
+                shown = [self.expr(type, size) for type in types]
+                shown += [self.float] if self.float is not None and self.chance(0.5) else []
+                return typed.Printf(N, self.rng.randrange(2), tuple(shown))
             case "value":
                 shape = self.rng.randrange(len(self.shapes))
                 return typed.PrintValue(N, shape, self.expr(self.shapes[shape], size))

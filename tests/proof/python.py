@@ -40,9 +40,9 @@ class _Place:
             case model.Text(base=base, offset=offset):
                 address = self.address(base, offset)
                 return None if address is None else self.text(address, source)
-            case model.Argument(index=index, type=IntType() as type):
+            case model.Argument(index=index, type=type):
                 found = argument(self.variant.args[index], self.hit, self.memory)
-                return None if found is None else cut_to(found, type.bits, type.signed)
+                return found if found is None else cut_to(found, 64, isinstance(type, IntType) and type.signed)
             case model.ReturnValue():
                 return self.hit.registers["ax"]
         raise AssertionError(source)

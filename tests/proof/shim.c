@@ -1,5 +1,6 @@
 /* The kernel's side of BCC's programs, in user space: helpers, maps, the ring, and the memory of a process that is hit.
  * Python hands over a program and its hits, and reads back what the programs wrote (world.py, native.py). */
+#define SHIM 1
 #include "shim.h"
 #include <string.h>
 
@@ -9,33 +10,6 @@
 enum { LOSSES = 1, RING, SCRATCH, FIRST_TABLE, SITE_TEXTS = 1000 };
 enum { OUT_RECORD = 1, OUT_MAPS, OUT_END };
 enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 8, CONTROL_WORDS = 128 };
-
-struct page {
-	u64 address;
-	const char *bytes;
-};
-
-struct hit {
-	u64 function, cookie, regs[34];
-	u64 pid, tid, uid, gid, cpu, nsecs;
-	char comm[16];
-	s64 frames;
-	u64 frame[8];
-	u64 away; /* bits: pages that are not in memory before they are waited for */
-};
-
-struct table {
-	u64 is_array, key_size, value_size, most;
-};
-
-struct program {
-	const struct table *tables;
-	u64 table_count;
-	const u64 *site_words;
-	u64 words_per_site;
-	const u8 *shows_map; /* by the number of a record */
-	u64 started, cpid;
-};
 
 struct element {
 	struct element *next;

@@ -46,3 +46,33 @@ void *memset(void *to, int byte, size_t size);
 void abort(void);
 
 extern u64 shim_control[];
+
+#ifdef SHIM
+/* What Python hands over (world.py, native.py). */
+struct page {
+	u64 address;
+	const char *bytes;
+};
+
+struct hit {
+	u64 function, cookie, regs[34];
+	u64 pid, tid, uid, gid, cpu, nsecs;
+	char comm[16];
+	s64 frames;
+	u64 frame[8];
+	u64 away; /* bits: pages that are not in memory before they are waited for */
+};
+
+struct table {
+	u64 is_array, key_size, value_size, most;
+};
+
+struct program {
+	const struct table *tables;
+	u64 table_count;
+	const u64 *site_words;
+	u64 words_per_site;
+	const u8 *shows_map; /* by the number of a record */
+	u64 started, cpid;
+};
+#endif

@@ -25,8 +25,7 @@ class _Reader:
 
     def argument(self, index: int, type: Type) -> int | None:
         found = argument(self.site.args[index], self.hit, self.memory)
-        assert isinstance(type, IntType)
-        return found if found is None else cut_to(found, type.bits, type.signed)
+        return found if found is None else cut_to(found, 64, isinstance(type, IntType) and type.signed)
 
     def built_in(self, name: str) -> int | bytes:
         return self.hit.registers["ax"] if name == "retval" else self.hit.built_ins[name]
