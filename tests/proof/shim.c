@@ -1,6 +1,6 @@
 /* The kernel's side of BCC's programs, in user space: helpers, maps, the ring, and the memory of a process that is hit.
  * Python hands over a program and its hits, and reads back what the programs wrote (world.py, native.py). */
-#define SHIM 1
+#define SHIM
 #include "shim.h"
 #include <string.h>
 
@@ -126,17 +126,12 @@ long current_comm(void *to, u32 size)
 
 long user_stack(void *regs, void *to, u32 size, u64 flags)
 {
-	u64 bytes = 8 * hit->frames;
+	s64 bytes = 8 * hit->frames < size ? 8 * hit->frames : size;
 
-	if (hit->frames < 0) {
-		memset(to, 0, size);
-		return hit->frames;
-	}
 	memset(to, 0, size);
-	if (bytes > size)
-		bytes = size;
-	memcpy(to, hit->frame, bytes);
-	return bytes;
+	if (hit->frames > 0)
+		memcpy(to, hit->frame, bytes);
+	return hit->frames > 0 ? bytes : -EFAULT;
 }
 
 /* --- maps ------------------------------------------------------------------------------------------------------ */
