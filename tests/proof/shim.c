@@ -61,15 +61,8 @@ static long copy(char *to, u32 size, u64 from, bool wait)
 	return 0;
 }
 
-long peek_user(void *to, u32 size, const void *from)
-{
-	return copy(to, size, (u64)from, 0);
-}
-
-long fetch_user(void *to, u32 size, const void *from)
-{
-	return copy(to, size, (u64)from, 1);
-}
+long peek_user(void *to, u32 size, const void *from) { return copy(to, size, (u64)from, 0); }
+long fetch_user(void *to, u32 size, const void *from) { return copy(to, size, (u64)from, 1); }
 
 /* strncpy_from_user_nofault(): bytes behind the NUL stay as they are. */
 long peek_user_text(void *to, u32 size, const void *from)
@@ -92,11 +85,7 @@ long peek_user_text(void *to, u32 size, const void *from)
 	return size;
 }
 
-long copy_kernel(void *to, u32 size, const void *from)
-{
-	memcpy(to, from, size);
-	return 0;
-}
+long copy_kernel(void *to, u32 size, const void *from) { return memcpy(to, from, size), 0; }
 
 long copy_kernel_text(void *to, u32 size, const void *from)
 {
@@ -104,10 +93,8 @@ long copy_kernel_text(void *to, u32 size, const void *from)
 
 	for (i = 0; i < size && ((const char *)from)[i]; i++)
 		((char *)to)[i] = ((const char *)from)[i];
-	if (i == size)
-		i--;
-	((char *)to)[i] = 0;
-	return i + 1;
+	((char *)to)[i < size ? i : size - 1] = 0;
+	return i < size ? i + 1 : size;
 }
 
 /* --- the hit --------------------------------------------------------------------------------------------------- */
