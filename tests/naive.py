@@ -189,10 +189,6 @@ class Naive:
                 return fold(expr.type, *[self.value(arg) for arg in args])
             case typed.USym(address=address):
                 return Symbol(self.reader.built_in("pid"), self.value(address))
-            case typed.Call(name=name, args=args):
-                fold = FUNCTIONS[name].fold
-                assert fold is not None
-                return fold(*[self.value(arg) for arg in args])
             case typed.VarIncr(slot=slot, delta=delta, prefix=prefix, type=IntType() as type):
                 old = self.slots[slot]
                 self.slots[slot] = wrap(old + delta, type)
