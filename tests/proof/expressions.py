@@ -161,7 +161,7 @@ class Expressions(Declarations):
 
     def of_strings(self, depth: int) -> typed.Expr:
         one, other = self.pair(depth)
-        if _CALLED and self.chance(0.4):
+        if self.chance(0.4):
             return self.call(self.rng.choice(_CALLED), depth)
         if self.chance(0.5):
             return typed.Call(UINT64, N, "strlen", (one,))
