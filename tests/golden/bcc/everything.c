@@ -33,9 +33,9 @@ int probe_0(struct pt_regs *ctx)
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
 	u64 b_0[2];
-	u64 b_8[1];
-	u64 key_10[3];
-	u64 key_15[1];
+	u64 b_7[1];
+	u64 key_9[3];
+	u64 key_14[1];
 
 	if (!control)
 		return 0;
@@ -60,9 +60,9 @@ int probe_0(struct pt_regs *ctx)
 	s64 length_6 = copy_kernel_text((char *)scratch->record + at_5, 16, b_0);
 	scratch->record[1] = length_6;
 	ADVANCE(at_5, length_6, 16);
-	s64 length_7 = copy_kernel_text((char *)scratch->record + at_5, 1024, scratch->b_129_1_0 + 1);
-	scratch->record[3] = length_7;
-	ADVANCE(at_5, length_7, 1024);
+	copy_kernel_text((char *)scratch->record + at_5, 1024, scratch->b_129_1_0 + 1);
+	scratch->record[3] = in_use(&scratch->b_129_1_0_used[0]);
+	ADVANCE(at_5, in_use(&scratch->b_129_1_0_used[0]), 1024);
 	scratch->record[0] = 0;
 	scratch->record[2] = (s64)(s32)REGISTER(di);
 	emit(scratch->record, at_5, control->wakeup);
@@ -73,36 +73,36 @@ int probe_0(struct pt_regs *ctx)
 		counter_add(MAP(5), scratch->b_129_1_0, 1, NULL);
 	else
 		counter_add(MAP(6), scratch->b_129_1_0, 1, NULL);
-	b_8[0] = 0x78ULL;
-	if ((s64)(s32)REGISTER(di) > 3LL && find(scratch->b_129_1_0 + 1, 128, b_8, 1, 1) != (-1LL)) {
+	b_7[0] = 0x78ULL;
+	if ((s64)(s32)REGISTER(di) > 3LL && find(scratch->b_129_1_0 + 1, 128, b_7, 1, 1) != (-1LL)) {
 		s64 t4 = 0;
 		if (read_user(&t4, 8, REGISTER(sp) + REGISTER(ax) * 8 + 16))
 			goto unreadable;
 		u64 t5 = thread_id();
-		u64 value_9 = SIGNED_MAX(t4);
-		key_10[2] = t5;
-		key_10[0] = 0;
-		key_10[1] = control->mark[0];
-		extreme_raise(MAP(7), key_10, value_9, NULL);
-		u64 at_11 = 40;
-		u64 address_12 = REGISTER(si) + 8ULL;
-		s64 length_13 = read_user_text((char *)scratch->record + at_11, 1024, address_12);
-		if (failed(length_13))
+		u64 value_8 = SIGNED_MAX(t4);
+		key_9[2] = t5;
+		key_9[0] = 0;
+		key_9[1] = control->mark[0];
+		extreme_raise(MAP(7), key_9, value_8, NULL);
+		u64 at_10 = 40;
+		u64 address_11 = REGISTER(si) + 8ULL;
+		s64 length_12 = read_user_text((char *)scratch->record + at_10, 1024, address_11);
+		if (failed(length_12))
 			goto unreadable;
-		check_cut(length_13, 1024, address_12, 0);
-		scratch->record[2] = length_13;
-		ADVANCE(at_11, length_13, 1024);
+		check_cut(length_12, 1024, address_11, 0);
+		scratch->record[2] = length_12;
+		ADVANCE(at_10, length_12, 1024);
 		scratch->record[3] = process_id();
-		s64 length_14 = user_stack(ctx, (char *)scratch->record + at_11, 24, USER_STACK);
-		if (length_14 < 0) {
+		s64 length_13 = user_stack(ctx, (char *)scratch->record + at_10, 24, USER_STACK);
+		if (length_13 < 0) {
 			lose(LOST_STACKS);
-			length_14 = 0;
+			length_13 = 0;
 		}
-		scratch->record[4] = length_14;
-		ADVANCE(at_11, length_14, 24);
+		scratch->record[4] = length_13;
+		ADVANCE(at_10, length_13, 24);
 		scratch->record[0] = 1;
 		scratch->record[1] = 1LL;
-		emit(scratch->record, at_11, control->wakeup);
+		emit(scratch->record, at_10, control->wakeup);
 	}
 	if ((s64)(s32)REGISTER(di) > 1LL) {
 		clear_text((char *)(scratch->b_128_0_0), 1024, &scratch->b_128_0_0_used[0]);
@@ -114,12 +114,12 @@ int probe_0(struct pt_regs *ctx)
 		scratch->b_128_0_0[0] = 0x6c6c616d73ULL;
 		scratch->b_128_0_0_used[0] = 5;
 	}
-	key_15[0] = 0;
-	assign(MAP(8), key_15, scratch->b_128_0_0, NULL);
+	key_14[0] = 0;
+	assign(MAP(8), key_14, scratch->b_128_0_0, NULL);
 	s64 t9 = 0LL;
 	#pragma clang loop unroll(disable)
-	for (u32 round_16 = 0; t9 < 3LL; round_16++, t9++) {
-		if (round_16 >= 1024) {
+	for (u32 round_15 = 0; t9 < 3LL; round_15++, t9++) {
+		if (round_15 >= 1024) {
 			lose(LOST_LOOPS);
 			break;
 		}
