@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from tracer.dataclass import dataclass
 from tracer.lang.types import BoolType, FloatType, IntType, Type
 
-_CONVERSION = re.compile(
+_CONVERSION = (
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>.|\Z)",
-    re.S,
+    r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>.|\Z)"
 )
 _LENGTHS = ("", "hh", "h", "l", "ll", "j", "z", "t")
 _MOST_WIDTH = 4096
@@ -42,7 +41,7 @@ class Conversion:
 
 def conversions(format: str) -> Iterator[Conversion]:
     """The conversions of a format in order, `%%` included."""
-    for found in _CONVERSION.finditer(format):
+    for found in re.finditer(_CONVERSION, format, re.S):
         precision = found["precision"]
         yield Conversion(
             found.group(),

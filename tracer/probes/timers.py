@@ -19,14 +19,14 @@ DURATIONS_NS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_DURATION = re.compile(r"([0-9]+)(ns|us|ms|[smhd])")
+_DURATION = r"([0-9]+)(ns|us|ms|[smhd])"
 _FORM = "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s"
 
 
 def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     fields = [part.text for part in parts[1:]]
     period = None
-    if len(fields) == 1 and (found := _DURATION.fullmatch(fields[0])):
+    if len(fields) == 1 and (found := re.fullmatch(_DURATION, fields[0])):
         period = int(found[1][:25]) * DURATIONS_NS[found[2]]
     elif len(fields) == 2 and fields[1].isascii() and fields[1].isdigit():
         unit, count = fields[0], int(fields[1][:25])

@@ -16,9 +16,9 @@ _FORMS: dict[AttachKind, str] = {
     "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
     "uretprobe": "uretprobe:FILE:FUNCTION",
 }
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
-_OFFSET = re.compile(r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$")
-_LINE = re.compile(r"[0-9]{1,9}")
+_NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
+_OFFSET = r"\+(0[xX][0-9a-fA-F]+|[0-9]+)$"
+_LINE = r"[0-9]{1,9}"
 
 
 def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> AttachPoint:
@@ -36,9 +36,9 @@ def _build(kind: AttachKind, text: str, parts: list[Part], span: Span) -> Attach
     name = place.text
     if not name:
         raise malformed(_FORMS[kind], span, f"the {kind} attach point names no function")
-    if place.bare == name and _NUMBER.fullmatch(name):
+    if place.bare == name and re.fullmatch(_NUMBER, name):
         return AttachPoint(kind, text, span, path, address=_number(name))
-    found = _OFFSET.search(place.bare)
+    found = re.search(_OFFSET, place.bare)
     if found is None:
         return AttachPoint(kind, text, span, path, name=name, cpp=cpp)
     if kind == "uretprobe":
@@ -67,7 +67,7 @@ def _source_line(fields: list[Part]) -> tuple[str, str, list[Part]] | None:
 
 
 def _is_line(part: Part) -> bool:
-    return part.bare == part.text and _LINE.fullmatch(part.text) is not None
+    return part.bare == part.text and re.fullmatch(_LINE, part.text) is not None
 
 
 def _at_line(kind: AttachKind, text: str, span: Span, path: str, source: str, numbers: list[Part]) -> AttachPoint:

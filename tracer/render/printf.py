@@ -25,7 +25,7 @@ PLAIN_BITS = 32
 """What `%d`, `%u`, `%x` … show without a length modifier: C's int."""
 
 _BITS = {"hh": 8, "h": 16, "": PLAIN_BITS, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
-_CONVERSION = re.compile(
+_CONVERSION = (
     r"%(?P<flags>[-+ #0']*)(?P<width>[0-9]*)(?:\.(?P<precision>[0-9]*))?"
     r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diuxXocpsfFeEgG%])"
 )
@@ -65,7 +65,7 @@ def compile_format(format: str, types: Sequence[Type], values: ValueText) -> For
     arguments: list[str] = []
     names: dict[str, object] = {}
     end = 0
-    for found in _CONVERSION.finditer(format):
+    for found in re.finditer(_CONVERSION, format):
         template.append(_literal(format[end : found.start()]))
         end = found.end()
         precision = found["precision"]

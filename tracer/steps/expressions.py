@@ -16,7 +16,6 @@ from tracer.steps.model import (
     MapAdd,
     MapHas,
     MapLength,
-    Name,
     Op,
     ReturnValue,
     SetSlot,
@@ -202,6 +201,3 @@ def _increment(ctx: Context, expr: typed.VarIncr | typed.MapIncr) -> Value:
 
 def _plus(ctx: Context, held: Value, delta: int, type: IntType) -> Value:
     return arithmetic.binary("+" if delta > 0 else "-", held, Const(type, abs(delta)), type, ctx.once)
-
-
-__all__ = ["Name", "truth", "value", "values"]

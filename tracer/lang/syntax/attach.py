@@ -17,8 +17,8 @@ from tracer.probes.model import AttachPoint, Part
 from tracer.probes.registry import SPELLINGS
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
-_SOURCE_PATH = re.compile(r"/[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)")
-_PARAM = re.compile(r"\$([0-9]{1,6})")
+_SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)"
+_PARAM = r"\$([0-9]{1,6})"
 
 
 def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part], int]:
@@ -41,20 +41,20 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
         if char == ":":
             parts.append(Part(whole, bare, Span(part_start, at)))
             whole, bare, part_start = "", "", at + 1
-        elif char == "/" and len(parts) == 2 and _takes_source(parts[0]) and (found := _SOURCE_PATH.match(text, at)):
-            piece = found.group().partition(":")[0]
+        elif char == "/" and len(parts) == 2 and _takes_source(parts[0]) and re.match(_SOURCE_PATH, text[at + 1 :]):
+            piece = text[at:].partition(":")[0]
             whole += piece
             bare += piece
             at += len(piece)
             continue
         elif char in " \t\r\n\f\v,{" or (char == "/" and not (len(parts) == 1 and _takes_path(parts[0].text))):
             break
-        elif found := _PARAM.match(text, at):
+        elif char == "$" and (found := re.match(_PARAM, text[at:])):
             index = int(found[1])
             piece = params[index - 1] if 0 < index <= len(params) else ""
             whole += piece
             bare += piece
-            at = found.end()
+            at += found.end()
             continue
         else:
             whole += char

@@ -31,12 +31,12 @@ _OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
 _BLANK = re.compile(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[0-9][A-Za-z0-9_]*")
-_DECIMAL = re.compile(
+_DECIMAL = (  # compiled where a program has one, as what follows
     r"(?P<digits>[0-9](?:_?[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
 )
-_HEX = re.compile(r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})")
-_OCTAL_ESCAPE = re.compile(r"[0-7]{1,3}")
-_HEX_ESCAPE = re.compile(r"[0-9a-fA-F]{1,2}")
+_HEX = r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})"
+_OCTAL_ESCAPE = r"[0-7]{1,3}"
+_HEX_ESCAPE = r"[0-9a-fA-F]{1,2}"
 _SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", '"': b'"', "\\": b"\\"}
 
 MAX_UINT64 = (1 << 64) - 1
@@ -181,10 +181,10 @@ def _encode(char: str) -> bytes:
 
 def _escape(text: str, at: int) -> tuple[bytes | None, int]:
     """The bytes an escape stands for (None: unknown) and where the text goes on; `at` is after the backslash."""
-    if found := _OCTAL_ESCAPE.match(text, at):
+    if found := re.compile(_OCTAL_ESCAPE).match(text, at):
         return bytes([int(found.group(), 8) & 0xFF]), found.end()
     if text.startswith("x", at):
-        found = _HEX_ESCAPE.match(text, at + 1)
+        found = re.compile(_HEX_ESCAPE).match(text, at + 1)
         return (bytes([int(found.group(), 16)]), found.end()) if found else (None, at + 1)
     return _SIMPLE_ESCAPES.get(text[at : at + 1]), min(at + 1, len(text))
 
@@ -194,9 +194,9 @@ def number(text: str, span: Span) -> int:
 
     Raises `Fault`.
     """
-    if found := _HEX.fullmatch(text):
+    if found := re.fullmatch(_HEX, text):
         value = int(found["digits"].replace("_", "")[:40], 16)
-    elif found := _DECIMAL.fullmatch(text):
+    elif found := re.fullmatch(_DECIMAL, text):
         digits = found["digits"].replace("_", "")[:80]
         exponent = int(found["exponent"][1:]) if found["exponent"] else 0
         if digits.startswith("0") and len(digits) > 1 and not (exponent or found["duration"]):
