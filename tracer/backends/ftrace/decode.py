@@ -44,6 +44,8 @@ PID, TID, TIME, CPU = 3, 4, 5, 6
 """Where these stand in a sample."""
 
 _ALL = (1 << 64) - 1
+_COMM = _ALL - 69
+"""Where the kernel reads `$comm` if told to fetch a string there (FETCH_TOKEN_COMM, -ECOMM; seen on 6.18)."""
 _PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
 _CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
@@ -265,10 +267,10 @@ class _Writer:
             case UserStack(frames):
                 return f"stack(b, c, p[-1], t[{PID}], {frames})"
             case Text(fetch, base, offset, need, arrays=()):
-                valid = f"v{fetch}"
+                valid = self._is_whole(source)
                 if starved:
                     valid += f" and (k != {fetch} or n{fetch} - 1 > {need})"
-                null, absent = self._is_null(base, offset), self._absent(fetch, starved)
+                null, absent = self._is_at(base, offset, 0), self._absent(fetch, starved)
                 return f"b[r + o{fetch} : r + e{fetch} - 1] if {valid} else b'' if {null} else {absent}"
             case Text():
                 return self._sized(source, starved)
@@ -277,7 +279,7 @@ class _Writer:
     def _sized(self, text: Text, starved: bool) -> str:
         """A string whose size the program gives: where it is not whole, as far as its arrays reach."""
         fetch, base = text.fetch, text.base
-        here, whole = f"b[r + o{fetch} : r + e{fetch} - 1]", f"v{fetch}"
+        here, whole = f"b[r + o{fetch} : r + e{fetch} - 1]", self._is_whole(text)
         start = self._number(base) if isinstance(base, Number) else repr(base.value)
         arrays = " + ".join(f"t[{self.first + number}]" for number in text.arrays)
         arrays += f", ({start}) + {text.offset}"
@@ -287,7 +289,7 @@ class _Writer:
             whole += f" and k != {fetch}"
         if isinstance(base, Number) and base.guard is not None:
             known = f"(({known}) if v{base.guard} else (b'', {self._absent(base.guard, starved)}))"
-        null = self._is_null(base, text.offset)
+        null = self._is_at(base, text.offset, 0)
         reach = f"({here}, b'') if {whole} else (b'', b'') if {null} else {known}"
         return reach if text.any_size else f"measured({reach}, {text.need + 1}, {text.need + 1})"
 
@@ -295,11 +297,16 @@ class _Writer:
         """For what is not there: in a starved event there was no room from the string that was cut on."""
         return f"no_room if k <= {string} else None" if starved else "None"
 
-    def _is_null(self, base: Number | Constant, offset: int) -> str:
-        null = -offset & _ALL
+    def _is_whole(self, text: Text) -> str:
+        comm = self._is_at(text.base, text.offset, _COMM)
+        return f"v{text.fetch}" if comm == "False" else f"v{text.fetch} and not ({comm})"
+
+    def _is_at(self, base: Number | Constant, offset: int, address: int) -> str:
+        """Whether base and offset make an address."""
+        wanted = (address - offset) & _ALL
         if isinstance(base, Constant):
-            return repr(isinstance(base.value, int) and base.value & _ALL == null)
-        test = f"{self._number(base)} & {_ALL} == {null}"
+            return repr(isinstance(base.value, int) and base.value & _ALL == wanted)
+        test = f"{self._number(base)} & {_ALL} == {wanted}"
         return test if base.guard is None else f"v{base.guard} and {test}"
 
 

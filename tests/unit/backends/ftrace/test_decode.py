@@ -101,6 +101,14 @@ def test_null_is_the_sum_of_pointer_and_offset() -> None:
     assert decoded(signed, [text(0, 1, offset=8)], PLAIN, *records) == [(None,), (b"",)]
 
 
+def test_the_kernels_own_number_for_the_thread_name_is_no_address() -> None:
+    """It reads `$comm` at -70, as a pointer to a string may be that a function returns with an error."""
+    there, other = ALL - 69, ALL - 68
+    records = [sample(7, ONE_STRING, [b"name", pointer, b"name"], PLAIN) for pointer in (there, other)]
+    assert decoded(ONE_STRING, [text(0, 1)], PLAIN, *records) == [(None,), (b"name",)]
+    assert decoded(ONE_STRING, [text(0, 1, offset=-1)], PLAIN, *records) == [(b"name",), (None,)]
+
+
 def test_a_pointer_that_could_not_be_read_is_not_null() -> None:
     fetches = (Fetch("+0(+0(%di))", "string"), Fetch("+0(%di)", "u64"), Fetch("+7(%di)", "string"), SENTINEL)
     records = [
