@@ -5,7 +5,7 @@ Every expression carries its type and the span of the user's text it came from. 
 type, and what is stored in a map has the type its `MapDecl` states. Literals are folded as far as they go; `unroll` is
 already expanded, and keys written `@[(a, b)]` are the same as `@[a, b]`.
 
-Semantics shared by the C that BCC compiles and by the interpreter:
+Semantics shared by the C that BCC compiles and by the Python of what runs in user space:
 
 * Integers wrap at their width. Division and remainder truncate towards zero; `x / 0` is 0 and `x % 0` is x, as in BPF.
   Shift counts are taken modulo 64. `>>` of a signed value keeps the sign.

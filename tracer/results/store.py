@@ -1,6 +1,6 @@
 """Maps in Python dictionaries: the store of ftrace, of programs that trace nothing, and of what user space adds on BCC.
 
-Inside, values have a form that is quick to update, and the interpreter's compiled clauses update it in place
+Inside, values have a form that is quick to update, and the Python of clauses updates it in place
 (`LocalMaps.table`); `get` and `snapshot` give them the form of `results.values`.
 
 | kind | inside |

@@ -1,4 +1,4 @@
-"""The second backend: probes defined in tracefs, read through perf descriptors, finished by the interpreter."""
+"""The second backend: probes defined in tracefs, read through perf descriptors, finished by Python."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _finished(event: Event, plan: Plan, uses: Uses) -> Event:
 def _filtered(
     event: Event, sources: Sequence[SourceOf], fetched: tuple[Fetch, ...]
 ) -> tuple[Event, list[tuple[steps.Require, ...]]]:
-    """The event with its filter, and for each clause the parts of its predicate that are left to the interpreter."""
+    """The event with its filter, and for each clause the parts of its predicate that are left to user space."""
     runs = event.branches[0]
     whole = [tuple(step for step in run.steps.body if isinstance(step, steps.Require)) for run in runs]
     pushed = [push_down(run.steps, source, fetched) for run, source in zip(runs, sources, strict=True)]

@@ -1,6 +1,6 @@
 """The part of a predicate that the kernel's event filter expresses exactly.
 
-A hit that the kernel drops must be one for which the interpreter would have found the predicate false, without counting
+A hit that the kernel drops must be one for which user space would have found the predicate false, without counting
 anything as unreadable on the way. So the parts of the `&&` chain are taken up to the first one that could fail, and of
 these the comparisons with constants: of numbers from registers, and of `comm`. The filter compares numbers in the
 field's own size and sign (`trace/events.rst`), so the constant must fit it, and the order of the values must be the
@@ -42,7 +42,7 @@ _LONGEST_NAME = 15  # TASK_COMM_LEN less the NUL
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """An event filter; `whole` if nothing of the predicate is left to the interpreter."""
+    """An event filter; `whole` if nothing of the predicate is left to user space."""
 
     text: str
     whole: bool

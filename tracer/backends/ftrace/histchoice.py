@@ -1,4 +1,4 @@
-"""Which clauses a hist trigger does exactly as the interpreter would, and for the others why not.
+"""Which clauses a hist trigger does exactly as its Python would, and for the others why not.
 
 A clause becomes one trigger, so that each hit is in all of its maps or in none: its maps share one set of keys. lhist()
 takes three triggers, of which each hit meets one. Several clauses may feed one map, in the kernel or not: all that is

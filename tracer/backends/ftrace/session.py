@@ -1,4 +1,4 @@
-"""A trace by ftrace: definitions in tracefs, descriptors, rings, and the interpreter on what arrives."""
+"""A trace by ftrace: definitions in tracefs, descriptors, rings, and the clauses' Python on what arrives."""
 
 from __future__ import annotations
 

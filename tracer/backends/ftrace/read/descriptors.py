@@ -279,7 +279,7 @@ class Opener:
             try:
                 perf.set_filter(fd, opening.filter)
             except OSError:
-                # The interpreter tests the whole predicate anyhow; a counter has nobody to do so.
+                # Python tests the whole predicate anyhow; a counter has nobody to do so.
                 if opening.counted:
                     raise NeedsSamples from None
                 opened.filtered[number] = False
