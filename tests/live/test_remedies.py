@@ -37,10 +37,11 @@ REFUSED = {
         "@[0]: 40\n",
     ),
     "computed string": Refused(
-        "ftrace", "usdt:{}:depot:parcel {{ $p = arg1; @[str($p)] = count(); }}", "str($p)", _COMPUTED, "",
+        "ftrace", "usdt:{}:depot:parcel {{ $p = arg1 + arg0 * 0; @[str($p)] = count(); }}", "str($p)", _COMPUTED, "",
     ),
     "computed load": Refused(
-        "ftrace", "usdt:{}:depot:parcel {{ $p = arg1; @[*(uint8*)$p > 0] = count(); }}", "*(uint8*)$p", _COMPUTED, "",
+        "ftrace", "usdt:{}:depot:parcel {{ $p = arg1 + arg0 * 0; @[*(uint8*)$p > 0] = count(); }}", "*(uint8*)$p",
+        _COMPUTED, "",
     ),
     "cleared keys": Refused(
         "bcc", "uprobe:{}:price {{ @[arg0 % 2] = count(); if (len(@) > 5) {{ clear(@); }} }}", "len(@)", _CLEARED, "",
