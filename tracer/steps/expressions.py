@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StackType, StringType, Type
@@ -63,6 +64,9 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             if isinstance(whole, Op) and whole.op == "tuple":
                 return whole.args[index]
             return Op(expr.type, "item", (whole, Const(INT64, index)))
+        case typed.Load() | typed.Str() if (either := _at_either(expr)) is not None:
+            condition, then, otherwise = either
+            return ctx.choice(truth(ctx, condition), lambda: value(ctx, then), lambda: value(ctx, otherwise), expr.type)
         case typed.Load(address=address):
             assert isinstance(expr.type, IntType)
             return memory.integer_at(ctx, value(ctx, address), expr.type, expr.span)
@@ -92,6 +96,30 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             return lowered
         case _:
             raise TypeError(f"no such expression in the typed program: {type(expr).__name__}")
+
+
+_Either = tuple[typed.Expr, typed.Expr, typed.Expr]
+"""The condition, and what there is where it holds and where not."""
+
+
+def _at_either(expr: typed.Load | typed.Str) -> _Either | None:
+    """What is read at one of two addresses, as one of two reads: then each may be a part of the hit."""
+    found = _either(expr.address)
+    return found and (found[0], replace(expr, address=found[1]), replace(expr, address=found[2]))
+
+
+def _either(address: typed.Expr) -> _Either | None:
+    """One of two addresses, also with a constant added and cast."""
+    match address:
+        case typed.Ternary(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
+        case typed.Cast(operand=operand):
+            found = _either(operand)
+            return found and (found[0], replace(address, operand=found[1]), replace(address, operand=found[2]))
+        case typed.Binary(op="+" | "-", left=left, right=typed.IntLit() | typed.Cast(operand=typed.IntLit())):
+            found = _either(left)
+            return found and (found[0], replace(address, left=found[1]), replace(address, left=found[2]))
+    return None
 
 
 def _built_in(ctx: Context, expr: typed.Builtin, name: str) -> Value:

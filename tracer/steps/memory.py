@@ -50,19 +50,25 @@ def _at_either(ctx: Context, address: Value, read: Callable[[Value], Value], typ
     else:
         return read(address)
     (first, one), (second, other) = map(arithmetic.address, arms)
-    if not (_is_argument(ctx, first) and _is_argument(ctx, second)):
+    sources = [ctx.sources.get(arm) if isinstance(arm, Name) else None for arm in (first, second)]
+    if any(source is None or isinstance(source, BuiltIn) for source in sources):
         return read(address)
 
-    def arm(base: Value, constant: int) -> Value:
-        # Fetched anew: the arm that fetched it before is another block.
-        assert isinstance(base, Name)
-        return read(_sum(ctx, ctx.fetch(ctx.sources[base], base.type, NOWHERE), constant + offset))
+    def arm(source: Source | None, constant: int) -> Value:
+        assert source is not None
+        return read(_sum(ctx, _again(ctx, source), constant + offset))
 
-    return ctx.choice(condition, lambda: arm(first, one), lambda: arm(second, other), type)
+    return ctx.choice(condition, lambda: arm(sources[0], one), lambda: arm(sources[1], other), type)
 
 
-def _is_argument(ctx: Context, base: Value) -> bool:
-    return isinstance(base, Name) and isinstance(ctx.sources.get(base), (Argument, ReturnValue))
+def _again(ctx: Context, source: Source) -> Name:
+    """A base, fetched anew: where it was fetched before is another block."""
+    if isinstance(source, Memory):
+        assert source.base is not None
+        address = _sum(ctx, _again(ctx, source.base), source.offset)
+        return _fetched(ctx, source, source.type, address, None, NOWHERE)
+    assert isinstance(source, (Argument, ReturnValue))
+    return ctx.fetch(source, source.type if isinstance(source, Argument) else UINT64, NOWHERE)
 
 
 def _sum(ctx: Context, base: Value, offset: int) -> Value:

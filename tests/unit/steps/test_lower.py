@@ -51,6 +51,40 @@ PROGRAMS = {
             @ = t8
         """,
     ),
+    "one of two addresses, of which one is a pointer in memory": (
+        '{ @ = str(arg0 & 1 ? arg1 : *(uint64 *)(arg1 + 8)); }',
+        """
+            t0 = arg0
+            t2 = arg1, as a base
+            if ((t0 & 1) != 0)
+              t3 = str(t2)
+              t6 = t3
+            else
+              t4 = *(uint64 *)uint64((t2 + 8)), as a base
+              t5 = str(t4)
+              t6 = t5
+            @ = t6
+        """,
+    ),
+    "one of three addresses, with a constant added": (
+        '{ @ = str((arg0 < 3 ? arg1 : (arg0 < 6 ? arg1 + 16 : arg1 + 24)) + 8, 32); }',
+        """
+            t0 = arg0
+            t2 = arg1, as a base
+            if (t0 < 3)
+              t3 = str(uint64((t2 + 8)), 32)
+              t8 = t3
+            else
+              if (t0 < 6)
+                t5 = str(uint64((t2 + 24)), 32)
+                t7 = t5
+              else
+                t6 = str(uint64((t2 + 32)), 32)
+                t7 = t6
+              t8 = t7
+            @ = t8
+        """,
+    ),
     "a pointer loaded from memory is a base": (
         '{ $n = *(uint64 *)(arg1 + 8); @ = str($n + 4); }',
         """
