@@ -97,7 +97,8 @@ class Lexer:
             self.position = found.end()
         if self.text.startswith("/*", self.position):
             start, self.position = self.position, len(self.text)
-            raise Fault(Diagnostic("the comment is not closed", Span(start, start + 2), "end it with */"))
+            hint = "end it with */; a predicate that begins with * needs a blank: / *…/"
+            raise Fault(Diagnostic("the comment is not closed", Span(start, start + 2), hint))
 
     def _read(self) -> Token:
         self._skip_blank()
