@@ -243,7 +243,7 @@ CASES = [
     ),
     Case(
         "where_a_string_holds_another",
-        'usdt:T:depot:parcel { @[strstr(str(arg1), "e"), strstr(str(arg1), str(arg1 + 2))] = count(); }',
+        'usdt:T:depot:parcel { @[strstr(str(arg1), "e"), strstr(str(arg1, 32), str(arg1 + 2, 32))] = count(); }',
         keyed("@", {at: sum(_found(r.item) == at for r in R) for at in {_found(r.item) for r in R}}),
     ),
     Case(
