@@ -19,7 +19,7 @@ from tracer.results.events import (
     ValueEvent,
 )
 from tracer.results.values import Average
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.runtime import Runtime
 
 
 class _End(Exception):

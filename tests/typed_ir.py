@@ -11,9 +11,9 @@ from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.results.values import MapStore
-from tracer.steps.compile import compile_clause
 from tracer.steps.lower import lower
-from tracer.steps.runtime import Hit, Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Hit, Runtime
 
 N = NOWHERE
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent
-from tracer.steps.compile import compile_clause
-from tracer.steps.host import host_values
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.host import host_values
+from tracer.steps.python.runtime import Runtime
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session

@@ -28,10 +28,10 @@ from tracer.render import renderer_of
 from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
-from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
 from tracer.steps.model import Argument, BuiltIn, Memory, ReturnValue, Source, Steps, Text, UserStack
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Runtime
 from tracer.tracing import Controls, Outcome, Watched, run
 
 PID = 4242

@@ -34,11 +34,11 @@ from tracer.render.renderer import Renderer
 from tracer.render.text import TextRenderer
 from tracer.results.events import Event
 from tracer.results.store import LocalMaps
-from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
 from tracer.steps.lower import lower
 from tracer.steps.model import Argument, BuiltIn, ReturnValue, Source, Text, UserStack
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Runtime
 
 FILES = Path(__file__).parent / "render"
 STRING = StringType(1024)

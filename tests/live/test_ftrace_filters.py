@@ -13,10 +13,10 @@ from tracer.backends.ftrace.program import FtraceProgram
 from tracer.lang.types import INT64
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
-from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
 from tracer.steps.model import Argument, BuiltIn, Source
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Runtime
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 

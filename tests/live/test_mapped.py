@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cli import environment
 from tests.targets.build import build
 from tracer import pipeline
-from tracer.cli.names import Names
+from tracer.cli.tracing.names import Names
 from tracer.errors import Source
 from tracer.kernel import mapping_records
 from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
@@ -70,7 +70,7 @@ def test_what_was_lost_is_said(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text(
         "import sys\nfrom tracer.kernel import mapping_records\nmapping_records._RING = 4096\n"
-        "from tracer.cli.names import Names\nNames.keep_up = lambda self: None\n"
+        "from tracer.cli.tracing.names import Names\nNames.keep_up = lambda self: None\n"
         "from tracer.__main__ import main\nmain()\n"
     )
     command = f"sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; {build('depot')} 1'"

@@ -11,10 +11,10 @@ from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
 from tracer.steps import model
-from tracer.steps.compile import compile_clause
 from tracer.steps.leaves import leaves
-from tracer.steps.python_steps import PythonSteps
-from tracer.steps.runtime import Compiled, Reach, Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Compiled, Reach, Runtime
+from tracer.steps.python.steps import PythonSteps
 
 
 class _Place:

@@ -65,7 +65,7 @@ def spoil_c(right: str, wrong: str) -> None:
 
 def spoil_python() -> None:
     """Lets the Python of steps compare wrongly."""
-    from tracer.steps import python_values
+    from tracer.steps.python import values as python_values
 
     python_values._INFIX["le"] = "<"
 

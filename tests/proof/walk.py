@@ -12,7 +12,7 @@ from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.runtime import Runtime
 
 
 class _Reader:

@@ -21,8 +21,8 @@ LAYERS = [
     "kernel.trials", "kernel.uprobe_events", "plan", "overhead", "backends", "backends.bcc.host",
     "backends.bcc.maps", "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile",
     "backends.bcc.attach", "backends.bcc", "backends.ftrace.fetchargs", "backends.ftrace.filters",
-    "backends.ftrace.trigger", "backends.ftrace.program", "backends.ftrace.refusals", "backends.ftrace.uses",
-    "backends.ftrace.histchoice", "backends.ftrace.compile", "backends.ftrace.decode", "backends.ftrace.read",
+    "backends.ftrace.counting.trigger", "backends.ftrace.program", "backends.ftrace.refusals",
+    "backends.ftrace.counting.uses", "backends.ftrace.counting.hist_choice", "backends.ftrace.compile", "backends.ftrace.decode", "backends.ftrace.read",
     "backends.ftrace", "backends.choose", "render", "gate", "child", "running", "tracing", "pipeline", "demo",
     "cli", "__main__",
 ]  # fmt: skip

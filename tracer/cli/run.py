@@ -120,7 +120,7 @@ def command(
     with _process(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
-            from tracer.cli.dry_run import steering_nothing
+            from tracer.cli.tracing.dry_run import steering_nothing
 
             print(steering_nothing(pipeline.dump(stage.value, source, params, target, forced, settings, asked)), end="")
             return 0
@@ -135,11 +135,11 @@ def command(
             sys.stderr.write(diagnostics_text(source, said))
         compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=asked)
         if dry_run:
-            from tracer.cli.dry_run import dry_run_text, steering_nothing
+            from tracer.cli.tracing.dry_run import dry_run_text, steering_nothing
 
             print(steering_nothing(dry_run_text(compiled, forced)), end="")
             return 0
-        from tracer.cli.trace import Request, trace
+        from tracer.cli.tracing.trace import Request, trace
 
         request = Request(
             process, argv, follow, format.value, output, quiet, verbose, by_hand, max_rate, buffering.value

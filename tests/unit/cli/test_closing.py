@@ -6,7 +6,7 @@ import pytest
 
 from tests.typed_ir import N
 from tests.unit.backends.ftrace.plans import count, plan, probe
-from tracer.cli.closing import closing_lines
+from tracer.cli.tracing.closing import closing_lines
 from tracer.lang import typed
 from tracer.resolve.model import EVERY_PROCESS
 from tracer.results.events import Loss

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tracer.cli import output as output_module
-from tracer.cli.output import PIECE, Output, Words
+from tracer.cli.tracing import output as output_module
+from tracer.cli.tracing.output import PIECE, Output, Words
 from tracer.errors import TracerError
 from tracer.tracing import Controls
 

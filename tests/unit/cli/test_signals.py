@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tracer.cli.signals import Signals
+from tracer.cli.tracing.signals import Signals
 from tracer.errors import TracerError
 from tracer.running import RunningProcess
 from tracer.tracing import Controls
@@ -79,7 +79,7 @@ def test_a_first_signal_asks_to_hurry_where_the_probes_are_gone() -> None:
 
 def test_a_signal_after_the_last_trace_does_not_kill() -> None:
     code = (
-        "import os, signal; from tracer.cli.signals import Signals; from tracer.tracing import Controls\n"
+        "import os, signal; from tracer.cli.tracing.signals import Signals; from tracer.tracing import Controls\n"
         "with Signals(Controls(), last=True): pass\n"
         "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): os.kill(os.getpid(), number)\n"
         "raise SystemExit(7)"

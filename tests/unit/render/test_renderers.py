@@ -18,9 +18,9 @@ from tracer.render.loss import loss_messages
 from tracer.render.text import TextRenderer
 from tracer.results.events import Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
-from tracer.steps.compile import compile_clause
 from tracer.steps.lower import lower
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Runtime
 
 PRINTF = typed.Printf(N, 0, (arg(0), str_of(arg(1))))
 PROGRAM = program(

@@ -23,11 +23,11 @@ from tracer.resolve.model import ArgSpec, Reg, Unreadable
 from tracer.results.events import Event, ExitEvent, Loss, PrintfEvent
 from tracer.results.store import LocalMaps
 from tracer.results.values import Average
-from tracer.steps.clock import clock_ns
-from tracer.steps.compile import compile_clause, source_of
-from tracer.steps.host import host_values
 from tracer.steps.lower import lower
-from tracer.steps.runtime import NO_ROOM, Runtime
+from tracer.steps.python.clock import clock_ns
+from tracer.steps.python.compile import compile_clause, source_of
+from tracer.steps.python.host import host_values
+from tracer.steps.python.runtime import NO_ROOM, Runtime
 
 INT32 = IntType(32, True)
 

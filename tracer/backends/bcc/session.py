@@ -39,7 +39,7 @@ from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
-from tracer.steps.clock import clock_ns
+from tracer.steps.python.clock import clock_ns
 from tracer.waiting import readable
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace import trigger as hist
+from tracer.backends.ftrace.counting import trigger as hist
+from tracer.backends.ftrace.counting.hist_choice import choose
+from tracer.backends.ftrace.counting.uses import Uses, counted
 from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetches, NotExpressible, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
-from tracer.backends.ftrace.histchoice import choose
 from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
-from tracer.backends.ftrace.uses import Uses, counted
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError
 from tracer.errors import Source as Text

@@ -36,7 +36,7 @@ from tracer.kernel import perf
 from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
-from tracer.steps.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
+from tracer.steps.python.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
 
 Sample = tuple[Any, ...]
 

@@ -9,7 +9,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.counters import CountedMaps
+from tracer.backends.ftrace.counting.counters import CountedMaps
+from tracer.backends.ftrace.counting.uses import needed_by_intervals
+from tracer.backends.ftrace.counting.where import where_lines
 from tracer.backends.ftrace.decode import Decoder, Sample, build
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
@@ -17,8 +19,6 @@ from tracer.backends.ftrace.read.descriptors import Descriptors, raise_limit
 from tracer.backends.ftrace.read.event_hits import EventHits
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_place, check_panic
-from tracer.backends.ftrace.uses import needed_by_intervals
-from tracer.backends.ftrace.where import where_lines
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.kernel import perf
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
@@ -30,8 +30,8 @@ from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 from tracer.results.values import MapStore
-from tracer.steps.compile import compile_clause, made_later
-from tracer.steps.runtime import Compiled, Runtime
+from tracer.steps.python.compile import compile_clause, made_later
+from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.hist_maps import HistTriggers

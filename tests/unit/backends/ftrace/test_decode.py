@@ -26,7 +26,7 @@ from tracer.kernel.perf import CALLCHAIN_MARKS
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
 from tracer.results.events import Loss
-from tracer.steps.runtime import NO_ROOM, Hit, Runtime
+from tracer.steps.python.runtime import NO_ROOM, Hit, Runtime
 
 PLAIN = Shape(cpu=False, callchain=False)
 SHAPES = [Shape(cpu, callchain) for cpu in (False, True) for callchain in (False, True)]

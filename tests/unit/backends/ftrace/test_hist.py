@@ -8,8 +8,8 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, load, probe, site, spec
 from tracer.backends.ftrace.compile import compile_plan
+from tracer.backends.ftrace.counting.trigger import Column, Feed
 from tracer.backends.ftrace.program import Event, FtraceProgram
-from tracer.backends.ftrace.trigger import Column, Feed
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType
 from tracer.plan.lower import lower

@@ -4,7 +4,7 @@ from tests.unit.backends.ftrace.records import event_format, fork, sample
 from tracer.backends.ftrace.decode import PID, TIME, Shape, build
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.results.events import Loss
-from tracer.steps.runtime import Runtime
+from tracer.steps.python.runtime import Runtime
 
 PLAIN = Shape(cpu=False, callchain=False)
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.loader import CALLS, RETURNS
-from tracer.backends.bcc.codegen.site_text import SiteTexts
+from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.kernel.bpf import link_uprobes

@@ -11,7 +11,7 @@ from itertools import repeat
 from tracer.backends.bcc.attach.page_groups import SITE_PLACES, Groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SITE_WORD_TAG
+from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import CompiledObject
 from tracer.backends.bcc.host import pid_namespace, trials
 from tracer.backends.bcc.host.refused import (

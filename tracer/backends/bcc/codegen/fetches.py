@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen import records
-from tracer.backends.bcc.codegen.arguments import argument, return_value
 from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import Leaf
+from tracer.backends.bcc.codegen.sites.arguments import argument, return_value
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used
 from tracer.lang.types import StackType
 from tracer.steps.model import Argument, BuiltIn, Fetch, Memory, ReturnValue, Text, UserStack

@@ -12,7 +12,7 @@ from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
-from tracer.backends.bcc.codegen.site_text import SITE_TEXTS, SiteTexts, site_texts
+from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracer.backends.ftrace.counting.trigger import THREAD, Column, Feed, Trigger
 from tracer.backends.ftrace.program import Event
 from tracer.backends.ftrace.read.hist_file import Row, Table, parse
-from tracer.backends.ftrace.trigger import THREAD, Column, Feed, Trigger
 from tracer.errors import TracerError
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.lang.typed import MapDecl, Program

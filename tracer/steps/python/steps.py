@@ -13,10 +13,10 @@ from tracer.results.values import MapStore
 from tracer.steps import model
 from tracer.steps.leaves import leaves
 from tracer.steps.model import Name, Source, Step, Steps, Value
-from tracer.steps.python_maps import PythonMaps
-from tracer.steps.python_values import PythonValues
-from tracer.steps.runtime import NO_ROOM, Runtime, measured
-from tracer.steps.source import Writer
+from tracer.steps.python.maps import PythonMaps
+from tracer.steps.python.runtime import NO_ROOM, Runtime, measured
+from tracer.steps.python.source import Writer
+from tracer.steps.python.values import PythonValues
 from tracer.steps.walk import walk
 
 

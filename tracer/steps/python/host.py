@@ -6,10 +6,10 @@ import os
 import threading
 from collections.abc import Callable
 
-from tracer.steps.clock import clock_ns
 from tracer.steps.leaves import leaves
 from tracer.steps.model import BuiltIn, Source, Steps
-from tracer.steps.runtime import Hit
+from tracer.steps.python.clock import clock_ns
+from tracer.steps.python.runtime import Hit
 
 
 def host_values(steps: Steps, child_pid: int = 0) -> Hit:

@@ -18,7 +18,7 @@ from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
 from tracer.steps.arithmetic import limits
 from tracer.steps.model import Value
-from tracer.steps.python_values import PythonValues
+from tracer.steps.python.values import PythonValues
 
 _HUGE = 1 << 128
 

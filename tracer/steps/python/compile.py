@@ -15,8 +15,8 @@ from typing import Protocol, cast
 from tracer.lang.typed import Clause, Program
 from tracer.resolve.model import ArgSpec, Const, Reg
 from tracer.steps.model import Argument, BuiltIn, Source, Steps
-from tracer.steps.python_steps import PythonSteps
-from tracer.steps.runtime import Compiled, Hit, Runtime
+from tracer.steps.python.runtime import Compiled, Hit, Runtime
+from tracer.steps.python.steps import PythonSteps
 
 _ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "cpid"})
 _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}

@@ -8,7 +8,7 @@ from tracer.lang.types import IntType, Symbol
 from tracer.results.integers import quotient, remainder
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.model import Const, Name, Op, SiteText, Value
-from tracer.steps.source import Writer
+from tracer.steps.python.source import Writer
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",

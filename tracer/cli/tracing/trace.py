@@ -11,10 +11,10 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from tracer.cli.closing import closing_lines
-from tracer.cli.names import Names
-from tracer.cli.output import Output, Words
-from tracer.cli.signals import Signals
+from tracer.cli.tracing.closing import closing_lines
+from tracer.cli.tracing.names import Names
+from tracer.cli.tracing.output import Output, Words
+from tracer.cli.tracing.signals import Signals
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.pipeline import open_session
@@ -116,7 +116,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 
         findings = guard = None
         if plan.probes:
-            from tracer.cli.overhead import Findings
+            from tracer.cli.tracing.overhead import Findings
 
             findings = Findings(plan, target, renderer, request.max_rate, None if request.quiet else words.say)
             guard = findings.guard()

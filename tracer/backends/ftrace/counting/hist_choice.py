@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tracer.backends.ftrace.fetchargs import Constant as Known
-from tracer.backends.ftrace.fetchargs import FromSample, Number
-from tracer.backends.ftrace.filters import SourceOf, plain, push_down
-from tracer.backends.ftrace.program import Run
-from tracer.backends.ftrace.trigger import (
+from tracer.backends.ftrace.counting.trigger import (
     CPU,
     LEAST_ROWS,
     MOST_KEYS,
@@ -24,7 +20,11 @@ from tracer.backends.ftrace.trigger import (
     Feed,
     Trigger,
 )
-from tracer.backends.ftrace.uses import Uses
+from tracer.backends.ftrace.counting.uses import Uses
+from tracer.backends.ftrace.fetchargs import Constant as Known
+from tracer.backends.ftrace.fetchargs import FromSample, Number
+from tracer.backends.ftrace.filters import SourceOf, plain, push_down
+from tracer.backends.ftrace.program import Run
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.typed import MapDecl

@@ -1,0 +1,1 @@
+"""What the kernel counts for ftrace without a sample: counters of perf, and hist triggers."""
