@@ -14,17 +14,16 @@ MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
     "dataclass", "errors", "waiting", "paths", "cache", "resolve.model", "results.buckets", "results.integers",
-    "probes", "lang.types",
-    "lang.suggest", "lang.unsupported", "lang.syntax", "lang", "resolve.elf", "resolve.arch", "resolve.processes",
-    "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.symbols", "resolve.binary",
-    "resolve.functions", "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",
-    "kernel.trials", "kernel.uprobe_events", "plan", "overhead", "backends", "backends.bcc.host",
-    "backends.bcc.maps", "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile",
-    "backends.bcc.attach", "backends.bcc", "backends.ftrace.fetchargs", "backends.ftrace.filters",
-    "backends.ftrace.counting.trigger", "backends.ftrace.program", "backends.ftrace.refusals",
-    "backends.ftrace.counting.uses", "backends.ftrace.counting.hist_choice", "backends.ftrace.compile", "backends.ftrace.decode", "backends.ftrace.read",
-    "backends.ftrace", "backends.choose", "render", "gate", "child", "running", "tracing", "pipeline", "demo",
-    "cli", "__main__",
+    "probes", "lang.types", "lang.suggest", "lang.unsupported", "lang.syntax", "lang", "resolve.elf", "resolve.arch",
+    "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.symbols",
+    "resolve.binary", "resolve.functions", "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",
+    "kernel.trials", "kernel.uprobe_events", "plan", "overhead", "backends", "backends.bcc.host", "backends.bcc.maps",
+    "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile", "backends.bcc.attach", "backends.bcc",
+    "backends.ftrace.fetchargs", "backends.ftrace.filters", "backends.ftrace.counting.trigger",
+    "backends.ftrace.program", "backends.ftrace.refusals", "backends.ftrace.counting.uses",
+    "backends.ftrace.counting.hist_choice", "backends.ftrace.compile", "backends.ftrace.decode",
+    "backends.ftrace.read", "backends.ftrace", "backends.choose", "render", "gate", "child", "running", "tracing",
+    "pipeline", "demo", "cli", "__main__",
 ]  # fmt: skip
 """Lowest first: folders, and modules that do not belong where their folder does. A module is of the longest name here
 that its own begins with; it may import what is of the same name, or of one before. So no two folders import each other.
