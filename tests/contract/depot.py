@@ -1,7 +1,7 @@
 """What `depot ROUNDS` does, computed: every hit of every probe in the program's order, and the memory they point to.
 
 This is the arithmetic of tests/targets/depot.c. The contract's expected answers are computed from it, and its hits are
-what the interpreter is fed with.
+what the Python leg is fed with.
 """
 
 from __future__ import annotations

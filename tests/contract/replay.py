@@ -1,4 +1,4 @@
-"""The third leg: the interpreter, fed with the hits that `depot` makes by its arithmetic, in place of a kernel.
+"""The third leg: the steps as Python, fed with the hits that `depot` makes by its arithmetic, in place of a kernel.
 
 `Replay` is a session whose hits come from `tests.contract.depot`. The run loop, the maps and the renderers are the
 product's own; what a backend does (fetching, filtering, aggregating in the kernel) is left out.

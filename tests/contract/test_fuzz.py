@@ -1,4 +1,4 @@
-"""Random programs answer alike: the tree walk, the interpreter, and both backends on the real target.
+"""Random programs answer alike: the tree walk, the steps as Python, and both backends on the real target.
 
 `TRACER_FUZZ=200` runs so many programs on each; `TRACER_FUZZ_SEED=N` begins at that seed.
 """
@@ -22,10 +22,10 @@ def seeds(usual: int) -> range:
 
 
 @pytest.mark.parametrize("seed", seeds(60))
-def test_the_interpreter_answers_as_the_tree_walk_does(seed: int) -> None:
+def test_python_answers_as_the_tree_walk_does(seed: int) -> None:
     text = valid_program(seed, 5)
-    found = answers(text, ("reference", "interpreter"))
-    assert found["interpreter"] == found["reference"], text
+    found = answers(text, ("reference", "python"))
+    assert found["python"] == found["reference"], text
 
 
 @pytest.mark.live

@@ -33,12 +33,14 @@ MOST = {
 def test_a_one_liner_becomes_these_instructions(name: str) -> None:
     binding = find_binding()
     version = None if isinstance(binding, NoBinding) else binding.version
-    if version != LIBBCC or platform.machine() != "x86_64":
-        pytest.skip(f"the files were made by libbcc {LIBBCC} for x86-64")
+    if version is None:
+        pytest.skip("there is no libbcc here")
     line, most = MOST[name]
     text = BccProgram(plan_of(probe(f"{{ {line} }}"))).bytecode()
     count = re.match(r"probe_0: (\d+) instructions\n", text)
     assert count is not None and int(count[1]) <= most
+    if version != LIBBCC or platform.machine() != "x86_64":
+        pytest.skip(f"the files were made by libbcc {LIBBCC} for x86-64")
     file = FILES / f"{name}.txt"
     if os.environ.get("TRACER_WRITE_GOLDENS"):
         file.write_text(text)

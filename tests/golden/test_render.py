@@ -1,7 +1,7 @@
 """What a trace prints, whole, as text and as JSON: the files in `render/`.
 
 The hits are those of a small shop that sells 100 times: the numbers in the files follow from its arithmetic. The
-programs are written as typed programs, run by the interpreter, and rendered.
+programs are written as typed programs, run as Python, and rendered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernel's event filter against the interpreter: one predicate over the same hits must give the same answer."""
+"""The kernel's event filter against our Python: one predicate over the same hits must give the same answer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def traced(text: str, app: Path) -> dict[Key, MapValue]:
         return items(opened)
 
 
-def interpreted(program: FtraceProgram) -> dict[Key, MapValue]:
+def computed(program: FtraceProgram) -> dict[Key, MapValue]:
     """The answer to the hits that the target makes, computed without a kernel."""
     typed = program.plan.program
     maps = LocalMaps(typed)
@@ -82,7 +82,7 @@ def test_comparisons(app: Path, argument: str, operator: str) -> None:
         text = f"usdt:{app}:app:hit /{argument} {operator} {constant}/ {{ @ = count(); }}"
         program = compiled(text)
         filters += sum(event.filter is not None for event in program.events)
-        assert traced(text, app) == interpreted(program), text
+        assert traced(text, app) == computed(program), text
     if operator in ("==", "!="):
         assert filters > 0, "nothing was left to the kernel"
 
@@ -106,7 +106,7 @@ def test_constants_at_the_edges(app: Path, predicate: str, pushed: bool) -> None
     text = f"usdt:{app}:app:hit /{predicate}/ {{ @ = count(); }}"
     program = compiled(text)
     assert (program.events[0].filter is not None) == pushed
-    assert traced(text, app) == interpreted(program)
+    assert traced(text, app) == computed(program)
 
 
 def test_clauses_with_different_predicates_at_one_place_each_see_their_own(app: Path) -> None:
@@ -154,7 +154,7 @@ def test_combinations(app: Path, predicate: str) -> None:
     text = f"usdt:{app}:app:hit /{predicate}/ {{ @[arg0, arg1] = count(); }}"
     program = compiled(text)
     assert program.events[0].filter is not None, "nothing was left to the kernel"
-    assert traced(text, app) == interpreted(program)
+    assert traced(text, app) == computed(program)
 
 
 @pytest.mark.parametrize(("name", "hits"), [("app", len(VALUES) ** 2), ("ap", 0), ("appl", 0), ("ap*", 0), ("", 0)])

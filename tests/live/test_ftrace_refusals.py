@@ -142,7 +142,7 @@ def test_a_file_that_vanishes_between_the_check_and_the_definition_is_said(
     assert detail[1][detail[2].index("^") :] == where
 
 
-def test_a_filter_that_the_kernel_refuses_is_left_to_the_interpreter(app: Path) -> None:
+def test_a_filter_that_the_kernel_refuses_is_left_to_user_space(app: Path) -> None:
     for body, sampled in (("@ = count();", False), ("@[arg1] = count();", True)):
         program = compiled(f"uprobe:{app}:hit /arg0 == 1/ {{ {body} }}")
         (event,) = program.events

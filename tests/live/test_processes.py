@@ -294,7 +294,7 @@ def test_pid_is_the_process_and_tid_the_thread(
 ) -> None:
     path = place("threads")
     with target(path, 4, 100, "wait") as process, target(path, 1, 100, "wait") as other:
-        # As a key, in a predicate that is the interpreter's alone, and behind one that is the kernel's.
+        # As a key, in a predicate that is user space's alone, and behind one that is the kernel's.
         program = (
             f"usdt:{path}:threads:hit {{ @[pid] = count(); @t[tid] = count(); }}"
             f" usdt:{path}:threads:hit /pid == {process.pid}/ {{ @p = count(); }}"

@@ -37,7 +37,7 @@ _CALLED = [
     and isinstance(function.type, (IntType, BoolType, type(None)))
     and all(argument.kind in ("string", "integer", "unsigned") for argument in function.args)
 ]  # fmt: skip
-"""Those without a node of their own that take nothing but values; what strcap gives depends on a type as well."""
+"""Those without a node of their own that take nothing but values; strcap takes the size of a type beside its string."""
 
 
 class Expressions(Declarations):

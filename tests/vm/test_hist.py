@@ -1,4 +1,4 @@
-"""Hist triggers: the same answer as the interpreter's, and nothing left of them."""
+"""Hist triggers: the same answer as user space's, and nothing left of them."""
 
 from __future__ import annotations
 

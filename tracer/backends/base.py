@@ -62,10 +62,10 @@ class Session(Protocol):
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """What happened, oldest first; waits up to `timeout_s` for the first one. The consumer handles each event
-        before it takes the next, since on ftrace taking the next one goes on interpreting hits.
+        before it takes the next, since on ftrace taking the next one goes on with the hits.
 
         Hits later than `until_ns` (CLOCK_MONOTONIC, nanoseconds) are left for the next call by a session that
-        interprets them; where the kernel aggregates, at the hit, they are in the maps already.
+        runs the clauses on them; where the kernel aggregates, at the hit, they are in the maps already.
 
         Iteration ends when nothing more is there, when the time is up, or after an `ExitEvent`. An interrupted wait
         (EINTR) ends it early.

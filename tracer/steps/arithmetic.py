@@ -11,7 +11,8 @@ from collections.abc import Callable
 from tracer.lang.types import BOOL, BoolType, IntType, Type, operations
 from tracer.steps.model import Const, Name, Op, Value
 
-_HUGE = 1 << 128
+UNBOUNDED = -(1 << 128), 1 << 128
+"""Bounds of what is not known to have any."""
 _FOLDS: dict[str, Callable[[int, int], int]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
@@ -29,7 +30,7 @@ def limits(type: Type) -> tuple[int, int]:
     if isinstance(type, BoolType):
         return 0, 1
     if not isinstance(type, IntType):
-        return -_HUGE, _HUGE
+        return UNBOUNDED
     if type.signed:
         return -(1 << (type.bits - 1)), (1 << (type.bits - 1)) - 1
     return 0, (1 << type.bits) - 1

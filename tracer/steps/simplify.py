@@ -32,7 +32,7 @@ from tracer.steps.model import (
 )
 from tracer.steps.walk import LOOPS, blocks, defined, parts, used, walk, with_blocks, with_values
 
-_DEEPEST = 12  # operations inside each other
+_DEEPEST_INLINED = 12  # operations inside each other
 
 
 def simplified(steps: Steps, fixed: set[Name], always: set[Name]) -> Steps:
@@ -118,7 +118,7 @@ def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Blo
         # First what is below: a choice gives values that are made in its branches, a loop tests what its head makes.
         step = with_values(with_blocks(step, lambda below: _inlined(below, uses, known)), put)
         if isinstance(step, Let) and (
-            not isinstance(step.value, Op) or (uses[step.name] == 1 and depth(step.value) <= _DEEPEST)
+            not isinstance(step.value, Op) or (uses[step.name] == 1 and depth(step.value) <= _DEEPEST_INLINED)
         ):
             known[step.name] = step.value
             continue

@@ -1,4 +1,4 @@
-"""How programs end on each leg: the tree walk, the interpreter, and both backends on the real target."""
+"""How programs end on each leg: the tree walk, the steps as Python, and both backends on the real target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOSSES = {
 
 
 def replayed(text: str, make: Make) -> Answer:
-    """The answer of the interpreter, or of the reference, to the hits by arithmetic."""
+    """The answer of the steps as Python, or of the reference, to the hits by arithmetic."""
     answer = replay(located(text), "text", ROUNDS, make)
     loss = answer.outcome.loss
     found = {"unreadable": loss.unreadable, "truncated": loss.truncated, "loops": loss.loops}
@@ -55,11 +55,11 @@ def traced(text: str, backend: str) -> Answer:
 
 
 def answers(text: str, legs: Sequence[str]) -> dict[str, Answer]:
-    """The answers of some of `reference`, `interpreter`, `bcc` and `ftrace`.
+    """The answers of some of `reference`, `python`, `bcc` and `ftrace`.
 
     Raises `ProgramError` for an invalid program.
     """
-    replays: dict[str, Make] = {"reference": walked, "interpreter": compiled}
+    replays: dict[str, Make] = {"reference": walked, "python": compiled}
     return {leg: replayed(text, replays[leg]) if leg in replays else traced(text, leg) for leg in legs}
 
 

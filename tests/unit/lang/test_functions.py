@@ -31,6 +31,11 @@ def test_functions_of_constants_are_constants(expression: str, value: int) -> No
     assert value_of(expression) == value
 
 
+def test_strcap_of_a_constant_is_the_size_of_its_type() -> None:
+    call = value_of('strcap(0 ? "wider" : "abc")')
+    assert isinstance(call, typed.Call) and call.args[1] == typed.IntLit(INT64, call.span, 6)
+
+
 @pytest.mark.parametrize(
     ("name", "args", "type", "value"),
     [
@@ -41,8 +46,7 @@ def test_functions_of_constants_are_constants(expression: str, value: int) -> No
                 (133, b"Memory page has hardware error"), (134, b"Unknown error"), (-(2**63), b"Unknown error"),
             )
         ),
-        ("strcap", (text(b"abc"),), INT64, 4),
-        ("strcap", (builtin("comm", StringType(16)),), INT64, 16),
+        ("strcap", (builtin("comm", StringType(16)), num(16)), INT64, 16),
         ("strstr", (text(b"tracer"), text(b"ace")), INT64, 2),
         ("strstr", (text(b"tracer"), text(b"x")), INT64, -1),
         ("bswap", (num(0x1234, UINT16),), UINT16, 0x3412),

@@ -29,12 +29,13 @@ from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import IntType
 from tracer.steps import model as steps_model
+from tracer.steps.arithmetic import COMPARISONS
 from tracer.steps.model import BuiltIn, Const, Let, MapGet, Op, Require, Step, Steps, Value
 
 SourceOf = Callable[[Value], Source | None]
 """Where a name's value comes from; None for anything else, and for what is no fetch."""
 
-_OPS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPS = {name: op for op, name in COMPARISONS.items()}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 
 _LONGEST_NAME = 15  # TASK_COMM_LEN less the NUL
@@ -144,11 +145,12 @@ def plain(value: Value) -> Value:
     """Without casts between 64-bit integers, whose bits stay, and between widths of strings."""
     while isinstance(value, Op) and value.op in ("wrap", "as"):
         (inner,) = value.args
-        if value.op == "wrap" and not (_is_word(value.type) and _is_word(inner.type)):
+        if value.op == "wrap" and not (is_word(value.type) and is_word(inner.type)):
             break
         value = inner
     return value
 
 
-def _is_word(type: object) -> bool:
+def is_word(type: object) -> bool:
+    """Whether values of a type are integers of 64 bits."""
     return isinstance(type, IntType) and type.bits == 64

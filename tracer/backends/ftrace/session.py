@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _COMPILED_AT_ONCE = 64
 """Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
 _STEP = 1024
-"""Samples interpreted between two looks at the rings and the clock."""
+"""Samples worked through between two looks at the rings and the clock."""
 
 
 class FtraceSession:
@@ -103,7 +103,7 @@ class FtraceSession:
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Happening]:
         """See `Session`. With `timeout_s` 0 everything that happened before the call, or up to `until_ns`, is
-        interpreted.
+        worked through.
         """
         attachment = self._attachment
         if attachment is None or self._exited:
@@ -121,7 +121,7 @@ class FtraceSession:
             reader.collect()  # what the first round found is released by the second
         while True:
             attachment.follow_exec()
-            for happening in self._interpret(reader, deadline if timeout_s > 0 else None, until=until_ns):
+            for happening in self._run_clauses(reader, deadline if timeout_s > 0 else None, until=until_ns):
                 told = True
                 yield happening
             if told or self._exited or (remaining := deadline - time.monotonic()) <= 0:
@@ -147,7 +147,7 @@ class FtraceSession:
             return
         reader.collect()
         while reader.unfinished and not self._exited:
-            yield from self._interpret(reader, None, final=True, hurried=hurried)
+            yield from self._run_clauses(reader, None, final=True, hurried=hurried)
             if hurried():
                 return
             reader.collect()
@@ -328,11 +328,11 @@ class FtraceSession:
         gone = self._gone
         return lambda hit: None if point in gone else clause(hit)
 
-    def _interpret(
+    def _run_clauses(
         self, reader: Reader, deadline: float | None, final: bool = False, until: int | None = None,
         hurried: Callable[[], bool] = lambda: False,
     ) -> Iterator[Happening]:
-        """Interprets what has been collected so far, until the deadline."""
+        """Runs the clauses on what has been collected so far, until the deadline."""
         index = self._event_index
         runs = self._runs
         yield from self._told()

@@ -20,7 +20,7 @@ def closing_lines(
     """The lines, without an end of line; none where all is well. `quiet` leaves out why nothing was hit."""
     yield from loss_messages(outcome.loss, plan.program)
     if backend == "ftrace" and outcome.loss.events and _says_exit(plan):
-        # Its exit() is interpreted from the events; that of bcc is a flag in the kernel, which nothing can lose.
+        # Its exit() is found in the events; that of bcc is a flag in the kernel, which nothing can lose.
         yield "exit() may be among what was lost: what came after it may have been counted"
     if outcome.attached and outcome.hits == 0 and not quiet:
         yield from _silence(plan, target)

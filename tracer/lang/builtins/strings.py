@@ -67,11 +67,15 @@ def _find(ctx: Any, call: typed.Call) -> Any:
     return ctx.op("find", INT64, *map(ctx.value, call.args))
 
 
-def _capacity(ctx: Any, call: typed.Call) -> Any:
+def _strcap(call: Call) -> typed.Expr:
     (operand,) = call.args
+    return typed.Call(INT64, call.span, call.name, (operand, typed.IntLit(INT64, call.span, operand.type.size)))
+
+
+def _capacity(ctx: Any, call: typed.Call) -> Any:
+    operand, size = call.args
     ctx.value(operand)  # what cannot be read ends the clause here as well
-    assert isinstance(operand.type, StringType)
-    return ctx.constant(operand.type.size, INT64)
+    return ctx.value(size)
 
 
 _ERROR_TEXT = StringType(64)
@@ -140,6 +144,6 @@ FUNCTIONS = (
     Function(
         "strcap", "value", "strcap(s)", (Argument("string", "the argument of strcap()"),), INT64,
         "how many bytes a string has room for, its NUL included", "printf(\"%d\\n\", strcap(comm));",
-        fold=lambda type, text: len(text) + 1, lower=_capacity,
+        rule=_strcap, fold=lambda type, text, size: size, lower=_capacity,
     ),
 )  # fmt: skip

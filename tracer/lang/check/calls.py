@@ -78,9 +78,9 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     checked = arguments(ctx, node, function)
     result = _made(function, checked)
     assert not isinstance(result, typed.Stmt)
-    if result is None or function.fold is None:
+    if not isinstance(result, typed.Call) or function.fold is None:
         return result
-    values = [getattr(each, "value", None) if isinstance(each, typed.Expr) else each for each in checked.args]
+    values = [getattr(each, "value", None) for each in result.args]
     if None in values:
         return result
     return made(function.fold(result.type, *values), result.type, node.span)

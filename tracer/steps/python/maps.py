@@ -16,11 +16,9 @@ from tracer.results.buckets import linear_count, log2_bucket
 from tracer.results.integers import quotient
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
-from tracer.steps.arithmetic import limits
+from tracer.steps.arithmetic import UNBOUNDED, limits
 from tracer.steps.model import Value
 from tracer.steps.python.values import PythonValues
-
-_HUGE = 1 << 128
 
 
 class PythonMaps:
@@ -45,7 +43,7 @@ class PythonMaps:
         else:
             text = f"{self._dict(name)}.get({key}, {self._empty(decl)})"
             if decl.kind in ("sum", "min", "max"):
-                text = self.values.wrapped(text, -_HUGE, _HUGE, _width_of(decl))
+                text = self.values.wrapped(text, *UNBOUNDED, _width_of(decl))
         return self.values.wrapped(text, low, high, type) if isinstance(type, IntType) else text
 
     def has(self, name: str, key: str) -> str:
@@ -91,7 +89,7 @@ class PythonMaps:
                 self.writer.line(f"{old} = {self.read(name, key, type)}")
             self.writer.line(f"{self._once('add', name, lambda: _adder(self.maps, name))}({key}, {delta})")
             return
-        table, total = self._dict(name), self.values.wrapped(f"({old} + {delta})", -_HUGE, _HUGE, type)
+        table, total = self._dict(name), self.values.wrapped(f"({old} + {delta})", *UNBOUNDED, type)
         self.writer.line(f"{old} = {table}.get({key})")
         with self.writer.block(f"if {old} is None:"):
             self.writer.line(f"{old} = 0")

@@ -24,7 +24,7 @@ def named(op: str, name: bytes) -> typed.Expr:
 
 
 def pushed(predicate: typed.Expr) -> str | None:
-    """The filter, with a mark where something is left to the interpreter."""
+    """The filter, with a mark where something is left to user space."""
     maps: dict[str, Type | None] = {"@": UINT64, "@n": None}
     event = compiled(probe([count(ir.arg(0))], site(args=ARGS), predicate=predicate), maps=maps).events[0]
     if event.filter is None:
@@ -92,7 +92,7 @@ def test_comparisons_of_registers_with_constants_are_the_kernels(predicate: type
         ir.op("||", test("==", 0, 1), test("==", 3, 2), BOOL),
     ],
 )
-def test_what_the_kernel_would_answer_otherwise_is_left_to_the_interpreter(predicate: typed.Expr) -> None:
+def test_what_the_kernel_would_answer_otherwise_is_left_to_user_space(predicate: typed.Expr) -> None:
     assert pushed(predicate) is None
 
 

@@ -320,11 +320,11 @@ def test_programs_whose_tables_would_take_too_much_of_the_kernels_memory_are_sam
     assert only.reasons == (("@", "its tables would have 278528 rows, more than 262144"),)
 
 
-def test_a_place_with_one_clause_that_is_interpreted_has_no_triggers() -> None:
+def test_a_place_with_one_clause_in_user_space_has_no_triggers() -> None:
     maps = [ir.map_of("@", "count", UINT64), ir.map_of("@h", "hist", UINT64)]
     made = event(probe([count(ir.arg(0))]), probe([add("hist", ir.arg(0), ir.arg(1), name="@h")]), maps=maps)
     assert made.reasons == (
-        ("@", "another clause at the same place is interpreted"), ("@h", "the kernel has no hist() of ours"),
+        ("@", "another clause at the same place runs in user space"), ("@h", "the kernel has no hist() of ours"),
     )  # fmt: skip
 
 

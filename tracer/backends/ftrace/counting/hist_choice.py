@@ -23,7 +23,7 @@ from tracer.backends.ftrace.counting.trigger import (
 from tracer.backends.ftrace.counting.uses import Uses
 from tracer.backends.ftrace.fetchargs import Constant as Known
 from tracer.backends.ftrace.fetchargs import FromSample, Number
-from tracer.backends.ftrace.filters import SourceOf, plain, push_down
+from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
 from tracer.backends.ftrace.program import Run
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
@@ -38,7 +38,7 @@ from tracer.steps import model as steps
 from tracer.steps.model import Const, Let, MapAdd, Require, SiteText, Update, Value
 from tracer.steps.walk import parts, used
 
-NOT_ALONE = "another clause at the same place is interpreted"
+NOT_ALONE = "another clause at the same place runs in user space"
 _SUMS = ("count", "sum", "avg", "stats", "lhist", "scalar")
 
 
@@ -171,7 +171,7 @@ class _Clause:
             raise _No(f"{role} of a string: the kernel pads and cuts it")
         source = self.source_of(inner)
         match source:
-            case Number(fetch=number, guard=None) if _wide(type):
+            case Number(fetch=number, guard=None) if is_word(type):
                 return _Field(f"f{number}", isinstance(type, IntType) and type.signed)
             case Known(value=int(number)) if isinstance(type, IntType):
                 return wrap_int(number, type.bits, type.signed)
@@ -181,7 +181,7 @@ class _Clause:
                 return _Field(CPU, False)
             case FromSample(name=name):
                 raise _No(f"{role} of {name}, which is no field of the event")
-            case Number() if _wide(type):
+            case Number() if is_word(type):
                 raise _No(f"{role} of memory: where it cannot be read the kernel would count it all the same")
             case Known(value=None):
                 raise _No(f"{role} of an argument that cannot be read here")
@@ -237,10 +237,6 @@ class _Clause:
             if range is not None:
                 text = " && ".join(filter(None, (condition, range)))
                 yield Trigger(fields, (), text, most, ((Feed(statement.map, key, bucket=bucket),),))
-
-
-def _wide(type: object) -> bool:
-    return isinstance(type, IntType) and type.bits == 64
 
 
 def _ranges(field: str, type: str, low: int, high: int) -> tuple[str | None, str | None, str | None]:

@@ -1,6 +1,6 @@
 """From the rings of all CPUs to samples in the order of time.
 
-The rings are emptied in rounds, more often than samples are interpreted, so that a slow program does not make them
+The rings are emptied in rounds, more often than samples are worked through, so that a slow program does not make them
 overflow. Each CPU writes in the order of time, but a sample that is stamped may not be written yet while another CPU's
 later one already is. So a sample is handed on only once a whole round lies behind it: its time is before the moment at
 which the round before began to read.
@@ -81,7 +81,7 @@ class Reader:
                 self._copier.free(found)
 
     def keep_up(self) -> None:
-        """Sees to it that the rings are emptied while samples are interpreted."""
+        """Sees to it that the rings are emptied while samples are worked through."""
         if self._copier is None or self._copier.is_full:
             self.collect()
 

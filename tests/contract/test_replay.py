@@ -1,4 +1,4 @@
-"""The same answer: every case on the interpreter, fed with the hits that the target makes by its arithmetic."""
+"""The same answer: every case as Python, fed with the hits that the target makes by its arithmetic."""
 
 from __future__ import annotations
 
