@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 
 from tracer.errors import TracerError, UsageError
 from tracer.gate import Gate
@@ -125,9 +124,7 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
     def _wait_for_end(self, timeout_s: float) -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tracer.backends.choose import Activation, Choice
     from tracer.plan.model import Plan
 
-STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:

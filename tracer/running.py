@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 
 from tracer.errors import TracerError
 from tracer.resolve.processes.stat import check_numbers, facts_of, named
@@ -49,9 +48,7 @@ class RunningProcess:
     def __enter__(self) -> RunningProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

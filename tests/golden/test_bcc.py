@@ -69,7 +69,7 @@ def test_a_program_becomes_this_c(name: str) -> None:
 @pytest.mark.parametrize("sleepable", [True, False], ids=["sleepable", "quick"])
 def test_what_programs_become_compiles(name: str, sleepable: bool) -> None:
     compiled = compile_text(generate(plan_of(probe(PROGRAMS[name]))).text, sleepable=sleepable)
-    assert list(compiled.functions) == ["probe_0"]
+    assert list(compiled) == ["probe_0"]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_what_programs_become_compiles(name: str, sleepable: bool) -> None:
 )
 def test_the_standard_one_liners_take_so_many_instructions(body: str, most: int) -> None:
     compiled = compile_text(generate(plan_of(probe(f"{{ {body} }}"))).text, sleepable=True)
-    assert count(compiled.functions["probe_0"]) <= most
+    assert count(compiled["probe_0"]) <= most
 
 
 def test_a_program_that_follows_asks_first_who_is_there() -> None:
     text = generate(replace(plan_of(probe("{ @ = count(); }")), follow=True)).text
     assert "#define FOLLOWED MAP(1001)" in text and "return note_new_task(task);" in text
     for sleepable in (True, False):
-        assert sorted(compile_text(text, sleepable=sleepable).functions) == ["follow_new_task", "probe_0"]
+        assert sorted(compile_text(text, sleepable=sleepable)) == ["follow_new_task", "probe_0"]
 
 
 def test_sites_that_keep_their_arguments_elsewhere_have_a_function_each() -> None:

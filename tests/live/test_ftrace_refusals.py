@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
-from tracer.kernel.uprobe_events import definitions, files
+from tracer.kernel.uprobe_events import definitions
 from tracer.kernel.uprobe_events.model import Fetch
+from tracer.resolve.files.identity import open_verified
 from tracer.resolve.model import EVERY_PROCESS, FileIdentity
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
@@ -125,13 +125,13 @@ def test_a_file_that_vanishes_between_the_check_and_the_definition_is_said(
     path = tmp_path / "app"
     path.write_bytes(app.read_bytes())
     program = compiled(f"uprobe:{path}:hit {{ @ = count(); }}")
-    check = files.check_identity
 
-    def check_and_remove(found: os.stat_result, expected: FileIdentity, name: str) -> None:
-        check(found, expected, name)
+    def check_and_remove(name: str, expected: FileIdentity) -> int:
+        descriptor = open_verified(name, expected)
         path.unlink()
+        return descriptor
 
-    monkeypatch.setattr(definitions, "check_identity", check_and_remove)
+    monkeypatch.setattr(definitions, "open_verified", check_and_remove)
     message, marked, hint, detail = refused(program)
     where = f"{path}:0x{program.events[0].places[0].site.offset:x}"
     assert (message, marked, hint) == (

@@ -325,7 +325,7 @@ def test_a_file_that_was_replaced_meanwhile_is_refused(churn: Path, tmp_path: Pa
     os.replace(tmp_path / "new", path)
     with nothing_left(), pytest.raises(TracerError) as raised, FtraceSession(program, EVERY_PROCESS) as opened:
         opened.attach()
-    assert raised.value.message == f"{path} was replaced while it was being looked at"
+    assert raised.value.message == f"{path}: the file changed after its probes were looked up"
 
 
 # --- others ----------------------------------------------------------------------------------------------------------

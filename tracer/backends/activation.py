@@ -12,7 +12,6 @@ import select
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 from tracer.backends.base import Session
@@ -116,9 +115,7 @@ class ActivatedSession:
     def __enter__(self) -> ActivatedSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _lower(self) -> None:

@@ -8,7 +8,6 @@ the first hit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from types import TracebackType
 from typing import Protocol
 
 from tracer.overhead.guard import Cost
@@ -107,9 +106,7 @@ class Session(Protocol):
 
     def __enter__(self) -> Session: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class Backend(Protocol):

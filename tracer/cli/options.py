@@ -14,32 +14,15 @@ Format = Enum("Format", {name.upper(): name for name in RENDERERS}, type=str)  #
 """`-f`."""
 
 
-class Buffering(str, Enum):
-    """`-B`."""
+Buffering = Enum("Buffering", {"LINE": "line", "FULL": "full", "NONE": "none"}, type=str)
+"""`-B`."""
 
-    LINE = "line"
-    FULL = "full"
-    NONE = "none"
+BackendName = Enum("BackendName", {"AUTO": "auto", "BCC": "bcc", "FTRACE": "ftrace"}, type=str)
+"""`--backend`."""
 
-
-class BackendName(str, Enum):
-    """`--backend`."""
-
-    AUTO = "auto"
-    BCC = "bcc"
-    FTRACE = "ftrace"
-
-
-class Stage(str, Enum):
-    """`-d`."""
-
-    AST = "ast"
-    TYPED = "typed"
-    STEPS = "steps"
-    PLAN = "plan"
-    PROGRAM = "program"
-    BYTECODE = "bytecode"
-
+_STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
+Stage = Enum("Stage", {name.upper(): name for name in _STAGES}, type=str)  # type: ignore[misc]
+"""`-d`."""
 
 # Typer reads these at run time and its older versions know no `X | None` there.
 Pid = Annotated[

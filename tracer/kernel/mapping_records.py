@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
 from tracer.kernel import perf
+from tracer.resolve.processes.maps import Mapping
 
 _RING = 1 << 20
 _LARGE = 512  # bytes, which nearly all records stay below
@@ -27,15 +28,10 @@ _LOST = struct.Struct("=8xQ")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A process mapped part of a file as code: addresses in bytes, the file by device, inode and path."""
+    """A process mapped part of a file as code."""
 
     pid: int
-    start: int
-    length: int
-    offset: int
-    device: tuple[int, int]
-    inode: int
-    path: str
+    mapping: Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +116,8 @@ def _record(kind: int, misc: int, body: bytes) -> Record | None:
         pid, _, start, length, offset, major, minor, inode, _, protection, _ = _MMAP2.unpack_from(body)
         path = body[_MMAP2.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
         if protection & _EXECUTABLE:
-            return Mapped(pid, start, length, offset, (major, minor), inode, path)
+            file = (f"{major:02x}:{minor:02x}", inode) if inode else None
+            return Mapped(pid, Mapping(start, start + length, "r-xp", offset, file, path, False))
     elif kind == perf.RECORD_COMM and misc & perf.MISC_COMM_EXEC:
         return Executed(_PIDS.unpack_from(body)[0])
     elif kind == perf.RECORD_LOST:

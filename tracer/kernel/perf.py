@@ -175,9 +175,7 @@ def read_count(fd: int) -> tuple[int, int]:
     """Hits so far, with those of inherited copies, and how many of them did not fit the ring (0 on kernels that do
     not tell, before 6.0).
     """
-    data = os.read(fd, 16)
-    count = int.from_bytes(data[:8], "little" if struct.pack("=H", 1) == b"\1\0" else "big")
-    lost = struct.unpack_from("=Q", data, 8)[0] if len(data) == 16 else 0
+    count, lost = struct.unpack("=QQ", os.read(fd, 16).ljust(16, b"\0"))
     return count, lost
 
 

@@ -35,8 +35,8 @@ class Relocations:
 @dataclass(frozen=True, slots=True)
 class Arch:
     """One architecture. `stack_arg` is where argument number `len(args)` stands at the function's first instruction,
-    relative to the stack pointer, in bytes. `alignment` is that of instructions. Of libraries `cache_flags` stand in
-    the loader's cache, and `triplet` names their directory.
+    relative to the stack pointer, in bytes. Of libraries `cache_flags` stand in the
+    loader's cache, and `triplet` names their directory.
     """
 
     name: str
@@ -45,7 +45,6 @@ class Arch:
     go_args: tuple[str, ...]
     returns: str
     stack_arg: int
-    alignment: int
     relocations: Relocations
     cache_flags: int
     triplet: str
@@ -74,7 +73,6 @@ X86_64 = Arch(
     go_args=("ax", "bx", "cx", "di", "si", "r8", "r9", "r10", "r11"),
     returns="ax",
     stack_arg=8,  # above the return address
-    alignment=1,
     relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=37),
     cache_flags=0x0303,
     triplet="x86_64-linux-gnu",
@@ -87,7 +85,6 @@ AARCH64 = Arch(
     go_args=tuple(f"x{number}" for number in range(16)),
     returns="x0",
     stack_arg=0,
-    alignment=4,
     relocations=Relocations(absolute=257, glob_dat=1025, jump_slot=1026, relative=1027, irelative=1032),
     cache_flags=0x0A03,
     triplet="aarch64-linux-gnu",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen.generate import Generated, generate
-from tracer.backends.bcc.compile.compiler import CompiledObject, compile_text
+from tracer.backends.bcc.compile.compiler import Bytecode, compile_text
 from tracer.plan.model import Plan
 
 
@@ -29,7 +29,7 @@ class BccProgram:
         names = constants(self.generated)
         parts = [
             f"{name}: {count(code)} instructions\n" + "".join(f"{line}\n" for line in disassemble(code, names))
-            for name, code in compiled.functions.items()
+            for name, code in compiled.items()
         ]
         return "\n".join(parts)
 
@@ -47,7 +47,7 @@ class BccProgram:
     def compiled(
         self, *, sleepable: bool, cookies: bool, by_place: bool = False, kernel_reads: bool = True,
         namespaced: bool = False,
-    ) -> CompiledObject:
+    ) -> Bytecode:
         """The bytecode, from the cache or from libbcc."""
         return compile_text(
             self.generated.text, sleepable=sleepable, cookies=cookies, by_place=by_place, kernel_reads=kernel_reads,

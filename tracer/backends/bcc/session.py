@@ -7,7 +7,6 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.attachments import Attachments
@@ -240,9 +239,7 @@ class BccSession:
     def __enter__(self) -> BccSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # --- the ring ---

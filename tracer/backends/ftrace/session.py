@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.counting.counters import CountedMaps
@@ -229,9 +228,7 @@ class FtraceSession:
     def __enter__(self) -> FtraceSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _attach(self, stop: Callable[[], bool]) -> int:

@@ -73,15 +73,10 @@ class Names:
         symbolizer = self._open()
         if self._records is not None:
             from tracer.kernel.mapping_records import Executed, Forked, Mapped, Missed
-            from tracer.resolve.processes.maps import Mapping
 
             for record in self._records.take():
                 if isinstance(record, Mapped):
-                    file = (f"{record.device[0]:02x}:{record.device[1]:02x}", record.inode) if record.inode else None
-                    end = record.start + record.length
-                    symbolizer.mapped(
-                        record.pid, Mapping(record.start, end, "r-xp", record.offset, file, record.path, False)
-                    )
+                    symbolizer.mapped(record.pid, record.mapping)
                 elif isinstance(record, Executed):
                     symbolizer.executed(record.pid)
                 elif isinstance(record, Forked):

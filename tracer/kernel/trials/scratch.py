@@ -6,7 +6,6 @@ import ctypes
 import errno
 import mmap
 import os
-from types import TracebackType
 
 from tracer.kernel import perf
 
@@ -56,9 +55,7 @@ class Scratch:
     def __enter__(self) -> Scratch:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # Before the probe is closed: then there is no breakpoint to take out, which a process that is being killed
         # could not do, and the kernel would keep the probe.
         ctypes.CDLL(None).munmap(ctypes.c_void_p(self._page), ctypes.c_size_t(mmap.PAGESIZE))

@@ -14,10 +14,10 @@ from tracer.kernel.tracefs import LONGEST_LINE, Refused, Tracefs, find
 from tracer.kernel.trials.instructions import Stopped
 from tracer.kernel.uprobe_events import owner
 from tracer.kernel.uprobe_events.cleanup import sweep
-from tracer.kernel.uprobe_events.files import can_stand, check_file, check_identity, gone
 from tracer.kernel.uprobe_events.format import EventFormat, parse_format
 from tracer.kernel.uprobe_events.model import MOST_FETCHES, Event, Place, Undefinable
 from tracer.kernel.workers.watcher import Watcher
+from tracer.resolve.files.identity import open_verified, verify
 
 _PATIENCE_S = 2.0
 _BATCH = 512
@@ -122,11 +122,11 @@ class Definitions:
         if len(lines) == len(places):
             try:
                 for path, identity in files:
-                    check_file(path, identity)
+                    verify(path, identity)
                 whole = self._tracefs.define_all(lines)
                 # Whether the names still meant those files when the kernel looked them up.
                 for path, identity in files:
-                    check_file(path, identity)
+                    verify(path, identity)
                 if whole:
                     self._placed += [f"{place.site.path} {event.name}" for place in places]
                     return
@@ -148,7 +148,7 @@ class Definitions:
         """The definition of a place under its file's name; None where it cannot be said so."""
         path = place.site.path
         if path not in self._can_stand:
-            self._can_stand[path] = can_stand(path)
+            self._can_stand[path] = _can_stand(path)
         line = event.definition(place, self.group, path)
         sayable = self._can_stand[path] and len(event.fetches(place)) <= MOST_FETCHES
         return line if sayable and len(os.fsencode(line)) <= LONGEST_LINE else None
@@ -266,15 +266,11 @@ class Definitions:
             # 6.1 leaves out those beyond without a word; 6.12 and 6.18 refuse them.
             message = f"the kernel takes {MOST_FETCHES} values of a probe, and at {what} {wanted} are to be read"
             raise Refused(message, "read fewer there, or --backend bcc", "", MOST_FETCHES)
+        fd = open_verified(site.path, site.identity)
         try:
-            fd = os.open(site.path, os.O_PATH | os.O_CLOEXEC)
-        except OSError as error:
-            raise gone(site.path, error) from None
-        try:
-            check_identity(os.fstat(fd), site.identity, site.path)
             path = site.path
             line = event.definition(place, self.group, path)
-            if not can_stand(site.path) or len(os.fsencode(line)) > LONGEST_LINE:
+            if not _can_stand(site.path) or len(os.fsencode(line)) > LONGEST_LINE:
                 # The line is cut into words at blanks and ends at '#', with no way to escape them; this name of the
                 # same file is looked up once, here and now.
                 path = f"/proc/self/fd/{fd}"
@@ -282,6 +278,11 @@ class Definitions:
             self._tracefs.define(line, what)
             self._placed.append(f"{path} {event.name}")
             # Whether the name still meant that file when the kernel looked it up.
-            check_file(site.path, site.identity)
+            verify(site.path, site.identity)
         finally:
             os.close(fd)
+
+
+def _can_stand(path: str) -> bool:
+    """Whether a path can be written into a definition."""
+    return not any(character.isspace() or character == "#" or not character.isprintable() for character in path)

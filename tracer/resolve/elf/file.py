@@ -19,7 +19,6 @@ import stat
 import struct
 from collections.abc import Iterator
 from functools import cached_property
-from types import TracebackType
 
 from tracer.errors import TracerError
 from tracer.resolve.elf.layout import (
@@ -88,9 +87,7 @@ class Elf:
     def __enter__(self) -> Elf:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __del__(self) -> None:

@@ -28,3 +28,8 @@ def open_verified(path: str, identity: FileIdentity) -> int:
             "nothing was attached; run the command again",
         )
     return descriptor
+
+
+def verify(path: str, identity: FileIdentity) -> None:
+    """Raises `TracerError` where the path does not mean the file that was checked."""
+    os.close(open_verified(path, identity))

@@ -55,14 +55,10 @@ class StackChecks:
         names = [name + end for name in _MORE for end in ("", ".abi0")]
         return frozenset(each.address for name in names for each in self._code.symbols.named(name))
 
-    def behind(self, start: int, end: int) -> int:
-        """The address of the instruction behind the check of the function that has these bytes; `start` where no check
-        is proven.
-        """
-        return self.body(start, end)[0]
-
     def body(self, start: int, end: int) -> tuple[int, int]:
-        """`behind`, and where the code begins that makes the stack larger, `end` where there is none."""
+        """The address of the instruction behind the check of the function that has these bytes, and where the code
+        begins that makes the stack larger; `start` and `end` where no check is proven.
+        """
         none = start, end
         if self._code.elf.machine != EM_X86_64:
             return none

@@ -66,7 +66,7 @@ def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: l
     """The sites of Go functions where each call comes by once, and the arguments are still where they were."""
     for index, function in enumerate(functions):
         around = binary.code.range_of(function)
-        address = binary.stack_checks.behind(around.start, around.end)
+        address, _ = binary.stack_checks.body(around.start, around.end)
         if address != function.address:
             offset = offset_of_code(binary.code, address, f"the function {function.name}")
             sites[index] = replace(sites[index], address=address, offset=offset)

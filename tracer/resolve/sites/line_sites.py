@@ -150,5 +150,5 @@ def _site(point: AttachPoint, binary: Binary, address: int) -> Site:
     probe = f"uprobe:{binary.shown}:{point.source}:{point.line}{column}"
     if address != around.start or not binary.unwinding.go:
         return site_inside(binary, around, address, probe)
-    behind = binary.stack_checks.behind(around.start, around.end)
+    behind, _ = binary.stack_checks.body(around.start, around.end)
     return replace(site_inside(binary, around, behind, probe), args=binary.function_args(around.name))

@@ -16,7 +16,7 @@ from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.attach.loader import link
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile import child, compiler, loops
-from tracer.backends.bcc.compile.compiler import CompiledObject, compile_text
+from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host.binding import Binding, find_binding
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import TracerError
@@ -51,7 +51,7 @@ def test_no_loop_over_a_string_counts_from_below_zero_since_newer_verifiers_refu
 
 def test_the_same_text_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = compile_text(COUNT, sleepable=True)
-    assert list(first.functions) == ["probe_0"]
+    assert list(first) == ["probe_0"]
     monkeypatch.setattr(compiler, "_run", no_child)
     assert compile_text(COUNT, sleepable=True) == first
     with pytest.raises(AssertionError, match="compiled again"):
@@ -193,7 +193,7 @@ import sys
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.errors import TracerError
 try:
-    print(compile_text(sys.argv[1], sleepable=True, cached=False).functions)
+    print(compile_text(sys.argv[1], sleepable=True, cached=False))
 except TracerError as error:
     print(f"{error.message}; {error.hint}")
 """
@@ -299,7 +299,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_what_is_compiled_does_not_depend_on_seeing_them(cache: Path) -> None:
     script = f"""
 from tracer.backends.bcc.compile.compiler import compile_text
-print(compile_text({COUNT!r}, sleepable=True, cached=False).functions)
+print(compile_text({COUNT!r}, sleepable=True, cached=False))
 """
     bare = [sys.executable, "-c", script]
     dropped = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", *bare]
@@ -309,7 +309,7 @@ print(compile_text({COUNT!r}, sleepable=True, cached=False).functions)
 
 def test_linking_replaces_the_constants_of_maps_and_of_the_attach_point_alone() -> None:
     compiled = compile_text(COUNT.replace("enter_uncounted()", "enter()"), sleepable=True, cached=False)
-    code = compiled.functions["probe_0"]
+    code = compiled["probe_0"]
     linked = link(code, {0: 70, 1: 71, 4: 74, 1002: 72}, point=5)
     control, counter, hits = (b"\0\0" + number.to_bytes(4, "little") for number in (70, 74, 72))
     changed = [at for at in range(0, len(code), 8) if code[at : at + 8] != linked[at : at + 8]]
@@ -319,4 +319,3 @@ def test_linking_replaces_the_constants_of_maps_and_of_the_attach_point_alone() 
     assert linked.count(b"\x18\x11" + hits) == 1
     for tag, times in (("cbfaedfe", 1), ("cefaedfe", 2), ("ccfaedfe", 1)):
         assert code.count(bytes.fromhex(tag)) == times and linked.count(bytes.fromhex(tag)) == 0
-    assert isinstance(compiled, CompiledObject)

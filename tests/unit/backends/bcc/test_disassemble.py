@@ -64,7 +64,7 @@ def test_every_helper_of_the_prelude_has_its_name() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_whatever_programs_consist_of_has_words(name: str) -> None:
-    code = compile_text(generate(plan_of(probe(PROGRAMS[name]))).text, sleepable=True).functions["probe_0"]
+    code = compile_text(generate(plan_of(probe(PROGRAMS[name]))).text, sleepable=True)["probe_0"]
     lines = disassemble(code)
     wide = sum(line.endswith(" ll") for line in lines)
     assert len(lines) == count(code) == len(code) // 8 - wide

@@ -25,7 +25,6 @@ from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.attach.loader import Loaded, create_maps, load_programs
 from tracer.backends.bcc.codegen.generate import RING, generate
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.compile.compiler import CompiledObject
 from tracer.backends.bcc.host import trials
 from tracer.backends.bcc.host.refused import TOO_MANY_MAPS, Refused
 from tracer.errors import ProgramError, TracerError
@@ -51,7 +50,7 @@ def load(plan: Plan, code: bytes = EXIT, multi: bool = True) -> Loaded:
     """Loads `code` for every function."""
     generated = generate(plan)
     loaded = create_maps(generated, plan)
-    functions = CompiledObject(dict.fromkeys(generated.functions.values(), code))
+    functions = dict.fromkeys(generated.functions.values(), code)
     load_programs(loaded, plan, generated, functions, generated.waits, multi=multi)
     return loaded
 

@@ -12,7 +12,7 @@ from tracer.backends.bcc.attach.page_groups import SITE_PLACES, Groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
-from tracer.backends.bcc.compile.compiler import CompiledObject
+from tracer.backends.bcc.compile.compiler import Bytecode
 from tracer.backends.bcc.host import pid_namespace, trials
 from tracer.backends.bcc.host.refused import (
     LONGEST_OLD_KEY,
@@ -184,7 +184,7 @@ def _create_ring(wanted: int) -> tuple[int, int]:
 
 
 def load_programs(
-    loaded: Loaded, plan: Plan, generated: Generated, compiled: CompiledObject, waits: frozenset[str], *, multi: bool,
+    loaded: Loaded, plan: Plan, generated: Generated, compiled: Bytecode, waits: frozenset[str], *, multi: bool,
     groups: Groups | None = None, here: Sequence[int] = (),
 ) -> None:
     """Loads the function of every variant, once for each of its attach points, and for each of the `groups` there are;
@@ -194,7 +194,7 @@ def load_programs(
     """
     shared: dict[tuple[str, int, int], int] = {}
     if generated.follow:
-        code = link(compiled.functions[FOLLOW], loaded.maps, here=here)
+        code = link(compiled[FOLLOW], loaded.maps, here=here)
         loaded.programs[FOLLOWER] = bpf.program_load(code, FOLLOW, kind=bpf.TRACEPOINT)
     for variant, point in _wanted(plan):
         name = generated.functions[variant]
@@ -203,7 +203,7 @@ def load_programs(
             loaded.programs[variant, point] = shared[name, point, group]
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
-        linked = link(compiled.functions[name], loaded.maps, words, point, here)
+        linked = link(compiled[name], loaded.maps, words, point, here)
         if reads_back(linked) and not trials.has_atomics():
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:

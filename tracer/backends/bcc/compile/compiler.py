@@ -22,7 +22,6 @@ from tracer import cache
 from tracer.backends.bcc.compile import loops
 from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, library_path
 from tracer.backends.bcc.host.refused import Refused, function_in
-from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kernel.limits import MORE_DESCRIPTORS
 from tracer.paths import bpf_programs
@@ -47,17 +46,14 @@ _CUT_SHORT = "the compiler's answer is cut short", "is the disk of the temporary
 _KIND = "bpf"
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledObject:
-    """Bytecode by function name: eight bytes an instruction."""
-
-    functions: dict[str, bytes]
+Bytecode = dict[str, bytes]
+"""By function name: eight bytes an instruction."""
 
 
 def compile_text(
     text: str, *, sleepable: bool, cookies: bool = False, by_place: bool = False, kernel_reads: bool = True,
     namespaced: bool = False, cached: bool = True,
-) -> CompiledObject:
+) -> Bytecode:
     """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
     it which site was hit; `by_place`: the address does (`by_place.py`); `kernel_reads`: helpers may copy the kernel's
     memory; `namespaced`: processes have other numbers here (`numbers.py`).
@@ -77,8 +73,7 @@ def compile_text(
     kept = cache.load(_KIND, key) if cached else None
     if kept is not None:
         return _parse(kept)
-    found = _parse(_run(source, binding))
-    compiled = CompiledObject({name: loops.closed_by_jumps(code) for name, code in found.functions.items()})
+    compiled = {name: loops.closed_by_jumps(code) for name, code in _parse(_run(source, binding)).items()}
     if cached:
         cache.store(_KIND, key, _spelled(compiled))
     return compiled
@@ -215,8 +210,8 @@ def _wait(child: subprocess.Popen[bytes]) -> None:
         raise TracerError(message, "shorten the program, or --backend ftrace") from None
 
 
-def _parse(answer: bytes) -> CompiledObject:
-    functions: dict[str, bytes] = {}
+def _parse(answer: bytes) -> Bytecode:
+    functions: Bytecode = {}
     at = 0
 
     def take() -> bytes:
@@ -232,9 +227,9 @@ def _parse(answer: bytes) -> CompiledObject:
     while at < len(answer):
         name = take().decode("ascii")
         functions[name] = take()
-    return CompiledObject(functions)
+    return functions
 
 
-def _spelled(compiled: CompiledObject) -> bytes:
-    parts = [part for name, code in compiled.functions.items() for part in (name.encode("ascii"), code)]
+def _spelled(compiled: Bytecode) -> bytes:
+    parts = [part for name, code in compiled.items() for part in (name.encode("ascii"), code)]
     return b"".join(struct.pack("=I", len(part)) + part for part in parts)
