@@ -188,7 +188,7 @@ def test_what_cannot_wait_for_pages_says_so(hits: Path, monkeypatch: pytest.Monk
     program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); }}"
     with open_session(program) as session:
         assert session.details == ()
-    monkeypatch.setattr(trials, "can_sleep", lambda: False)
+    monkeypatch.setenv("TRACER_WITHOUT", "sleepable")
     with open_session(program) as session:
         (said,) = session.details
     assert said.startswith("programs do not wait for pages") and said.endswith("(Linux 6.0)")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.live.bcc import build_hits, trace
-from tracer.backends.bcc.host import trials
 from tracer.results.events import Loss
 
 pytestmark = pytest.mark.live
@@ -27,9 +26,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     lockdown leaves it.
     """
     if request.param == "quick":
-        monkeypatch.setattr(trials, "can_sleep", lambda: False)
+        monkeypatch.setenv("TRACER_WITHOUT", "sleepable")
     if request.param == "locked down":
-        monkeypatch.setattr(trials, "can_read_kernel", lambda: False)
+        monkeypatch.setenv("TRACER_WITHOUT", "kernel_reads")
     return str(request.param)
 
 
@@ -70,7 +69,7 @@ def test_a_page_that_was_never_touched_is_waited_for(hits: Path) -> None:
 def test_without_waiting_a_cold_page_is_counted_and_never_an_empty_string(
     hits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "can_sleep", lambda: False)
+    monkeypatch.setenv("TRACER_WITHOUT", "sleepable")
     traced = trace(f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); }}", [hits, "cold"])
     assert (traced.maps, traced.loss) == ({"@": {}}, Loss(unreadable=1))
 

@@ -11,7 +11,7 @@ from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.attach.loader import create_maps, load_programs
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile.compiler import compile_text
-from tracer.backends.bcc.host.trials import can_sleep
+from tracer.backends.bcc.host.trials import has
 
 pytestmark = pytest.mark.live
 
@@ -32,7 +32,7 @@ SITES = [site(name, function=function) for name, function in (("in", "read"), ("
 @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
 @pytest.mark.parametrize("sleepable", [True, False], ids=["sleepable", "quick"])
 def test_the_verifier_takes_it(body: str, many: bool, sleepable: bool) -> None:
-    if sleepable and not can_sleep():
+    if sleepable and not has("sleepable"):
         pytest.skip("the kernel has no sleepable uprobe programs")
     plan = plan_of(probe(body), *(SITES if many else ()))
     generated = generate(plan)

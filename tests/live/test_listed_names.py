@@ -55,7 +55,7 @@ def test_what_is_listed_can_be_attached_to_and_means_the_same(
     need(found is not None, name)
     path = os.path.realpath(found or "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    listed = list(list_probes(f'uprobe:"{path}":*', Target(), arguments=False))
+    listed = list(list_probes(f'uprobe:"{path}":*', Target()))
     lines = "".join(list_lines(f'uprobe:"{path}":*', Target())).splitlines()
     assert sorted(lines) == sorted(each.probe for each in listed)
     symbols = Binary(path).symbols

@@ -205,7 +205,6 @@ class Ring:
         self._memory = mmap.mmap(
             self.fd, mmap.PAGESIZE + self.size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
         )
-        self._data = mmap.PAGESIZE
         # Each is read and written by one aligned 8-byte access, as the protocol asks; struct would copy bytewise.
         self._head = ctypes.c_uint64.from_buffer(self._memory, _HEAD)
         self._tail = ctypes.c_uint64.from_buffer(self._memory, _TAIL)
@@ -228,13 +227,9 @@ class Ring:
 
     def copy(self, tail: int, head: int, to: memoryview) -> None:
         """What is between two positions, into memory of that size."""
-        start, stop = tail & (self.size - 1), head & (self.size - 1)
-        data = memoryview(self._memory)[self._data :]
-        if start < stop:
-            to[:] = data[start:stop]
-        else:
-            to[: self.size - start] = data[start:]
-            to[self.size - start :] = data[:stop]
+        first, second = self._between(tail, head)
+        to[: len(first)] = first
+        to[len(first) :] = second
 
     def advance(self, head: int) -> None:
         """Frees the place of all that is before `head`."""
@@ -242,18 +237,17 @@ class Ring:
 
     def take(self) -> bytes:
         """All whole records that are there, in the order in which they were written, and frees their place."""
-        head: int = self._head.value
-        tail: int = self._tail.value
+        tail, head = self.span
         if head == tail:
             return b""
-        start, stop = tail & (self.size - 1), head & (self.size - 1)
-        memory, data = self._memory, self._data
-        if start < stop:
-            taken = memory[data + start : data + stop]
-        else:
-            taken = memory[data + start : data + self.size] + memory[data : data + stop]
-        self._tail.value = head
+        taken = b"".join(self._between(tail, head))
+        self.advance(head)
         return taken
+
+    def _between(self, tail: int, head: int) -> tuple[memoryview, memoryview]:
+        start, stop = tail & (self.size - 1), head & (self.size - 1)
+        data = memoryview(self._memory)[mmap.PAGESIZE :]
+        return (data[start:stop], data[:0]) if start < stop else (data[start:], data[:stop])
 
     def close(self) -> None:
         """Unmaps the ring and closes its descriptor; a second call does nothing."""

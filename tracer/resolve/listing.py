@@ -76,16 +76,15 @@ class _Pattern:
 
 
 def list_probes(
-    pattern: str | None, target: Target, left_out: list[str] | None = None, arguments: bool = True
+    pattern: str | None, target: Target, left_out: list[str] | None = None
 ) -> Iterator[Listed]:
     """The probes that match, USDT before functions, each file by itself, in order of name. Raises `TracerError`.
 
-    `left_out` gets a line about what matches and cannot be attached. Without `arguments` their places are left out,
-    which is faster; the sites are there all the same.
+    `left_out` gets a line about what matches and cannot be attached.
     """
 
     def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
-        return _usdt(wanted, binary, arguments) if kind == "usdt" else _functions(wanted, binary, target, left_out)
+        return _usdt(wanted, binary, True) if kind == "usdt" else _functions(wanted, binary, target, left_out)
 
     return _in_files(pattern, target, of_kind)
 

@@ -33,15 +33,6 @@ def test_every_feature_has_a_state_and_every_no_a_reason_and_a_remedy(backend: s
                 assert state.hint, feature
 
 
-@pytest.mark.parametrize("missing", ["bpf", "ring"])
-def test_without_bpf_or_its_ring_bcc_is_not_usable_and_says_what_to_do(missing: str) -> None:
-    needed = bcc.needed(lambda name: name != missing)
-    assert needed is not None
-    assert needed.reason
-    assert needed.hint
-    assert bcc.needed(lambda name: True) is None
-
-
 def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None:
     """`host.capabilities(wanted)` takes for there what has no trial of its own: these two have."""
     tried = {Feature.SEMAPHORE: "ref_ctr", Feature.FOLLOW: "task_newtask"}

@@ -122,10 +122,6 @@ def test_json_has_the_shape_that_is_promised(app: Path) -> None:
     }
 
 
-def test_arguments_can_be_left_out(app: Path) -> None:
-    assert [len(each.sites[0].args) for each in list_probes(f"usdt:{app}", EVERYONE, arguments=False)] == [0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("part", "written"),
     [

@@ -322,7 +322,7 @@ def _load(
     """
     waits = program.generated.waits
     said: tuple[str, ...] = ()
-    reads = not program.copies or trials.can_read_kernel()
+    reads = not program.copies or trials.has("kernel_reads")
     here = pid_namespace.words(target.pid or 0) if program.asks_for_numbers and pid_namespace.translated() else ()
 
     def load(sleepable: bool) -> None:
@@ -334,7 +334,7 @@ def _load(
             loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
         )
 
-    if waits and not trials.can_sleep():
+    if waits and not trials.has("sleepable"):
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
     elif waits:
         try:

@@ -168,8 +168,8 @@ class Elf:
             raise self.error(f"not a valid ELF file: program headers of {self._phentsize} bytes")
         data = self.read(self._phoff, self._phnum * SEGMENT.size, "the program header table")
         return tuple(
-            Segment(kind, flags, offset, address, file_size, memory_size)
-            for kind, flags, offset, address, _, file_size, memory_size, _ in SEGMENT.iter_unpack(data)
+            Segment(kind, flags, offset, address, file_size)
+            for kind, flags, offset, address, _, file_size, _, _ in SEGMENT.iter_unpack(data)
         )
 
     @cached_property

@@ -45,7 +45,6 @@ class Segment:
     offset: int
     address: int
     file_size: int
-    memory_size: int
 
     def holds(self, address: int) -> bool:
         """Whether the address lies in the part that comes from the file."""

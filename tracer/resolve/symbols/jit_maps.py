@@ -36,7 +36,7 @@ class JitMaps:
             self._known[path] = (version, [each[0] for each in entries], entries)
         _, starts, entries = self._known[path]
         start, size, name = entries[max(bisect_right(starts, address) - 1, 0)] if entries else (0, 0, "")
-        return (name, address - start) if start <= address < start + size else None
+        return (name, address - start) if name and start <= address < start + size else None
 
 
 def jit_map(pid: int) -> tuple[str, int]:

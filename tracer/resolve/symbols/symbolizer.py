@@ -28,15 +28,8 @@ _MOST_NAMES = 1 << 16
 _REFRESH_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """What stands at an address: a function and the distance from its start in bytes. `module`: the file, or what the
-    kernel calls the memory. An empty `function` says that nothing is known.
-    """
-
-    function: str
-    offset: int
-    module: str
+_Name = tuple[str, int]
+"""A function, and the distance from its start in bytes."""
 
 
 @dataclass(slots=True)
@@ -48,7 +41,7 @@ class _Process:
     read_at: float = 0.0
     owner: int = 0
     jit_path: str = ""
-    names: dict[int, Name] = field(default_factory=dict)
+    names: dict[int, _Name] = field(default_factory=dict)
     missed: int = 0
 
 
@@ -114,23 +107,22 @@ class Symbolizer:
 
     def symbol(self, pid: int, address: int, offset: bool = True) -> str:
         """`name+offset`, without `offset` the name alone; `0x…` where nothing is known."""
-        name = self.lookup(pid, address)
-        if not name.function:
+        name = self._look_up(pid, address)
+        if name is None:
             return f"{address:#x}"
-        return f"{name.function}+{name.offset}" if offset else name.function
+        return f"{name[0]}+{name[1]}" if offset else name[0]
 
-    def lookup(self, pid: int, address: int) -> Name:
-        """What stands at an address of a process."""
+    def _look_up(self, pid: int, address: int) -> _Name | None:
         process = self._processes.get(pid)
         if process is None:
             self.remember(pid)
             process = self._processes.get(pid)
             if process is None:
-                return Name("", 0, "[unknown]")
+                return None
         if process.missed != self._missed:
             process = self._looked_at_anew(pid)
             if process is None:
-                return Name("", 0, "[unknown]")
+                return None
         known = process.names.get(address)
         if known is not None:
             return known
@@ -139,10 +131,8 @@ class Symbolizer:
             self.remember(pid)
             process = self._processes[pid]
             mapping = _find(process, address)
-        if mapping is None:
-            return Name("", 0, "[unknown]")
-        name = self._name(pid, process, mapping, address)
-        if name.function:
+        name = None if mapping is None else self._name(pid, process, mapping, address)
+        if name is not None:
             if len(process.names) >= _MOST_NAMES:
                 process.names.clear()
             process.names[address] = name
@@ -175,7 +165,7 @@ class Symbolizer:
             if each.file is not None and each.file not in self._modules:
                 self._modules.of(pid, each)
 
-    def _name(self, pid: int, process: _Process, mapping: Mapping, address: int) -> Name:
+    def _name(self, pid: int, process: _Process, mapping: Mapping, address: int) -> _Name | None:
         if mapping.file is not None:
             module = self._modules.of(pid, mapping)
             at = address - mapping.start + mapping.offset
@@ -186,9 +176,8 @@ class Symbolizer:
         found = module.name(at) if module is not None else None
         if found is None:
             # Just-in-time compilers keep their code in anonymous memory, or in files that they deleted.
-            jit = self._jit_maps.name(process.jit_path, process.owner, address)
-            return Name(*jit, process.jit_path) if jit else Name("", 0, mapping.path or "[unknown]")
-        return Name(_readable(found[0].name), found[1], mapping.path)
+            return self._jit_maps.name(process.jit_path, process.owner, address)
+        return _readable(found[0].name), found[1]
 
 
 def _find(process: _Process, address: int) -> Mapping | None:

@@ -36,8 +36,7 @@ EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBpf]:
-    for name in ("has_long_keys", "has_atomics", "allocates_at_hits"):
-        monkeypatch.setattr(trials, name, lambda: True)
+    monkeypatch.setattr(trials, "has", lambda feature: True)
     with fake_bpf() as fake:
         yield fake
 
@@ -73,7 +72,7 @@ def test_what_is_large_is_allocated_as_it_is_needed(fake: FakeBpf, monkeypatch: 
     loaded = created(plan_of(text))
     flags = {fake.maps[fd].kind: fake.maps[fd].flags for number, fd in loaded.maps.items() if number >= FIRST_TABLE}
     assert (flags[PERCPU_HASH], flags[HASH]) == (bpf.F_NO_PREALLOC, 0)
-    monkeypatch.setattr(trials, "allocates_at_hits", lambda: False)
+    monkeypatch.setattr(trials, "has", lambda feature: feature != "late_allocation")
     loaded = created(plan_of(text))
     assert {fake.maps[fd].flags for number, fd in loaded.maps.items() if number >= FIRST_TABLE} == {0}
 
@@ -112,7 +111,7 @@ def test_where_there_is_no_room_for_maps_nothing_is_left_open(
 def test_a_key_that_this_kernel_cannot_have_is_said_under_its_map(
     fake: FakeBpf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "has_long_keys", lambda: False)
+    monkeypatch.setattr(trials, "has", lambda feature: feature != "long_keys")
     with pytest.raises(ProgramError):
         created(plan_of(probe("{ @[str(arg1)] = count(); }")))
 

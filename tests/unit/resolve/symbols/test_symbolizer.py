@@ -74,8 +74,6 @@ def test_names_and_offsets_are_printed_as_bpftrace_does(running: Running, symbol
     assert symbolizer.symbol(running.pid, hidden, offset=False) == "hidden"
     assert re.fullmatch(r"(__libc_|__GI___libc_)?malloc\+4", symbolizer.symbol(running.pid, malloc + 4))
     assert symbolizer.symbol(running.pid, 0x10) == "0x10"
-    assert symbolizer.lookup(running.pid, main).module.endswith("/prints")
-    assert symbolizer.lookup(running.pid, 0x10).module == "[unknown]"
 
 
 def test_a_process_that_ended_is_named_from_what_was_remembered(running: Running, symbolizer: Symbolizer) -> None:

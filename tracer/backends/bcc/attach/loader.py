@@ -131,7 +131,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     many = plan.program.config.max_map_keys > Config().max_map_keys
     for table in generated.tables.values():
         for number, key_size in _parts(table):
-            if key_size > LONGEST_OLD_KEY and not trials.has_long_keys():
+            if key_size > LONGEST_OLD_KEY and not trials.has("long_keys"):
                 raise long_key(table.decl, plan)
             maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
 
@@ -165,7 +165,7 @@ def _create_table(table: Table, key_size: int, many: bool) -> int:
     element = key_size + _ELEMENT_BYTES + table.value_size * (bpf.possible_cpus() if table.per_cpu else 1)
     affordable = (_AT_ONCE_BYTES if many else 0) if table.per_cpu else _SHARED_BYTES
     worth = table.max_entries * element <= affordable
-    flags = bpf.F_NO_PREALLOC if trials.allocates_at_hits() and not worth else 0
+    flags = bpf.F_NO_PREALLOC if trials.has("late_allocation") and not worth else 0
     return bpf.map_create(kind, key_size, table.value_size, table.max_entries, flags)
 
 
@@ -204,7 +204,7 @@ def load_programs(
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
         linked = link(compiled[name], loaded.maps, words, point, here)
-        if reads_back(linked) and not trials.has_atomics():
+        if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
             program = bpf.program_load(linked, name, sleepable=name in waits, multi=multi)

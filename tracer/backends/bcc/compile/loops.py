@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 
 _JUMP, _JUMP32, _JA, _CALL, _EXIT = 5, 6, 0x00, 0x80, 0x90
-_LD_IMM64 = 0x18
 _GO_ON = struct.pack("=BBhi", _JUMP | _JA, 0, 0, 0)
 
 _Edge = tuple[int, bool]

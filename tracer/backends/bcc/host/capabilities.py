@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from tracer.backends.bcc.host import pid_namespace, trials
 from tracer.backends.bcc.host.binding import Binding, find_binding, library_path
 from tracer.backends.bcc.host.features import NO_BPF, NO_RING, states
 from tracer.plan.features import NEEDS_ROOT, Capabilities, Feature, State, Unsupported, settled
 
-_TRIALS: dict[str, tuple[str, Callable[[], bool], str]] = {
-    "ring": ("bpf ring buffer", trials.has_ring, "needs Linux 5.8"),
-    "sleepable": ("bpf sleepable", trials.can_sleep, "needs Linux 6.0; strings on pages not in memory are counted"),
-    "kernel_reads": ("bpf kernel reads", trials.can_read_kernel, "kernel lockdown closes them; not needed"),
-    "atomics": ("bpf atomics", trials.has_atomics, "needs Linux 5.12; min, max, some strings: --backend ftrace"),
-    "long_keys": ("bpf long keys", trials.has_long_keys, "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
-    "late_allocation": ("bpf late allocation", trials.allocates_at_hits, "needs Linux 6.1; maps take it at once"),
+_TRIALS = {
+    "ring": ("bpf ring buffer", "needs Linux 5.8"),
+    "sleepable": ("bpf sleepable", "needs Linux 6.0; strings on pages not in memory are counted"),
+    "kernel_reads": ("bpf kernel reads", "kernel lockdown closes them; not needed"),
+    "atomics": ("bpf atomics", "needs Linux 5.12; min, max, some strings: --backend ftrace"),
+    "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
+    "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }
-"""What is tried where bpf() works, by its name in `disabled`: its name for `info`, the trial, what is so without."""
-
+"""What is tried where bpf() works, by its name in `disabled`: its name for `info`, what is so without."""
 
 _NUMBERED = frozenset({Feature.NUMBERS, Feature.USER_STACK, Feature.SYMBOL})
 """What needs the number of the process that was hit."""
@@ -31,7 +30,7 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     failed = trials.bpf_error()
     binding = find_binding()
     if wanted is not None and not failed and isinstance(binding, Binding):
-        return Capabilities("bcc", None if trials.has_ring() else NO_RING, _enough(wanted), {})
+        return Capabilities("bcc", None if trials.has("ring") else NO_RING, _enough(wanted), {})
     from tracer.backends.bcc.host import follow
     from tracer.kernel.perf import uprobe_type
 
@@ -46,11 +45,11 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
         unusable = Unsupported(binding.reason, binding.hint)
     if failed:
         answer = "unknown" if failed != errno.ENOSYS else "no: the kernel has no bpf()"
-        facts.update({fact: answer for fact, _, _ in _TRIALS.values()} | {"uprobe_multi": answer})
+        facts.update({fact: answer for fact, _ in _TRIALS.values()} | {"uprobe_multi": answer})
     else:
-        facts |= {fact: _yes(trial(), otherwise) for fact, trial, otherwise in _TRIALS.values()}
+        facts |= {fact: _yes(trials.has(name), otherwise) for name, (fact, otherwise) in _TRIALS.items()}
         facts["uprobe_multi"] = _multi_fact()
-        if unusable is None and not trials.has_ring():
+        if unusable is None and not trials.has("ring"):
             unusable = NO_RING
     facts["uprobe pmu"] = _yes(uprobe_type() is not None, "needs Linux 4.17")
     facts["ref_ctr"] = _yes(trials.counts_semaphores(), "needs Linux 4.20")
@@ -83,7 +82,7 @@ def _found(failed: int) -> dict[str, bool | None]:
 
     hidden = None if failed and failed != errno.ENOSYS and os.geteuid() != 0 else False
     return {
-        **{name: hidden if failed else trial() for name, (_, trial, _) in _TRIALS.items()},
+        **{name: hidden if failed else trials.has(name) for name in _TRIALS},
         "uprobe_multi": hidden if failed else trials.has_multi(False),
         "task_newtask": None if os.geteuid() != 0 else not failed and follow.missing() is None,
         "ref_ctr": trials.counts_semaphores(),

@@ -17,13 +17,6 @@ _KEYS = "BPF programs cannot walk a map, and leave what they clear to user space
 _SHARED = "BPF programs do not see what is aggregated in user space"
 
 
-def needed(has: Has) -> Unsupported | None:
-    """What stands in the way of any program; None where nothing does."""
-    if not has("bpf"):
-        return NO_BPF
-    return None if has("ring") else NO_RING
-
-
 def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
     cold = "" if has("sleepable") else "what lies on a page not in memory is counted as unreadable"

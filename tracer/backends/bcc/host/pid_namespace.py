@@ -42,7 +42,7 @@ def missing() -> Unsupported | None:
     """Why the numbers cannot be known here; None where they can."""
     if not translated():
         return None
-    if not trials.can_read_kernel():
+    if not trials.has("kernel_reads"):
         return Unsupported(f"{_HERE}, and BPF may not read the kernel's", elsewhere("ftrace"))
     return None if words() else Unsupported(f"{_HERE}, and the kernel has no BTF", elsewhere("ftrace"))
 

@@ -48,15 +48,6 @@ _NOBODY = 0xFFFF_FFFF
 """-1 as the kernel's pid_t."""
 
 
-def _takes(trial: Callable[[], int]) -> bool:
-    """Whether the kernel takes what a trial gives it, a program or a map; it is closed again."""
-    try:
-        os.close(trial())
-    except OSError:
-        return False
-    return True
-
-
 def bpf_error() -> int:
     """0 where programs of our type can be loaded, else the errno: ENOSYS without bpf(), EPERM without the right."""
     if is_disabled("bpf"):
@@ -68,60 +59,44 @@ def bpf_error() -> int:
     return 0
 
 
-@lru_cache(maxsize=1)
-def has_ring() -> bool:
-    """BPF ring buffers (Linux 5.8)."""
-    return not is_disabled("ring") and _takes(lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")))
+def has(feature: str) -> bool:
+    """Whether this kernel has one of the features that are tried with one program or map, a key of `_TRIALS`."""
+    return not is_disabled(feature) and _takes(feature)
 
 
-@lru_cache(maxsize=1)
-def can_sleep() -> bool:
-    """Uprobe programs that wait for pages (Linux 6.0)."""
-    return not is_disabled("sleepable") and _takes(lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True))
-
-
-@lru_cache(maxsize=1)
-def can_read_kernel() -> bool:
-    """Helpers that copy the kernel's memory, our maps included: kernel lockdown in confidentiality mode closes them."""
-    return not is_disabled("kernel_reads") and _takes(lambda: bpf.program_load(_COPY, "tracer_try"))
-
-
-@lru_cache(maxsize=1)
-def has_atomics() -> bool:
-    """Atomic instructions that do more than add (Linux 5.12)."""
-    return not is_disabled("atomics") and _takes(lambda: bpf.program_load(_ADD_AND_READ, "tracer_try"))
-
-
-@lru_cache(maxsize=1)
-def has_long_keys() -> bool:
-    """Hashes with keys of more than 512 bytes (Linux 5.11)."""
-    size = LONGEST_OLD_KEY + 8
-    return not is_disabled("long_keys") and _takes(
-        lambda: bpf.map_create(MapType.HASH, size, 8, 1, bpf.F_NO_PREALLOC)
-    )
-
-
-@lru_cache(maxsize=1)
-def allocates_at_hits() -> bool:
-    """Whether programs may add to hashes that are not preallocated (Linux 6.1).
-
-    Before, the kernel warns in its log when such a program is loaded, once (5.10 does), which kernel.panic_on_warn
-    makes a panic. So it is asked by a program of another type, which kernels refuse without a warning: 5.10 and others
-    before 5.14 do not know the type, those before 6.1 take no such map in a program that sleeps.
-    """
-    if is_disabled("late_allocation"):
-        return False
-    descriptors: list[int] = []
+@lru_cache(maxsize=8)
+def _takes(feature: str) -> bool:
     try:
-        descriptors.append(bpf.map_create(MapType.HASH, 8, 8, 1, bpf.F_NO_PREALLOC))
-        code = _LOOK_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, descriptors[0], 0, 0, 0, 0) + _LOOK_TAIL
-        descriptors.append(bpf.program_load(code, "tracer_try", sleepable=True, kind=bpf.SYSCALL))
+        os.close(_TRIALS[feature]())
     except OSError:
         return False
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
     return True
+
+
+def _look_late() -> int:
+    """A program that looks into a hash that is not preallocated.
+
+    Before Linux 6.1 the kernel warns in its log when a program that adds to such a hash is loaded, once (5.10 does),
+    which kernel.panic_on_warn makes a panic. So it is asked by a program of another type, which kernels refuse without
+    a warning: 5.10 and others before 5.14 do not know the type, those before 6.1 take no such map in one that sleeps.
+    """
+    hash = bpf.map_create(MapType.HASH, 8, 8, 1, bpf.F_NO_PREALLOC)
+    try:
+        code = _LOOK_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, hash, 0, 0, 0, 0) + _LOOK_TAIL
+        return bpf.program_load(code, "tracer_try", sleepable=True, kind=bpf.SYSCALL)
+    finally:
+        os.close(hash)
+
+
+_TRIALS: dict[str, Callable[[], int]] = {
+    "ring": lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")),
+    "sleepable": lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True),
+    "kernel_reads": lambda: bpf.program_load(_COPY, "tracer_try"),
+    "atomics": lambda: bpf.program_load(_ADD_AND_READ, "tracer_try"),
+    "long_keys": lambda: bpf.map_create(MapType.HASH, LONGEST_OLD_KEY + 8, 8, 1, bpf.F_NO_PREALLOC),
+    "late_allocation": _look_late,
+}
+"""What to give the kernel, by the name in `disabled`, which says what each is."""
 
 
 @lru_cache(maxsize=2)
