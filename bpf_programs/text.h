@@ -154,6 +154,36 @@ static __always_inline long copy_kernel_text(void *to, u32 size, const void *fro
 }
 #endif
 
+/* A number of `size` bytes at `offset` in a block; 0 behind `most`, the last place that has so many. By bytes: the
+ * verifier takes no word of BPF's stack that is not aligned. */
+static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 offset)
+{
+	u64 number = 0;
+
+	if (offset > most)
+		return 0;
+	for (u32 i = 0; i < size; i++)
+		number |= (u64)((const unsigned char *)block)[offset + i] << 8 * i;
+	return number;
+}
+
+/* Zeros behind a text's first one. */
+static __always_inline void end_text(u64 *text, u32 words)
+{
+	bool ended = false;
+
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++) {
+		u64 zeros = has_zero(text[i]);
+
+		if (ended)
+			text[i] = 0;
+		else if (zeros)
+			text[i] &= (1ULL << 8 * first_zero(zeros)) - 1;
+		ended = ended || zeros;
+	}
+}
+
 /* Of a text of `length` bytes, the bytes of its word number `word`: all bits of these, none of the others. */
 static __always_inline u64 text_mask(s64 length, u32 word)
 {

@@ -181,9 +181,28 @@ class TupleItem(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
-    """`*(int32 *)addr`: reads memory of the hit process at `address` (uint64), in the width and sign of `type`."""
+    """`*(int32 *)addr`: reads memory of the hit process at `address` (uint64), in the width and sign of `type`, or all
+    the bytes of a struct, union or array.
+    """
 
     address: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Expr):
+    """What lies at a byte offset (uint64) in a struct, union or array that has been read: an integer, a bool, a struct,
+    union or array, or the string in an array of `type.size - 1` chars. Behind the end all is 0.
+    """
+
+    operand: Expr
+    offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Pack(Expr):
+    """The bytes of integers, one behind the other, as an array or struct."""
+
+    items: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,15 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from tracer.lang.types import (
+    ArrayType,
     BoolType,
+    EnumType,
     FloatType,
     IntType,
+    PointerType,
     StackType,
     StringType,
+    StructType,
     SymbolType,
     TimestampType,
     TupleType,
@@ -53,14 +57,22 @@ class ValueText:
     def of(self, type: Type) -> Show:
         """The function for a type."""
         match type:
+            case PointerType():
+                return _pointer
+            case EnumType():
+                return lambda value: (type.word(value) or str(value)).encode()
             case IntType():
                 return b"%d".__mod__
+            case ArrayType() | StructType():
+                from tracer.render import blocks
+
+                return blocks.text(type, self.of)
             case BoolType():
                 return _bool
             case StringType():
                 return bytes
-            case TupleType(items=items):
-                return self._tuple(items)
+            case TupleType(items=items, names=names):
+                return self._record(items, names) if names else self._tuple(items)
             case StackType():
                 return self._stack
             case SymbolType():
@@ -91,6 +103,12 @@ class ValueText:
         parts = [self._tuple(t.items, join) if isinstance(t, TupleType) else self.of(t) for t in items]
         return lambda value: b"(%b)" % join.join([show(item) for show, item in zip(parts, value, strict=True)])
 
+    def _record(self, items: tuple[Type, ...], names: tuple[str, ...], join: bytes = b", ") -> Show:
+        parts = [(f".{name} = ".encode(), self.of(item)) for name, item in zip(names, items, strict=True)]
+        return lambda value: b"{ %b }" % join.join(
+            [name + show(item) for (name, show), item in zip(parts, value, strict=True)]
+        )
+
     def _stack(self, stack: Any) -> bytes:
         frames = [self._symbols.frame(stack.pid, address) for address in stack.addresses]
         return b"\n" + b"".join(b"%b%b\n" % (_FRAME_INDENT, _encoded(frame)) for frame in frames)
@@ -102,10 +120,21 @@ class ValueText:
 def json_value(type: Type, text: ValueText) -> Show:
     """Values as bpftrace's `-f json` writes them: tuples as arrays without blanks, what is text as a string."""
     match type:
+        case PointerType():
+            return lambda value: json_string(_pointer(value))
         case IntType():
             return json_number
         case BoolType():
             return _bool
+        case ArrayType() | StructType():
+            from tracer.render import blocks
+
+            return blocks.json(type, lambda item: json_value(item, text), json_string)
+        case TupleType(items=items, names=names) if names:
+            shown = [(json_string(name.encode()), json_value(i, text)) for name, i in zip(names, items, strict=True)]
+            return lambda value: b"{%b}" % b", ".join(
+                [b"%b: %b" % (name, show(v)) for (name, show), v in zip(shown, value, strict=True)]
+            )
         case TupleType(items=items):
             parts = [json_value(item, text) for item in items]
             return lambda value: b"[%b]" % b",".join([show(v) for show, v in zip(parts, value, strict=True)])
@@ -158,6 +187,10 @@ def username(uid: int) -> bytes:
         return _encoded(pwd.getpwuid(uid).pw_name)
     except (KeyError, OverflowError):
         return b"%d" % uid
+
+
+def _pointer(value: int) -> bytes:
+    return b"0x%x" % value
 
 
 def _bool(value: object) -> bytes:

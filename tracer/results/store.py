@@ -32,6 +32,8 @@ from tracer.lang.types import (
     TupleType,
     Type,
     Value,
+    is_block,
+    memory_size,
 )
 from tracer.results.events import Loss
 from tracer.results.integers import wrap_int
@@ -141,6 +143,8 @@ def empty_value(type: Type) -> Any:
         return Stack(0, ())
     if isinstance(type, SymbolType):
         return Symbol(0, 0)
+    if is_block(type):
+        return bytes(memory_size(type))
     return 0
 
 

@@ -99,11 +99,13 @@ def _fetch(step: model.Fetch) -> str:
             read = f"ustack({frames})"
         case model.Memory(type=type):
             read = f"*({type} *){place}"
+        case model.Bytes(size=size):
+            read = f"{size} bytes at {place}"
         case model.Text(size=size, sized=sized, measured=measured):
             size_text = f", {size}" if sized else f", {text(step.length)}" if measured and step.length else ""
             read = f"str({place}{size_text})"
             read += "" if sized or step.once is None else f", cut counted once ({step.once})"
-    if isinstance(source, (model.Memory, model.Text)) and source.base is None:
+    if isinstance(source, model.InMemory) and source.base is None:
         read += ", computed"
     return f"{text(step.name)} = {read}" + (", as a base" if step.unused else "")
 

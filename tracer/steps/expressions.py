@@ -68,8 +68,14 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             condition, then, otherwise = either
             return ctx.choice(truth(ctx, condition), lambda: value(ctx, then), lambda: value(ctx, otherwise), expr.type)
         case typed.Load(address=address):
-            assert isinstance(expr.type, IntType)
-            return memory.integer_at(ctx, value(ctx, address), expr.type, expr.span)
+            place = value(ctx, address)
+            if isinstance(expr.type, IntType):
+                return memory.integer_at(ctx, place, expr.type, expr.span)
+            return memory.block_at(ctx, place, expr.type, expr.span)
+        case typed.Part(operand=operand, offset=offset):
+            return Op(expr.type, "part", values(ctx, (operand, offset)))
+        case typed.Pack(items=items):
+            return Op(expr.type, "pack", values(ctx, items))
         case typed.Str(address=address, sized=sized, length=length):
             assert isinstance(expr.type, StringType)
             place = value(ctx, address)

@@ -8,7 +8,7 @@ is delivered as a `Reach`: whether it can be read depends on that size.
 
 from __future__ import annotations
 
-from tracer.steps.model import BuiltIn, Fetch, Memory, Source, Steps, Text
+from tracer.steps.model import BuiltIn, Fetch, InMemory, Source, Steps
 from tracer.steps.walk import walk
 
 _STARTED = BuiltIn("started")
@@ -25,9 +25,9 @@ def leaves(steps: Steps) -> tuple[Fetch, ...]:
 
 def is_leaf(source: Source) -> bool:
     """Whether a source is a part of the hit, and not memory at a computed address."""
-    return source != _STARTED and (is_based(source) or not isinstance(source, (Memory, Text)))
+    return source != _STARTED and (is_based(source) or not isinstance(source, InMemory))
 
 
 def is_based(source: Source) -> bool:
     """Whether a source is memory at another source plus a constant."""
-    return isinstance(source, (Memory, Text)) and source.base is not None
+    return isinstance(source, InMemory) and source.base is not None

@@ -9,10 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.errors import NOWHERE, Span
-from tracer.lang.types import UINT64, IntType, StringType, Type
+from tracer.lang.types import UINT64, IntType, StringType, Type, memory_size
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
-from tracer.steps.model import Argument, BuiltIn, Const, Fetch, Memory, Name, Op, ReturnValue, Source, Text, Value
+from tracer.steps.model import (
+    Argument,
+    BuiltIn,
+    Bytes,
+    Const,
+    Fetch,
+    InMemory,
+    Memory,
+    Name,
+    Op,
+    ReturnValue,
+    Source,
+    Text,
+    Value,
+)
 
 
 def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value:
@@ -22,6 +36,17 @@ def integer_at(ctx: Context, address: Value, type: IntType, span: Span) -> Value
         base, offset, place = _place(ctx, address)
         ctx.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
         return _fetched(ctx, Memory(base, offset, type), type, place, None, span)
+
+    return _at_either(ctx, address, read, type)
+
+
+def block_at(ctx: Context, address: Value, type: Type, span: Span) -> Value:
+    """`*(struct s *)address`: all its bytes."""
+
+    def read(address: Value) -> Value:
+        base, offset, place = _place(ctx, address)
+        ctx.ask("LOAD" if base is not None else "LOAD_COMPUTED", "*", span)
+        return _fetched(ctx, Bytes(base, offset, memory_size(type)), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
 
@@ -86,7 +111,7 @@ def _place(ctx: Context, address: Value) -> tuple[Source | None, int, Value]:
 
 
 def _fetched(
-    ctx: Context, source: Memory | Text, type: Type, address: Value, length: Value | None, span: Span
+    ctx: Context, source: InMemory, type: Type, address: Value, length: Value | None, span: Span
 ) -> Name:
     if length is not None:
         length = ctx.once(length)

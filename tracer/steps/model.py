@@ -17,12 +17,14 @@ towards zero and are never asked for a divisor of 0; a shift's count is between 
 | wrap | integer → integer of `type`: its bits, read with the type's sign |
 | int | bool → 0 or 1 |
 | eq ne lt le gt ge | integers of one type → bool |
-| same | strings or tuples → bool |
+| same | strings, tuples or blocks → bool |
 | not both either | bools → bool; the second operand of the last two has no effect, and may be left out |
 | select | bool, a, b → a where it is true, else b |
 | as | any value → the same value under another type (a wider string, a uid as a user's name) |
 | tuple | values → a tuple |
 | item | tuple, constant index → one of its values |
+| part | block, offset → the integer, bool, block or string at that byte; 0 behind the end |
+| pack | integers → their bytes one behind the other, as a block |
 | strlen | string → uint64 |
 | starts | string, string, constant n → bool: whether strncmp(3) of n bytes gives 0 |
 | find | string, string → int64: where the second first stands in the first, -1 where it does not |
@@ -125,13 +127,23 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Bytes:
+    """The `size` bytes there, as a block (a struct, union or array): all of them can be read, or it fails."""
+
+    base: Source | None
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class UserStack:
     """The user stack, at most so many frames."""
 
     frames: int
 
 
-Source = Argument | ReturnValue | BuiltIn | Memory | Text | UserStack
+Source = Argument | ReturnValue | BuiltIn | Memory | Text | Bytes | UserStack
+InMemory = Memory | Text | Bytes
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -150,7 +162,7 @@ class Fetch:
     """Reads `source`. What cannot be read ends the clause and is counted in `Loss.unreadable`; but a stack that cannot
     be walked is empty, and counted in `Loss.stacks`.
 
-    `address` is where `Memory` and `Text` are read: the base plus the offset. `length` is the size of a `Text` that is
+    `address` is where what is `InMemory` is read: the base plus the offset. `length` is the size of a `Text` that is
     `measured`. A string that is cut without being `sized` is counted in `Loss.truncated`: each time, or where `once` is
     given, if the flag of that number is not set yet at this hit. `unused`: nobody needs the value but the address of
     another fetch that has this one for its base.

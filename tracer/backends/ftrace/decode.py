@@ -22,6 +22,7 @@ from typing import Any
 
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
+    Block,
     ChildPid,
     Constant,
     FromSample,
@@ -262,6 +263,10 @@ class _Writer:
         match source:
             case Number(guard=guard):
                 return f"{self._number(source)} if v{guard} else {self._absent(guard or 0, starved)}"
+            case Block(arrays, size, guards):
+                whole = " + ".join(f"t[{self.first + number}]" for number in arrays)
+                valid, absent = " and ".join(f"v{guard}" for guard in guards), self._absent(guards[0], starved)
+                return f"({whole})[:{size}] if {valid} else {absent}"
             case ThreadName(fetch):
                 return f"b[r + o{fetch} : r + e{fetch} - 1] if n{fetch} else None"
             case UserStack(frames):

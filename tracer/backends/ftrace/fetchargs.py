@@ -72,6 +72,17 @@ class Text:
     any_size: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The bytes of a struct or array: the fetches of its words, how many of their bytes count, and its guards: its
+    first and last bytes as strings.
+    """
+
+    arrays: tuple[int, ...]
+    size: int
+    guards: tuple[int, int]
+
+
 _NUMBERS = 64
 """Of an array, 8 bytes each (MAX_ARRAY_LEN)."""
 
@@ -112,7 +123,7 @@ class ChildPid:
     """`cpid`: known once the session is open."""
 
 
-Source = Number | Text | ThreadName | Constant | FromSample | UserStack | ChildPid
+Source = Number | Text | Block | ThreadName | Constant | FromSample | UserStack | ChildPid
 """Where the value of a leaf comes from; `fetch` and `guard` index the fetches of the event."""
 
 
@@ -148,6 +159,12 @@ class Fetches:
                 place = self._pointed(base)
                 number = self.index(Fetch(_at(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
                 return Number(number, self._guard(place, offset, type.bits // 8))
+            case model.Bytes(base=base, offset=offset, size=size) if base is not None:
+                if size > _MOST_IN_ARRAYS:
+                    raise NotExpressible(f"it has {size} bytes, and an event has room for {_MOST_IN_ARRAYS}")
+                place = self._pointed(base)
+                arrays = tuple(map(self.index, _arrays(place, offset, size)))
+                return Block(arrays, size, (self._guard(place, offset, 1), self._guard(place, offset, size)))
             case model.Text(size=1, sized=True):
                 return Constant(b"")
             case model.Text(base=base, offset=offset, size=size, sized=sized, measured=measured) if base is not None:
@@ -241,7 +258,7 @@ def is_absent(source: model.Source, args: dict[int, ArgSpec]) -> bool:
     match source:
         case model.Argument(index=index):
             return isinstance(args[index].operand, Unreadable)
-        case model.Memory(base=base) | model.Text(base=base):
+        case model.Memory(base=base) | model.Text(base=base) | model.Bytes(base=base):
             return base is not None and is_absent(base, args)
     return False
 

@@ -7,8 +7,8 @@ from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check import calls, maps
 from tracer.lang.check.context import Context, Variable
-from tracer.lang.check.expressions import cast_type
 from tracer.lang.check.operators import binary
+from tracer.lang.check.typenames import named
 from tracer.lang.fold import convert, fold
 from tracer.lang.syntax import ast
 from tracer.lang.types import BOOL, INT64, BoolType, IntType, StringType, TupleType, Type
@@ -100,12 +100,9 @@ def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
 
 
 def _declared(ctx: Context, type: ast.TypeName) -> Type | None:
-    if type.name == "string" and not (type.pointer or type.array):
+    if type.name == "string" and not type.suffixes:
         return StringType(1)
-    if type.pointer:
-        ctx.error("pointers are not values", type.span, "keep the address as a uint64")
-        return None
-    return cast_type(ctx, type)
+    return named(ctx, type)
 
 
 def _assign_map(ctx: Context, node: ast.Assign, target: ast.MapRef) -> tuple[typed.Stmt, ...]:

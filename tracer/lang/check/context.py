@@ -12,6 +12,7 @@ from tracer.lang.check.facts import Facts
 from tracer.lang.syntax import ast
 from tracer.lang.types import Type
 from tracer.lang.types.combine import settled
+from tracer.lang.types.declared import Declared
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
@@ -63,6 +64,7 @@ class Context:
     known: Facts
     final: bool
     rules: Callable[[Context, ast.Expr], typed.Expr | None]
+    types: Declared = field(default_factory=Declared)
     found: Facts = field(default_factory=Facts)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     formats: list[tuple[str, tuple[Type, ...]]] = field(default_factory=list)

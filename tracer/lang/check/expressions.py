@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from tracer.dataclass import replace
 from tracer.errors import Fault
 from tracer.lang import suggest, typed, unsupported
-from tracer.lang.check import calls, maps
+from tracer.lang.check import calls, maps, memory
 from tracer.lang.check.context import Context
 from tracer.lang.check.operands import condition, integer, known, present
 from tracer.lang.check.operators import binary
-from tracer.lang.fold import cast, constant, convert, fold, literal, string
+from tracer.lang.check.typenames import named
+from tracer.lang.fold import constant, convert, fold, literal, string
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (
     BOOL,
     INT64,
-    INTEGER_TYPES,
-    UINT64,
-    BoolType,
     FloatType,
     IntType,
     TupleType,
@@ -45,7 +42,8 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.Call():
             return calls.call(ctx, node)
         case ast.Unary(op="*"):
-            return _load(ctx, node)
+            operand = expr(ctx, node.operand)
+            return None if operand is None else memory.pointed(ctx, operand, node.span)
         case ast.Unary():
             return _unary(ctx, node)
         case ast.IncDec():
@@ -162,51 +160,8 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
 
 
 def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
-    to = cast_type(ctx, node.type)
-    if node.type.pointer and to is not None:
-        hint = f"read at once, as in *({node.type.name} *){ctx.text(node.operand.span)}"
-        ctx.error("pointers are not values", node.type.span, hint)
-        return None
-    value = expr(ctx, node.operand)
-    if to is None or value is None:
-        return None
-    if not isinstance(value.type, (IntType, BoolType)):
-        ctx.error(f"{a(value.type)} cannot be cast to {to}", value.span)
-        return None
-    return replace(cast(value, to), span=node.span)
-
-
-def cast_type(ctx: Context, node: ast.TypeName) -> IntType | BoolType | None:
-    """The type that a cast names, reported where there is none."""
-    if node.struct:
-        message, hint = unsupported.phrase(f"'{node.name}'", unsupported.STATEMENTS["struct"])
-        ctx.error(message, node.span, hint)
-    elif node.array:
-        ctx.error("arrays are not supported", node.span, "read the items one by one: *(uint8 *)(address + 1)")
-    elif node.name in INTEGER_TYPES:
-        return INTEGER_TYPES[node.name]
-    elif node.name in ("string", "buffer", "inet", "void"):
-        ctx.error(f"a cast to {node.name} is not supported", node.span, "str(addr) reads a string")
-    else:
-        hint = suggest.hint(node.name, INTEGER_TYPES, "known are bool, int8 to int64 and uint8 to uint64")
-        ctx.error(f"unknown type '{node.name}'", node.span, hint)
-    return None
-
-
-def _load(ctx: Context, node: ast.Unary) -> typed.Expr | None:
-    """`*(int32 *)address`, `*address`."""
-    type: IntType = UINT64
-    operand = node.operand
-    if isinstance(operand, ast.Cast) and operand.type.pointer:
-        to = cast_type(ctx, operand.type)
-        if to is None:
-            return None
-        type = to if isinstance(to, IntType) else IntType(8, False)
-        operand = operand.operand
-    if not ctx.reads_memory(node.span, "memory is read where a probe is hit"):
-        return None
-    address = integer(ctx, operand, "an address")
-    return None if address is None else typed.Load(type, node.span, convert(address, UINT64))
+    to, value = named(ctx, node.type), expr(ctx, node.operand)
+    return None if to is None or value is None else memory.converted(ctx, value, to, node.span)
 
 
 def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
@@ -217,28 +172,33 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
     operand = expr(ctx, node.operand)
     if operand is None:
         return None
-    if not node.name.isdigit():
-        ctx.error(f"'.{node.name}': structs are not supported", node.span, unsupported.STATEMENTS["struct"][1])
-        return None
-    return _item(ctx, node, operand, int(node.name[:9]))
+    if isinstance(operand.type, TupleType):
+        return _item(ctx, node, operand, node.name)
+    return memory.member(ctx, operand, node.name, node.span)
 
 
 def _index(ctx: Context, node: ast.Index) -> typed.Expr | None:
     operand = expr(ctx, node.operand)
     if operand is None:
         return None
-    if not isinstance(operand.type, TupleType):
-        ctx.error("arrays are not supported", node.span, "read the items one by one: *(uint8 *)(address + 1)")
-        return None
-    index = known(ctx, node.index, "the index of a tuple")
-    return None if index is None else _item(ctx, node, operand, index)
+    if isinstance(operand.type, TupleType):
+        index = known(ctx, node.index, "the index of a tuple")
+        return None if index is None else _item(ctx, node, operand, str(index))
+    index_at = integer(ctx, node.index, "an index")
+    return None if index_at is None else memory.element(ctx, operand, index_at, node.span)
 
 
-def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, index: int) -> typed.Expr | None:
-    if not isinstance(operand.type, TupleType):
-        ctx.error(f"{a(operand.type)} has no items", node.span, "only tuples have: (1, 2).0")
+def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, name: str) -> typed.Expr | None:
+    assert isinstance(operand.type, TupleType)
+    items, names = operand.type.items, operand.type.names
+    if name in names:
+        index = names.index(name)
+    elif not name.isdigit():
+        hint = suggest.hint(name, names, f"it has {', '.join(names)}" if names else "its items have numbers: (1, 2).0")
+        ctx.error(f"{a(operand.type)} has no field '{name}'", node.span, hint)
         return None
-    items = operand.type.items
+    else:
+        index = int(name[:9])
     if not 0 <= index < len(items):
         ctx.error(f"there is no item {index} in a tuple of {len(items)}", node.span, "items are counted from 0")
         return None

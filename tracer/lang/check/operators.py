@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
+from tracer.lang.check import memory
 from tracer.lang.check.context import Context
 from tracer.lang.fold import constant, convert, fold, literals
-from tracer.lang.types import BOOL, BoolType, IntType, StringType, TupleType, Type
+from tracer.lang.types import BOOL, UINT64, BoolType, IntType, PointerType, StringType, TupleType, Type, is_block
 from tracer.lang.types.combine import LITERAL, a, arithmetic, compared, join, say
 from tracer.lang.types.operations import COMPARISON
 
@@ -24,12 +26,24 @@ def binary(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Spa
             return None
         return fold(typed.Binary(BOOL, span, op, left, right))
     if all(numbers):
+        pointer, count = (left, right) if isinstance(left.type, PointerType) else (right, left)
+        moves = op == "+" or (op == "-" and pointer is left)
+        if moves and isinstance(pointer.type, PointerType) and not isinstance(count.type, PointerType):
+            return _moved(ctx, op, pointer, count, span)
         return _integers(ctx, op, left, right, span)
     if op in ("==", "!="):
         return _equality(ctx, op, left, right, span)
     hint = "strings compare with == and !=" if op in COMPARISON and isinstance(odd.type, StringType) else None
     ctx.error(f"'{op}' needs integers, not {a(odd.type)}", odd.span, hint)
     return None
+
+
+def _moved(ctx: Context, op: str, pointer: typed.Expr, count: typed.Expr, span: Span) -> typed.Expr | None:
+    """A pointer so many values on."""
+    assert isinstance(pointer.type, PointerType)
+    step = memory.scaled(ctx, count, pointer.type.target or IntType(8))
+    moved = fold(typed.Binary(UINT64, span, op, convert(pointer, UINT64), step))
+    return replace(convert(moved, pointer.type), type=pointer.type)
 
 
 def _converted(
@@ -40,6 +54,8 @@ def _converted(
 
 def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
     """`==` and `!=` of strings and of tuples."""
+    if is_block(left.type) and left.type == right.type:
+        return typed.Binary(BOOL, span, op, left, right)
     comparable = isinstance(left.type, (StringType, TupleType)) and isinstance(right.type, (StringType, TupleType))
     common = join(left.type, right.type) if comparable else None
     if common is not None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import Source, Span
+from tracer.lang.types.declared import Declared
 from tracer.probes.model import AttachPoint as AttachPoint
 
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """A type as written in a cast or a `let`: `int32`, `uint8 *`, `uint8[4]`, `struct sock *`."""
+    """A type as written in a cast or a `let`: `int32`, `uint8 *`, `uint8[4]`, `struct sock *`. `name` is what stands
+    before the `suffixes`: None for a `*`, a count for an array, 0 for `[]`. `struct`: a `struct`, `union` or `enum`.
+    """
 
     name: str
     span: Span
-    pointer: bool = False
-    array: bool = False
+    suffixes: tuple[int | None, ...] = ()
     struct: bool = False
 
 
@@ -296,3 +298,4 @@ class Program:
     source: Source
     config: tuple[Setting, ...]
     clauses: tuple[Clause, ...]
+    types: Declared = Declared()

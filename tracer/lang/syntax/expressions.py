@@ -290,12 +290,12 @@ class ExpressionParser:
             return self._finish_type(self.type_name())
         # `(word)operand` with an unknown word, and `(word *)`, can only be a cast whose type is misspelt.
         self.lexer.take()
-        pointer = False
+        pointers = 0
         while self.accept("*"):
-            pointer = True
+            pointers += 1
         closed = self.accept(")")
-        if closed and pointer:
-            return ast.TypeName(word.text, word.span, pointer=True)
+        if closed and pointers:
+            return ast.TypeName(word.text, word.span, (None,) * pointers)
         follows = self.lexer.peek() if closed else None
         if follows and follows.kind in _OPENS_OPERAND:
             from tracer.lang.builtins.registry import FUNCTIONS, VALUES
@@ -319,15 +319,16 @@ class ExpressionParser:
         while self.lexer.peek().kind == "name":
             word = self.lexer.take()
             name, span = f"{name} {word.text}", span.to(word.span)
-        pointer = array = False
-        while self.at("*"):
-            pointer, span = True, span.to(self.lexer.take().span)
-        if self.accept("["):
-            array = True
-            if self.lexer.peek().kind == "int":
-                self.lexer.take()
-            span = span.to(self.expect("]", "after the size of the array").span)
-        return ast.TypeName(name, span, pointer, array, struct)
+        suffixes: list[int | None] = []
+        while self.at("*", "["):
+            opening = self.lexer.take()
+            if opening.text == "*":
+                suffixes.append(None)
+            else:
+                suffixes.append(int(self.lexer.take().value) if self.lexer.peek().kind == "int" else 0)
+                opening = self.expect("]", "after the size of the array")
+            span = span.to(opening.span)
+        return ast.TypeName(name, span, tuple(suffixes), struct)
 
     def _postfix(self, expr: ast.Expr) -> ast.Expr:
         while True:

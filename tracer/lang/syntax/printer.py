@@ -102,7 +102,8 @@ def _list(nodes: Iterable[ast.Expr]) -> str:
 
 
 def _type(node: ast.TypeName) -> str:
-    return f"{node.name}{' *' if node.pointer else ''}{'[]' if node.array else ''}"
+    suffixes = "".join("*" if count is None else f"[{count or ''}]" for count in node.suffixes)
+    return f"{node.name}{' ' if suffixes.startswith('*') else ''}{suffixes}"
 
 
 def expression(node: ast.Expr) -> str:

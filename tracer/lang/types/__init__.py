@@ -11,6 +11,8 @@
 | UsernameType | int, the uid; the name is looked up when it is rendered |
 | TimestampType | int, nanoseconds since boot; formatted when it is rendered |
 | FloatType | int, the bits without sign; a number when it is rendered |
+| PointerType, EnumType | int, as the integers that they are |
+| StructType, ArrayType | bytes, as they lie in the memory of the hit process |
 
 Bytes, not str: what a target holds need not be UTF-8, and keys must compare as the kernel compares them.
 """
@@ -34,6 +36,43 @@ class IntType:
 
 
 @dataclass(frozen=True, slots=True)
+class CharType(IntType):
+    """C's `char`: an int8, but an array of them is text."""
+
+    bits: int = 8
+    signed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType(IntType):
+    """An address in the hit process, of a value of type `target` (None: `void *`, which one cannot read at)."""
+
+    bits: int = 64
+    signed: bool = False
+    target: Type | None = None
+
+    def __str__(self) -> str:
+        return f"{'void' if self.target is None else self.target} *"
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType(IntType):
+    """An `enum`: an integer of which some values have a name."""
+
+    bits: int = 32
+    signed: bool = False
+    name: str = ""
+    members: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def word(self, value: int) -> str | None:
+        """The name of a value."""
+        return next((name for name, each in self.members if each == value), None)
+
+
+@dataclass(frozen=True, slots=True)
 class BoolType:
     """`true` or `false`; counts as 1 or 0 in arithmetic and for `%d`."""
 
@@ -53,12 +92,75 @@ class StringType:
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
-    """`(a, b, …)`."""
+    """`(a, b, …)`; a record `(x=a, y=b, …)` has a name for each item."""
 
     items: tuple[Type, ...]
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.names:
+            return f"record({', '.join(f'{name}: {item}' for name, item in zip(self.names, self.items, strict=True))})"
         return f"({', '.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """`count` values one after the other in memory. An array of `CharType` is read as a string."""
+
+    item: Type
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.item}[{self.count}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A member of a struct or union: its type and how many bytes from the start it lies. Of a bit field, `shift` is the
+    lowest of its `width` bits in the integer of `type` there. An unnamed struct or union has "" for a name: its members
+    are found as if they were its holder's.
+    """
+
+    name: str
+    type: Type
+    offset: int
+    shift: int = 0
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """A struct or union with its members; `name` as C writes it, `struct sock`. `size` in bytes."""
+
+    name: str
+    size: int
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def field(self, name: str) -> Field | None:
+        """The member of that name, also of an unnamed one, with its place in this one."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+            if not field.name and isinstance(field.type, StructType):
+                inner = field.type.field(name)
+                if inner is not None:
+                    return Field(name, inner.type, field.offset + inner.offset, inner.shift, inner.width)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType:
+    """What a pointer leads to, by its name alone: it is looked up where somebody reads there, so that a struct can lead
+    to itself and nothing is read that nobody needs.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +219,34 @@ Type = (
     | UsernameType
     | TimestampType
     | FloatType
+    | ArrayType
+    | StructType
+    | NamedType
 )
+"""`PointerType` and `EnumType` are integers. No value has a `NamedType`."""
+
+
+def memory_size(type: Type) -> int:
+    """Bytes that a value takes in the memory of a program in C: `sizeof`; 0 for what has no form there."""
+    match type:
+        case IntType(bits=bits) | FloatType(bits=bits):
+            return bits // 8
+        case BoolType():
+            return 1
+        case StringType(size=size) | StructType(size=size):
+            return size
+        case ArrayType(item=item, count=count):
+            return count * memory_size(item)
+        case TupleType(items=items):
+            return sum(map(memory_size, items))
+        case _:
+            return 0
+
+
+def is_block(type: Type) -> bool:
+    """Whether a value is the bytes of memory, a struct, union or array."""
+    return isinstance(type, StructType | ArrayType)
+
 
 INT64 = IntType(64, True)
 UINT64 = IntType(64, False)
@@ -131,7 +260,7 @@ INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
         for bits in (8, 16, 32, 64)
         for signed in (True, False)
     },
-    "char": IntType(8, True),
+    "char": CharType(),
     "short": IntType(16, True),
     "int": IntType(32, True),
     "long": IntType(64, True),

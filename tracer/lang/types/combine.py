@@ -10,8 +10,8 @@ int64 and computes in uint64 where the sign matters (`/`, `%`), a comparison is 
 
 from __future__ import annotations
 
-from tracer.dataclass import dataclass
-from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, Type
+from tracer.dataclass import dataclass, replace
+from tracer.lang.types import INT64, UINT64, EnumType, IntType, PointerType, StringType, TupleType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def settled(type: Type) -> Type:
     """The type as the typed program has it: what yields is a plain integer."""
     if type in _YIELDING and isinstance(type, IntType):
         return wide(type)
-    return TupleType(tuple(map(settled, type.items))) if isinstance(type, TupleType) else type
+    return replace(type, items=tuple(map(settled, type.items))) if isinstance(type, TupleType) else type
 
 
 def join(left: Type, right: Type) -> Type | None:
@@ -62,6 +62,8 @@ def _join_ints(left: IntType, right: IntType) -> IntType | None:
             other = right if left == yielding else left
             return other if other in _YIELDING else wide(other)
     if left.signed == right.signed:
+        if isinstance(left, EnumType | PointerType) or isinstance(right, EnumType | PointerType):
+            return left if left == right else wide(left)
         return left if left.bits >= right.bits else right
     signed, unsigned = (left, right) if left.signed else (right, left)
     if signed.bits > unsigned.bits:
@@ -73,7 +75,9 @@ def _join_tuples(left: TupleType, right: TupleType) -> TupleType | None:
     if len(left.items) != len(right.items):
         return None
     items = [join(one, other) for one, other in zip(left.items, right.items, strict=True)]
-    return TupleType(tuple(item for item in items if item is not None)) if None not in items else None
+    if None in items or (left.names and right.names and left.names != right.names):
+        return None
+    return TupleType(tuple(item for item in items if item is not None), left.names or right.names)
 
 
 def wide(type: IntType) -> IntType:
@@ -83,10 +87,12 @@ def wide(type: IntType) -> IntType:
 
 def stored(type: Type) -> Type:
     """How a map keeps a value: integers in 64 bits, those in tuples too."""
+    if isinstance(type, PointerType | EnumType):
+        return type
     if isinstance(type, IntType):
         return type if type in _YIELDING else wide(type)
     if isinstance(type, TupleType):
-        return TupleType(tuple(map(stored, type.items)))
+        return replace(type, items=tuple(map(stored, type.items)))
     return type
 
 

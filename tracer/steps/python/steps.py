@@ -87,7 +87,7 @@ class PythonSteps:
             return
         name = self.leaves.get(source)
         if name is None:
-            if isinstance(source, (model.Memory, model.Text)) and source.base is None:
+            if isinstance(source, model.InMemory) and source.base is None:
                 name = self.values.text(step.name)
                 self.computed(step, name)
             else:

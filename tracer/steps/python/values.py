@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 
-from tracer.lang.types import IntType, Symbol
+from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
 from tracer.results.integers import quotient, remainder
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.model import Const, Name, Op, SiteText, Value
@@ -98,6 +100,34 @@ def _starts(printer: PythonValues, op: Op) -> str:
     return f"({left}[:{count}] == {right}[:{count}])"
 
 
+def _part(printer: PythonValues, op: Op) -> str:
+    whole, at = map(printer.text, op.args)
+    size = op.type.size - 1 if isinstance(op.type, StringType) else memory_size(op.type)
+    end = str(int(at) + size) if isinstance(op.args[1], Const) else f"{at} + {size}"
+    found = f"{whole}[{at} : {end}]"
+    match op.type:
+        case StringType():
+            return f"{found}.partition({printer.writer.bind(bytes(1), 'nul')})[0]"
+        case IntType(signed=signed):
+            return f"{printer.writer.bind(_SIGNED if signed else _UNSIGNED, 'integer')}({found})"
+        case BoolType():
+            return f"({printer.writer.bind(_UNSIGNED, 'integer')}({found}) != 0)"
+        case _:
+            return f"{found}.ljust({size}, {printer.writer.bind(bytes(1), 'nul')})"
+
+
+def _pack(printer: PythonValues, op: Op) -> str:
+    pack = printer.writer.bind(_packed, "packed")
+    return f"({' + '.join(f'{pack}({printer.text(arg)}, {memory_size(arg.type)})' for arg in op.args)})"
+
+
+def _packed(number: int, size: int) -> bytes:
+    return (number & ((1 << 8 * size) - 1)).to_bytes(size, sys.byteorder)
+
+
+_UNSIGNED = partial(int.from_bytes, byteorder=sys.byteorder)
+_SIGNED = partial(int.from_bytes, byteorder=sys.byteorder, signed=True)
+
 _OPS: dict[str, Callable[[PythonValues, Op], str]] = {
     "wrap": _wrap,
     "neg": lambda printer, op: f"(-{printer.text(op.args[0])})",
@@ -108,6 +138,8 @@ _OPS: dict[str, Callable[[PythonValues, Op], str]] = {
     "rem": _divided,
     "select": _select,
     "as": lambda printer, op: printer.text(op.args[0]),
+    "part": _part,
+    "pack": _pack,
     "tuple": lambda printer, op: printer.tuple(op.args),
     "item": lambda printer, op: f"{printer.text(op.args[0])}[{printer.text(op.args[1])}]",
     "strlen": lambda printer, op: f"len({printer.text(op.args[0])})",

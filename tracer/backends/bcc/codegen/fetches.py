@@ -7,9 +7,9 @@ from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.sites.arguments import argument, return_value
-from tracer.backends.bcc.codegen.wide import clear, computed, set_used
+from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
 from tracer.lang.types import StackType
-from tracer.steps.model import Argument, BuiltIn, Fetch, Memory, ReturnValue, Text, UserStack
+from tracer.steps.model import Argument, BuiltIn, Bytes, Fetch, Memory, ReturnValue, Text, UserStack
 
 _BUILT_INS = {
     "pid": call("process_id"),
@@ -45,6 +45,13 @@ def fetch(function: Function, step: Fetch) -> None:
             value = function.declare(name.id, name.type, "0")
             function.reads_memory = True
             function.leave_unreadable(call("read_user", f"&{value}", f"sizeof({value})", address))
+        case Bytes(size=size):
+            assert step.address is not None
+            address = computed(function, step.address)
+            buffer = function.home(name)
+            zero(function, buffer, from_word=size // 8)
+            function.reads_memory = True
+            function.leave_unreadable(call("read_user", buffer.at(0), size, address))
         case Text() | UserStack():
             at = function.placement.homes.get(name.id)
             if isinstance(at, Leaf):

@@ -15,7 +15,7 @@ from tracer.backends.bcc.events.records import bytes_behind, words_of
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
-from tracer.lang.types import UINT64, StringType, TupleType, Type
+from tracer.lang.types import UINT64, StringType, TupleType, Type, is_block
 from tracer.steps import model
 from tracer.steps.model import Block, Const, Name, Op, Step, Value
 from tracer.steps.walk import blocks, defined, parts, used, walk
@@ -62,7 +62,7 @@ class Placement:
 
 def scalar(kind: Type) -> bool:
     """Whether a value of this type is one C number."""
-    return size_of(kind) == 8 and not isinstance(kind, StringType | TupleType)
+    return size_of(kind) == 8 and not isinstance(kind, StringType | TupleType) and not is_block(kind)
 
 
 def bare(value: Value) -> Value:

@@ -11,6 +11,7 @@ from tracer.lang.types import StackType, StringType
 from tracer.steps.model import Name, Op, Printf, PrintMap, Time
 
 _ON_STACK_WORDS = 16
+_COPIED_BY_WORDS = 4
 
 
 def number_of(function: Function, record: Record) -> int:
@@ -135,6 +136,9 @@ def _store(function: Function, to: str, leaf: Leaf) -> None:
         parts = [computed(function, arg) for arg in value.args]
     else:
         held = pointer(function, value)
+        if held.words > _COPIED_BY_WORDS:
+            function.line(f"copy_kernel({to} + {leaf.word}, {8 * held.words}, {held.at(0)});")
+            return
         parts = [C(held.word(index)) for index in range(words_of(value.type))]
     for index, part in enumerate(parts):
         function.line(f"{to}[{leaf.word + index}] = {part};")

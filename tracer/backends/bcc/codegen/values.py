@@ -11,7 +11,7 @@ from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice,
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.maps.layout import size_of
-from tracer.lang.types import StringType, TupleType, Type
+from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size
 from tracer.steps.model import Const, Name, Op, SiteText, Value
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
@@ -106,7 +106,7 @@ def operands(function: Function, value: Op) -> list[Value]:
             return [one] if constant(function, other) is not None else [one, other]
         case "find":
             return list(value.args)
-        case "strlen" | "item":
+        case "strlen" | "item" | "part":
             return [value.args[0]]
         case _:
             return []
@@ -114,6 +114,31 @@ def operands(function: Function, value: Op) -> list[Value]:
 
 def _item(function: Function, value: Op) -> C:
     return cast(c_type(value.type), C(in_memory(function, value).word(0)))
+
+
+def part(held: Buffer, offset: int, size: int) -> C:
+    """Up to eight bytes of a block, from a byte on."""
+    word, shift = divmod(offset, 8)
+    found = C(held.word(word))
+    if shift:
+        found = binary(">>", found, C(str(8 * shift)), "u64")
+    if shift + size > 8 and word + 1 < held.words:
+        found = binary("|", found, binary("<<", C(held.word(word + 1)), C(str(64 - 8 * shift)), "u64"), "u64")
+    return found
+
+
+def _part(function: Function, value: Op) -> C:
+    held, size = in_memory(function, value.args[0]), memory_size(value.type)
+    match value.args[1]:
+        case Const(value=int(offset)):
+            inside = offset + size <= memory_size(value.args[0].type)
+            found = part(held, offset, size) if inside else C("0")
+        case offset:
+            most = memory_size(value.args[0].type) - size
+            found = call("part_at", held.at(0), most, size, number(function, offset))
+    if isinstance(value.type, BoolType):
+        return binary("!=", binary("&", found, C("255"), "u64"), C("0"), "bool")
+    return cast(c_type(value.type), found)
 
 
 def _length(function: Function, value: Op) -> C:
@@ -172,4 +197,5 @@ _WITH_MEMORY: dict[str, Callable[[Function, Op], C]] = {
     "find": _find,
     "strlen": _length,
     "item": _item,
+    "part": _part,
 }

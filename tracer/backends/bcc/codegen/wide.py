@@ -4,12 +4,12 @@ that `layout` gives: zeros behind every text, so that they can be keys and be co
 
 from __future__ import annotations
 
-from tracer.backends.bcc.codegen.c import C
+from tracer.backends.bcc.codegen.c import ATOM, C, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare, item, scalar
-from tracer.backends.bcc.codegen.values import constant, item_part, number, operands
+from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
-from tracer.lang.types import StringType, TupleType, Type
+from tracer.lang.types import StringType, TupleType, Type, memory_size
 from tracer.steps.model import Const, Name, Op, SiteText, Value
 
 
@@ -72,10 +72,46 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             for index, arg in enumerate(args):
                 prepare(function, arg)
                 function.line(f"{to.word(index)} = {number(function, arg)};")
+        case Op(op="part"), _:
+            _part(function, value, to)
+        case Op(op="pack", args=args), _:
+            _pack(function, args, to)
         case _, StringType():
             _copy_text(function, pointer(function, value), to)
         case _:
             copy_words(function, pointer(function, value), to)
+
+
+def _part(function: Function, value: Op, to: Buffer) -> None:
+    """A part of a block that is no number: by words, as its place need not be a word's."""
+    whole, offset = value.args
+    text = isinstance(value.type, StringType)
+    length = value.type.size - 1 if isinstance(value.type, StringType) else memory_size(value.type)
+    held, last = pointer(function, whole), memory_size(whole.type) - length
+    zero(function, to)
+    at = None if isinstance(offset, Const) else function.once("at", computed(function, offset))
+    for index in range(-(-length // 8)):
+        size = min(8, length - 8 * index)
+        if at is not None:
+            block = f"(char *)({held.at(0)}) + {8 * index}"
+            function.line(f"{to.word(index)} = part_at({block}, {last}, {size}, {at});")
+        elif isinstance(offset, Const) and int(offset.value) <= last:
+            word = part(held, int(offset.value) + 8 * index, size).within(ATOM)
+            function.line(f"{to.word(index)} = {word} & {(1 << 8 * size) - 1:#x}ULL;")
+    if text:
+        function.line(f"end_text({to.at(0)}, {to.words});")
+        set_used(function, to, f"{8 * to.words}")
+
+
+def _pack(function: Function, args: tuple[Value, ...], to: Buffer) -> None:
+    zero(function, to)
+    at = 0
+    for arg in args:
+        size = memory_size(arg.type)
+        prepare(function, arg)
+        bits = cast(f"u{8 * size}", number(function, arg)).within(ATOM)
+        function.line(f"{to.word(at // 8)} |= (u64){bits} << {8 * (at % 8)};")
+        at += size
 
 
 def _literal(function: Function, text: bytes, to: Buffer, kind: StringType) -> None:

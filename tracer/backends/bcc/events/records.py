@@ -1,8 +1,9 @@
 """Records: what a probe hands to user space through the ring, and how it is read back.
 
 A record is words: the number of its `Record`, one word for each number, the length for each string, pid and length for
-each stack, pid and address for each symbol; behind them the bytes of strings (with their NUL) and stacks, one after the
-other, so that a short string takes little room however large its buffer. Tuples are spread out.
+each stack, pid and address for each symbol, all of a struct or array; behind them the bytes of strings (with their NUL)
+and stacks, one after the other, so that a short string takes little room however large its buffer. Tuples are spread
+out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tracer.lang.types import (
     TupleType,
     Type,
     Value,
+    is_block,
+    memory_size,
 )
 from tracer.results.events import Event, ExitEvent, MapEvent, TimeEvent
 
@@ -50,6 +53,8 @@ def words_of(kind: Type) -> int:
     """Words that a value takes in the record's head."""
     if isinstance(kind, TupleType):
         return sum(map(words_of, kind.items))
+    if is_block(kind):
+        return -(-memory_size(kind) // 8)
     return 2 if isinstance(kind, StackType | SymbolType) else 1
 
 
@@ -137,6 +142,8 @@ class _Writer:
             return f"Stack({number}, frames(data, {start}, {length}))"
         if isinstance(kind, SymbolType):
             return f"Symbol({number}, {self._number()})"
+        if is_block(kind):
+            return f"{number}[:{memory_size(kind)}]"
         return f"{number} != 0" if isinstance(kind, BoolType) else number
 
     def _number(self) -> str:
@@ -160,6 +167,8 @@ def _letters(kind: Type) -> str:
             return "".join(map(_letters, items))
         case StackType() | SymbolType():
             return "QQ"
+        case _ if is_block(kind):
+            return f"{8 * words_of(kind)}s"
         case IntType(signed=True):
             return "q"
         case _:

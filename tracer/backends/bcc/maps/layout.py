@@ -10,6 +10,7 @@ be compared by words:
 | tuple | its items in order |
 | ustack | 8 pid, 8 length in bytes, 8 for each frame, padded as a string is; zeros behind |
 | usym | 8 pid, 8 address |
+| struct, union, array | as in C, zeros behind up to 8 |
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from tracer.lang.types import (
     Type,
     UsernameType,
     Value,
+    is_block,
+    memory_size,
 )
 from tracer.results.values import Key
 
@@ -60,7 +63,7 @@ def size_of(kind: Type) -> int:
         case SymbolType():
             return 16
         case _:
-            return 8
+            return -(-memory_size(kind) // 8) * 8 if is_block(kind) else 8
 
 
 def _padded(size: int) -> int:
@@ -85,6 +88,9 @@ def encode(kind: Type, value: Value) -> bytes:
         case SymbolType():
             assert isinstance(value, Symbol)
             return struct.pack("=QQ", *value)
+        case _ if is_block(kind):
+            assert isinstance(value, bytes)
+            return value.ljust(size_of(kind), b"\0")
         case _:
             assert isinstance(value, int)
             return struct.pack("=Q", value & _MASK)
@@ -106,6 +112,9 @@ def decoder(kind: Type) -> _Decoder:
             return _decode_stack
         case SymbolType():
             return lambda data, at: Symbol(*struct.unpack_from("=QQ", data, at))
+        case _ if is_block(kind):
+            length = memory_size(kind)
+            return lambda data, at: data[at : at + length]
         case BoolType():
             return lambda data, at: data[at] != 0
         case IntType(bits=bits, signed=signed):

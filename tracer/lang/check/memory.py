@@ -1,0 +1,163 @@
+"""Memory of the hit process as values: what pointers lead to, members, elements, and casts between them.
+
+A place is an address and a type, so `$p->a.b[2]` is one read at `$p` and a constant. Of a struct or array that has been
+read already, in a variable, a map or a tuple, the same names give parts of its bytes.
+"""
+
+from __future__ import annotations
+
+from tracer.dataclass import replace
+from tracer.errors import Span
+from tracer.lang import suggest, typed
+from tracer.lang.check.context import Context
+from tracer.lang.fold import cast, constant, convert, fold
+from tracer.lang.types import (
+    INT64,
+    UINT64,
+    ArrayType,
+    BoolType,
+    CharType,
+    Field,
+    IntType,
+    NamedType,
+    PointerType,
+    StringType,
+    StructType,
+    Type,
+    is_block,
+    memory_size,
+)
+from tracer.lang.types.combine import a
+
+
+def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
+    """`*operand`: of an integer that is no pointer, the uint64 there."""
+    if not isinstance(operand.type, IntType):
+        ctx.error(f"'*' needs an address, not {a(operand.type)}", operand.span)
+        return None
+    target = UINT64 if not isinstance(operand.type, PointerType) else _target(ctx, operand)
+    return None if target is None else _load(ctx, target, operand, 0, span)
+
+
+def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Expr | None:
+    """`operand.name`, `operand->name`."""
+    type = _target(ctx, operand) if isinstance(operand.type, PointerType) else operand.type
+    if type is None:
+        return None
+    if not isinstance(type, StructType):
+        ctx.error(f"{a(type)} has no members", span, f"cast it: ((struct name *){ctx.text(operand.span)})->{name}")
+        return None
+    field = type.field(name)
+    if field is None:
+        names = [field.name for field in type.fields if field.name]
+        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, f"it has {', '.join(names)}"))
+        return None
+    found = _at(ctx, field.type, operand, _constant(field.offset, span), span)
+    return found if found is None or not field.width else _bits(found, field, span)
+
+
+def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) -> typed.Expr | None:
+    """`operand[index]`: of an array, with a constant index inside it, or of what a pointer leads to."""
+    if isinstance(operand.type, PointerType):
+        item = _target(ctx, operand)
+    elif isinstance(operand.type, ArrayType):
+        item, count, at = operand.type.item, operand.type.count, constant(index)
+        if at is not None and count and not 0 <= at < count:
+            ctx.error(f"there is no element {at} in {a(operand.type)}", index.span, "elements are counted from 0")
+            return None
+    else:
+        ctx.error(f"{a(operand.type)} has no elements", span, "arrays, pointers and tuples have")
+        return None
+    if item is None:
+        return None
+    return _at(ctx, item, operand, scaled(ctx, index, item), span)
+
+
+def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
+    """So many values of a type, in bytes: uint64."""
+    size = memory_size(ctx.types.complete(item) or UINT64)
+    return fold(typed.Binary(UINT64, count.span, "*", convert(count, UINT64), _constant(size, count.span)))
+
+
+def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Expr | None:
+    """`(to)value`."""
+    have = value.type
+    if isinstance(to, ArrayType) and isinstance(have, IntType | BoolType):
+        size = memory_size(have)
+        count = to.count or size // max(memory_size(to.item), 1)
+        if isinstance(to.item, IntType) and count * memory_size(to.item) == size:
+            return typed.Pack(ArrayType(to.item, count), span, (value,))
+    elif isinstance(to, IntType) and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
+        return typed.Part(to, span, value, _constant(0, span))
+    elif isinstance(to, IntType | BoolType) and isinstance(have, IntType | BoolType):
+        return replace(cast(value, to), span=span)
+    ctx.error(f"{a(have)} cannot be cast to {to}", value.span)
+    return None
+
+
+def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
+    """What a pointer leads to."""
+    assert isinstance(pointer.type, PointerType)
+    target = pointer.type.target
+    if target is None:
+        ctx.error("a void * says not what lies there", pointer.span, "cast it, as in (int32 *)")
+        return None
+    found = ctx.types.complete(target)
+    if found is None:
+        assert isinstance(target, NamedType)
+        hint = suggest.hint(target.name, ctx.types.types, f"declare it before the first probe: {target.name} {{ … }};")
+        ctx.error(f"'{target.name}' is not declared", pointer.span, hint)
+    return found
+
+
+def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span: Span) -> typed.Expr | None:
+    """What lies so many bytes behind a pointer's target, or the beginning of a struct or array."""
+    found = ctx.types.complete(type)
+    if found is None:
+        ctx.error(f"'{type}' is not declared", span)
+        return None
+    if isinstance(operand.type, PointerType):
+        return _load(ctx, found, operand, offset, span)
+    if isinstance(operand, typed.Load):
+        return _load(ctx, found, operand.address, offset, span)
+    if isinstance(found, ArrayType) and isinstance(found.item, CharType):
+        return typed.Part(StringType(found.count + 1), span, operand, offset)
+    if isinstance(operand, typed.Part):
+        offset = fold(typed.Binary(UINT64, span, "+", operand.offset, offset))
+        operand = operand.operand
+    return typed.Part(found, span, operand, offset)
+
+
+def _load(
+    ctx: Context, type: Type, address: typed.Expr, offset: typed.Expr | int, span: Span
+) -> typed.Expr | None:
+    if not ctx.reads_memory(span, "memory is read where a probe is hit"):
+        return None
+    if isinstance(offset, int):
+        offset = _constant(offset, span)
+    if isinstance(address, typed.Cast) and isinstance(address.type, PointerType):
+        address = address.operand
+    place = convert(address, UINT64)
+    if constant(offset) != 0:
+        place = fold(typed.Binary(UINT64, span, "+", place, offset))
+    if isinstance(type, ArrayType) and isinstance(type.item, CharType):
+        return typed.Str(StringType(type.count + 1), span, place, True)
+    if isinstance(type, IntType) or is_block(type):
+        return typed.Load(type, span, place)
+    if isinstance(type, BoolType):
+        return convert(typed.Load(IntType(8, False), span, place), type)
+    ctx.error(f"{a(type)} cannot be read from memory", span)
+    return None
+
+
+def _bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
+    """A bit field out of the integer that holds it."""
+    assert isinstance(field.type, IntType)
+    wide = INT64 if field.type.signed else UINT64
+    up, down = 64 - field.shift - field.width, 64 - field.width
+    left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
+    return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
+
+
+def _constant(number: int, span: Span) -> typed.Expr:
+    return typed.IntLit(UINT64, span, number)

@@ -1,0 +1,63 @@
+"""Types as a program writes them → types."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from tracer.lang import suggest
+from tracer.lang.check.context import Context
+from tracer.lang.syntax import ast
+from tracer.lang.types import (
+    INTEGER_TYPES,
+    ArrayType,
+    NamedType,
+    PointerType,
+    StringType,
+    Type,
+)
+
+
+def named(ctx: Context, node: ast.TypeName) -> Type | None:
+    """The type that a cast or a `let` names, reported where there is none."""
+    type = _base(ctx, node)
+    suffixes = list(node.suffixes)
+    if type is None and not (node.name == "void" and suffixes):
+        return None
+    if node.name == "string" and suffixes and suffixes[0] is not None:
+        del suffixes[0]
+    while suffixes:
+        if suffixes[0] is None:
+            type = PointerType(target=type)
+            del suffixes[0]
+            continue
+        counts = list(takewhile(lambda count: count is not None, suffixes))
+        del suffixes[: len(counts)]
+        for count in reversed(counts):
+            assert type is not None and count is not None
+            type = ArrayType(type, count)
+    return type
+
+
+def _base(ctx: Context, node: ast.TypeName) -> Type | None:
+    name, first = node.name, node.suffixes[0] if node.suffixes else 0
+    pointed = first is None
+    if name == "void" and pointed:
+        return None
+    if name == "string":
+        return StringType(first or ctx.config.max_strlen)
+    found = ctx.types.find(name)
+    if found is not None:
+        # A pointer needs no more than the name, which may be declared by itself, or in terms of itself.
+        return NamedType(name) if pointed and node.struct else found
+    if node.struct and pointed:
+        return NamedType(name)
+    if node.struct:
+        hint = suggest.hint(name, ctx.types.types, f"declare it before the first probe: {name} {{ int a; … }};")
+        ctx.error(f"'{name}' is not declared", node.span, hint)
+    elif name in ("buffer", "inet", "void"):
+        ctx.error(f"a cast to {name} is not supported", node.span, "str(addr) reads a string")
+    else:
+        names = (*INTEGER_TYPES, *ctx.types.types)
+        hint = suggest.hint(name, names, "known are bool, int8 to int64 and uint8 to uint64")
+        ctx.error(f"unknown type '{name}'", node.span, hint)
+    return None
