@@ -29,14 +29,6 @@ LAYERS = [
 that its own begins with; it may import what is of the same name, or of one before. So no two folders import each other.
 """
 
-KNOWN: set[tuple[str, str]] = {
-    ("lang.syntax.expressions", "lang.builtins.registry"),
-    ("probes.model", "resolve.binary"),
-    *(("probes.usdt", f"resolve.{to}") for to in ("binary", "sites.usdt_sites")),
-    *(("probes.uprobe", f"resolve.{to}") for to in ("binary", "sites.line_sites", "sites.function_sites")),
-}
-"""Imports that still go up, or round. Those of `probes`: a kind of probe calls what finds its sites, when it does."""
-
 # Who may import a package: everybody else may not.
 ONLY_FROM = {"bcc": "backends.bcc.compile.child", "typer": "cli"}
 
@@ -65,8 +57,8 @@ def imported(name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def arrows() -> dict[str, set[str]]:
-    """For each module those of ours that it imports, but for the known exceptions."""
-    return {name: {to for to in imported(name) if to in NAMES and (name, to) not in KNOWN} - {name} for name in NAMES}
+    """For each module those of ours that it imports."""
+    return {name: {to for to in imported(name) if to in NAMES} - {name} for name in NAMES}
 
 
 def layer(name: str) -> int:
@@ -88,10 +80,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         for name in ends:
             del left[name]
     assert not left, f"in a circle, or behind one: {', '.join(sorted(left))}"
-
-
-def test_what_is_excepted_is_still_so() -> None:
-    assert {(name, to) for name, to in KNOWN if to not in set(imported(name))} == set()
 
 
 def test_some_packages_are_for_some_modules_alone() -> None:

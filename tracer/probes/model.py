@@ -7,14 +7,13 @@ checker for what a clause may read, the resolver for sites, the reference page f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from tracer.dataclass import dataclass
 from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:
-    from tracer.resolve.binary import Binary
-    from tracer.resolve.model import Site, SiteLimit
+    from tracer.resolve.model import Site
 
 ClauseKind = Literal["begin", "end", "interval", "probe"]
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
@@ -54,6 +53,26 @@ class Part(NamedTuple):
     span: Span
 
 
+class SearchedFile(Protocol):
+    """A file in which a kind looks for the sites of an attach point; the resolver hands it to `ProbeKind.sites`.
+
+    The searches raise `NothingThere` where the file has none, `TracerError` for a site that must not be probed.
+    """
+
+    @property
+    def entry(self) -> int:
+        """The address at which a program begins."""
+
+    def usdt_probes(self, point: AttachPoint) -> list[Site]:
+        """The sites of the USDT probes that are meant."""
+
+    def functions(self, point: AttachPoint) -> list[Site]:
+        """The sites in the functions that are meant, or at an address."""
+
+    def source_lines(self, point: AttachPoint) -> list[Site]:
+        """The sites at a line of source text."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeKind:
     """A kind of probe.
@@ -62,9 +81,9 @@ class ProbeKind:
     point of its parts, the kind's word among them; raises `Fault`. `clause`: what `typed.Clause.kind` is; `where` names
     such a clause in messages.
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
-    process), "arguments", "return". `target` names what it finds in a file, "" where it goes into none; `sites` finds
-    it there. `pattern`: provider, name and whether the name is C++'s alone, of what follows the file where it is
-    listed; raises `ValueError` with what it takes.
+    process), "arguments", "note" (which says the size and sign of each argument), "return". `target` names what it
+    finds in a file, "" where it goes into none; `sites` finds it there. `pattern`: provider, name and whether the name
+    is C++'s alone, of what follows the file where it is listed; raises `ValueError` with what it takes.
     """
 
     name: AttachKind
@@ -76,7 +95,7 @@ class ProbeKind:
     reads: frozenset[str] = frozenset()
     target: str = ""
     source_lines: bool = False
-    sites: Callable[[AttachPoint, Binary, SiteLimit, list[str], int | None], list[Site]] | None = None
+    sites: Callable[[AttachPoint, SearchedFile], list[Site]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
 
 

@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.probes.model import AttachKind, AttachPoint, Part, ProbeKind, malformed, miscount
+from tracer.probes.model import AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
 
 if TYPE_CHECKING:
-    from tracer.resolve.binary import Binary
-    from tracer.resolve.model import Site, SiteLimit
+    from tracer.resolve.model import Site
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",
@@ -84,14 +83,8 @@ def _number(text: str) -> int:
     return int(text, 16) if text[:2] in ("0x", "0X") else int(text[:40])
 
 
-def _sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None) -> list[Site]:
-    if point.source is not None:
-        from tracer.resolve.sites.line_sites import line_sites
-
-        return line_sites(point, binary, limit)
-    from tracer.resolve.sites.function_sites import function_sites
-
-    return function_sites(point, binary, limit, left_out, pid)
+def _sites(point: AttachPoint, file: SearchedFile) -> list[Site]:
+    return file.functions(point) if point.source is None else file.source_lines(point)
 
 
 def _pattern(fields: list[str]) -> tuple[str, str, bool]:

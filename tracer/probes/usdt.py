@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer.errors import Span
 from tracer.probes.model import AttachPoint, Part, ProbeKind, malformed, miscount
-
-if TYPE_CHECKING:
-    from tracer.resolve.binary import Binary
-    from tracer.resolve.model import Site, SiteLimit
 
 _FORM = "usdt:FILE:PROVIDER:NAME, usdt:FILE:NAME or, with -p or -c, usdt::PROVIDER:NAME"
 
@@ -24,12 +18,6 @@ def _build(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return AttachPoint("usdt", text, span, path or None, provider or None, name)
 
 
-def _sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None) -> list[Site]:
-    from tracer.resolve.sites.usdt_sites import usdt_sites
-
-    return usdt_sites(point, binary)
-
-
 def _pattern(fields: list[str]) -> tuple[str, str, bool]:
     if len(fields) > 2:
         raise ValueError("usdt takes a path, a provider and a name")
@@ -38,5 +26,6 @@ def _pattern(fields: list[str]) -> tuple[str, str, bool]:
 
 USDT = ProbeKind(
     "usdt", ("usdt", "U"), _FORM, _build, "probe", "a probe",
-    frozenset(("probe", "arguments")), "USDT probe", False, _sites, _pattern,
+    frozenset(("probe", "arguments", "note")), "USDT probe", False,
+    lambda point, file: file.usdt_probes(point), _pattern,
 )  # fmt: skip

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from tracer.dataclass import dataclass
 from tracer.errors import Fault, TracerError
 from tracer.lang.syntax.attach import scan
-from tracer.probes.registry import SPELLINGS
+from tracer.probes.model import AttachKind
+from tracer.probes.registry import KINDS, SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
@@ -25,6 +26,9 @@ from tracer.resolve.model import ArgSpec, NothingThere, Target, Unreadable
 from tracer.resolve.usdt.notes import UsdtNote
 
 _Listed = TypeVar("_Listed")
+
+_LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads)
+"""What is listed where no kind is asked for: functions once, by their entries."""
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
@@ -68,7 +72,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    kinds: tuple[str, ...]
+    kinds: tuple[AttachKind, ...]
     path: str | None
     provider: str = "*"
     name: str = "*"
@@ -83,8 +87,10 @@ def list_probes(
     `left_out` gets a line about what matches and cannot be attached.
     """
 
-    def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
-        return _usdt(wanted, binary, True) if kind == "usdt" else _functions(wanted, binary, target, left_out)
+    def of_kind(kind: AttachKind, wanted: _Pattern, binary: Binary) -> Iterator[Listed]:
+        if "note" in KINDS[kind].reads:
+            return _usdt(wanted, binary, True)
+        return _functions(wanted, binary, target, left_out)
 
     return _in_files(pattern, target, of_kind)
 
@@ -92,16 +98,16 @@ def list_probes(
 def list_lines(pattern: str | None, target: Target, left_out: list[str] | None = None) -> Iterator[str]:
     """The attach points of `list_probes`, a line each, many lines at a time. Raises `TracerError`."""
 
-    def of_kind(kind: str, wanted: _Pattern, binary: Binary) -> Iterator[str]:
-        if kind != "usdt":
-            return _function_lines(wanted, binary, target, left_out)
-        return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
+    def of_kind(kind: AttachKind, wanted: _Pattern, binary: Binary) -> Iterator[str]:
+        if "note" in KINDS[kind].reads:
+            return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
+        return _function_lines(wanted, binary, target, left_out)
 
     return _in_files(pattern, target, of_kind)
 
 
 def _in_files(
-    pattern: str | None, target: Target, of_kind: Callable[[str, _Pattern, Binary], Iterator[_Listed]]
+    pattern: str | None, target: Target, of_kind: Callable[[AttachKind, _Pattern, Binary], Iterator[_Listed]]
 ) -> Iterator[_Listed]:
     wanted = _parse(pattern)
     found = find_files(wanted.path, target)
@@ -143,12 +149,12 @@ def _parse(pattern: str | None) -> _Pattern:
             raise TracerError(f"'{printable(text)}': {error}", hint) from None
         return _Pattern((named.name,), path, provider or "*", name or "*", cpp)
     if text == "*":
-        return _Pattern(("usdt", "uprobe"), None)
+        return _Pattern(_LISTED, None)
     if colon and not rest.startswith("/") and "/" not in kind:
         raise TracerError(
             f"'{printable(kind)}' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"
         )
-    return _Pattern(("usdt", "uprobe"), text)
+    return _Pattern(_LISTED, text)
 
 
 def _fields(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, ProgramError, Source
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
@@ -32,10 +33,15 @@ def site_of(point: ast.AttachPoint) -> Site:
     return Site(kind, path, IDENTITY, 0x402000, 0x2000, f"{kind}:{path}:{name}", name, args)
 
 
+def probes(clause: ast.Clause) -> list[ast.AttachPoint]:
+    """The attach points of a clause that have sites."""
+    return [point for point in clause.points if point.kind in ("usdt", "uprobe", "uretprobe")]
+
+
 def sites_of(program: ast.Program) -> dict[int, tuple[Site, ...]]:
     """A site for every probe of a program."""
     return {
-        index: tuple(site_of(point) for point in clause.points if point.kind in ("usdt", "uprobe", "uretprobe"))
+        index: tuple(replace(site_of(point), point=number) for number, point in enumerate(probes(clause)))
         for index, clause in enumerate(program.clauses)
     }
 

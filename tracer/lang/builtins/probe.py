@@ -34,7 +34,7 @@ def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr 
     if unit.returns_only:
         context.error(f"{name} is not known when the function returns", span, RETURN_HINT)
         return None
-    counts = [len(site.args) for site in unit.sites if site.kind in ("usdt", "uprobe")]
+    counts = [len(site.args) for site in unit.reading("arguments")]
     if counts and index >= max(counts):
         _no_argument(context, name, max(counts), span)
         return None
@@ -57,14 +57,14 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
         return None
     if any(spec.signed for spec in specs):
         return INT64
-    return NOTED if sites and all(site.kind == "usdt" for site in context.unit.sites) else UINT64
+    return NOTED if sites and len(context.unit.reading("note")) == len(context.unit.sites) else UINT64
 
 
 def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
-    sites = context.unit.sites
-    site = next(site for site in sites if len(site.args) == count and site.kind in ("usdt", "uprobe"))
+    unit = context.unit
+    site = next(site for site in unit.reading("arguments") if len(site.args) == count)
     hint = None if count == 0 else "there is only arg0" if count == 1 else f"there are arg0 to arg{count - 1}"
-    if site.kind == "uprobe" and count:
+    if count and not unit.reads("note", unit.points[site.point]):
         reason = f"the calling convention has a place for {count} arguments"
     else:
         reason = f"{site.probe} has {count or 'no'} argument{'s' if count != 1 else ''}"

@@ -31,13 +31,17 @@ class Unit:
     @property
     def returns_only(self) -> bool:
         """Whether every site is the return of a function."""
-        if self.sites:
-            return all(site.kind in ("uretprobe", "ret") for site in self.sites)
-        return all(self.reads("return", point) for point in self.points)
+        points = {site.point for site in self.sites} or range(len(self.points))
+        return all(self.reads("return", self.points[number]) for number in points)
 
     def reads(self, what: str, point: ast.AttachPoint | None = None) -> bool:
         """Whether a clause of the kind of an attach point, its first without one, may read it (`ProbeKind.reads`)."""
         return what in KINDS[(point or self.points[0]).kind].reads
+
+    def reading(self, what: str) -> list[Site]:
+        """The sites at which a clause of their kind may read it."""
+        points = {number for number, point in enumerate(self.points) if self.reads(what, point)}
+        return [site for site in self.sites if site.point in points]
 
     @property
     def place(self) -> str:

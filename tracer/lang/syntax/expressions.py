@@ -288,7 +288,7 @@ class ExpressionParser:
             return None
         if word.text in _TYPE_WORDS or word.text.endswith("_t"):
             return self._finish_type(self.type_name())
-        # `(word)operand` with an unknown word, and `(word *)`, can only be a cast whose type is misspelt.
+        # `(word)operand`, and `(word *)`, can only be a cast whose type is misspelt.
         self.lexer.take()
         pointers = 0
         while self.accept("*"):
@@ -298,10 +298,7 @@ class ExpressionParser:
             return ast.TypeName(word.text, word.span, (None,) * pointers)
         follows = self.lexer.peek() if closed else None
         if follows and follows.kind in _OPENS_OPERAND:
-            from tracer.lang.builtins.registry import FUNCTIONS, VALUES
-
-            if word.text not in VALUES and word.text not in FUNCTIONS:
-                return ast.TypeName(word.text, word.span)
+            return ast.TypeName(word.text, word.span)
         self.lexer.seek(start)
         return None
 

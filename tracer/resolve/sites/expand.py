@@ -12,7 +12,7 @@ from contextlib import closing
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import replace
+from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.syntax.ast import Name, Program
 from tracer.lang.walk import walk_program
@@ -104,6 +104,35 @@ def _each_once(sites: list[Site]) -> list[Site]:
     return list(found.values())
 
 
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """See `probes.model.SearchedFile`. `left_out` gets what is left out of patterns."""
+
+    binary: Binary
+    limit: SiteLimit
+    left_out: list[str]
+    pid: int | None
+
+    @property
+    def entry(self) -> int:
+        return self.binary.elf.entry
+
+    def usdt_probes(self, point: AttachPoint) -> list[Site]:
+        from tracer.resolve.sites.usdt_sites import usdt_sites
+
+        return usdt_sites(point, self.binary)
+
+    def functions(self, point: AttachPoint) -> list[Site]:
+        from tracer.resolve.sites.function_sites import function_sites
+
+        return function_sites(point, self.binary, self.limit, self.left_out, self.pid)
+
+    def source_lines(self, point: AttachPoint) -> list[Site]:
+        from tracer.resolve.sites.line_sites import line_sites
+
+        return line_sites(point, self.binary, self.limit)
+
+
 def sites_of(
     point: AttachPoint, files: _Files, target: Target, limit: SiteLimit, left_out: list[str], believe: bool = True
 ) -> tuple[Site, ...]:
@@ -138,7 +167,7 @@ def sites_of(
             continue
         before = len(left_out)
         try:
-            of_file = find(point, binary, limit.less(len(sites)), left_out, target.pid)
+            of_file = find(point, _Searched(binary, limit.less(len(sites)), left_out, target.pid))
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
