@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.types import UINT64, IntType, StackType, Type
+from tracer.lang.types import UINT64, StackType, Type
 from tracer.lang.walk import walk
 from tracer.resolve import model as resolved
 from tracer.resolve.model import Reg
@@ -28,7 +28,6 @@ from tracer.steps.model import (
     Let,
     MapGet,
     Name,
-    Op,
     ReturnValue,
     Source,
     Step,
@@ -51,10 +50,7 @@ class _MapKey(NamedTuple):
 class Context:
     """The clause under construction."""
 
-    def __init__(
-        self, program: typed.Program, clause: typed.Clause, value: Callable[[Context, typed.Expr], Value]
-    ) -> None:
-        self._value = value
+    def __init__(self, program: typed.Program, clause: typed.Clause) -> None:
         self.program = program
         self.clause = clause
         self.block: list[Step] = []
@@ -70,36 +66,6 @@ class Context:
         """What a name is one of two of: the condition and the two."""
         self._known: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
-
-    # --- what a built-in function is made of: `lower` of its object ---
-
-    def value(self, expr: typed.Expr) -> Value:
-        """The value of an expression."""
-        return self._value(self, expr)
-
-    def constant(self, number: int | bool | bytes, type: Type) -> Value:
-        """A constant."""
-        return Const(type, number)
-
-    def op(self, op: str, type: Type, *args: Value) -> Value:
-        """An operation of the table in `model`."""
-        return Op(type, op, args)
-
-    def arithmetic(self, op: str, left: Value, right: Value, type: IntType) -> Value:
-        """`+ - * / % & | ^ << >>` in a type."""
-        return arithmetic.binary(op, left, right, type, self.once)
-
-    def wrap(self, value: Value, type: IntType) -> Value:
-        """An integer in another type."""
-        return arithmetic.wrap(value, type)
-
-    def compare(self, op: str, left: Value, right: Value) -> Value:
-        """`== != < <= > >=` on integers of one type."""
-        return arithmetic.compare(op, left, right)
-
-    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """`then` where the condition holds, else `otherwise`."""
-        return arithmetic.select(condition, then, otherwise)
 
     # --- writing ---
 

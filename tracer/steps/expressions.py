@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.dataclass import replace
+from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.builtins.registry import FUNCTIONS
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StackType, StringType, Type
+from tracer.lang.builtins.registry import lower_of
+from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, Type
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
 from tracer.steps.model import (
@@ -24,35 +25,86 @@ from tracer.steps.model import (
     Value,
 )
 
-_FETCHED_AS = {"username": "uid", "elapsed": "nsecs"}
+
+class Lowering(Context):
+    """The clause under construction, with what the objects of built-ins make their steps of (`builtins.model`)."""
+
+    def value(self, expr: typed.Expr) -> Value:
+        """The value of an expression."""
+        return value(self, expr)
+
+    def constant(self, number: int | bool | bytes, type: Type) -> Value:
+        """A constant."""
+        return Const(type, number)
+
+    def op(self, op: str, type: Type, *args: Value) -> Value:
+        """An operation of the table in `model`."""
+        return Op(type, op, args)
+
+    def arithmetic(self, op: str, left: Value, right: Value, type: IntType) -> Value:
+        """`+ - * / % & | ^ << >>` in a type."""
+        return arithmetic.binary(op, left, right, type, self.once)
+
+    def wrap(self, value: Value, type: IntType) -> Value:
+        """An integer in another type."""
+        return arithmetic.wrap(value, type)
+
+    def compare(self, op: str, left: Value, right: Value) -> Value:
+        """`== != < <= > >=` on integers of one type."""
+        return arithmetic.compare(op, left, right)
+
+    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """`then` where the condition holds, else `otherwise`."""
+        return arithmetic.select(condition, then, otherwise)
+
+    def site_text(self, name: str, type: Type) -> Value:
+        """The name of the probe, or of its function."""
+        return SiteText(type, name)
+
+    def return_value(self, span: Span) -> Value:
+        """What the function returns."""
+        return self.fetch(ReturnValue(), UINT64, span)
+
+    def string_at(self, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
+        """A string in memory."""
+        return memory.string_at(self, address, type, sized, length, span)
+
+    def map_has(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> Value:
+        """Whether a map holds a key."""
+        parts = values(self, key)
+        there = self.name(BOOL)
+        self.add(MapHas(there, map, parts, span))
+        return there
+
+    def map_length(self, map: str, type: Type, span: Span) -> Value:
+        """How many keys a map holds."""
+        length = self.name(UINT64)
+        self.add(MapLength(length, map, span))
+        return arithmetic.wrap(length, type) if isinstance(type, IntType) else length
 
 
-def value(ctx: Context, expr: typed.Expr) -> Value:
+def value(ctx: Lowering, expr: typed.Expr) -> Value:
     """The value of an expression."""
     return ctx.kept(_value(ctx, expr))
 
 
-def values(ctx: Context, exprs: Sequence[typed.Expr]) -> tuple[Value, ...]:
+def values(ctx: Lowering, exprs: Sequence[typed.Expr]) -> tuple[Value, ...]:
     """Several expressions, from left to right."""
     return tuple([value(ctx, expr) for expr in exprs])
 
 
-def truth(ctx: Context, expr: typed.Expr) -> Value:
+def truth(ctx: Lowering, expr: typed.Expr) -> Value:
     """Whether an integer or bool is not 0."""
     return arithmetic.truth(value(ctx, expr))
 
 
-def _value(ctx: Context, expr: typed.Expr) -> Value:
+def _value(ctx: Lowering, expr: typed.Expr) -> Value:
     match expr:
         case typed.IntLit(value=constant) | typed.BoolLit(value=constant) | typed.StrLit(value=constant):
             return Const(expr.type, constant)
-        case typed.Builtin(name=name):
-            return _built_in(ctx, expr, name)
         case typed.Arg(index=index):
             assert not isinstance(expr.type, StringType)
             return ctx.fetch(Argument(index, expr.type), expr.type, expr.span)  # type: ignore[arg-type]
-        case typed.Retval():
-            return ctx.fetch(ReturnValue(), UINT64, expr.span)
         case typed.Var(slot=slot):
             return ctx.slot(slot)
         case typed.Unary() | typed.Binary() | typed.Ternary() | typed.Cast():
@@ -76,32 +128,17 @@ def _value(ctx: Context, expr: typed.Expr) -> Value:
             return Op(expr.type, "part", values(ctx, (operand, offset)))
         case typed.Pack(items=items):
             return Op(expr.type, "pack", values(ctx, items))
-        case typed.Str(address=address, sized=sized, length=length):
-            assert isinstance(expr.type, StringType)
-            place = value(ctx, address)
-            size = None if length is None else value(ctx, length)
-            return memory.string_at(ctx, place, expr.type, sized, size, expr.span)
-        case typed.UStack():
-            assert isinstance(expr.type, StackType)
-            ctx.ask("USER_STACK", "ustack", expr.span)
-            return ctx.stack(expr.type, expr.span)
-        case typed.USym(address=address):
-            ctx.ask("SYMBOL", "usym()", expr.span)
-            place = value(ctx, address)
-            return Op(expr.type, "symbol", (ctx.built_in("pid", expr.span), place))
-        case typed.Strftime(nanoseconds=nanoseconds):
-            return Op(expr.type, "as", (value(ctx, nanoseconds),))
         case typed.VarIncr() | typed.MapIncr():
             return _increment(ctx, expr)
-        case typed.MapGet() | typed.MapLen() | typed.HasKey():
-            return _of_map(ctx, expr)
-        case typed.Call(name=name):
-            lower = FUNCTIONS[name].lower
-            assert lower is not None, name
+        case typed.MapGet(map=name, key=key):
+            if ctx.program.maps[name].kind != "scalar":
+                ctx.ask("AGGREGATION_READ", f"{name} as a value", expr.span)
+            return ctx.map_value(name, values(ctx, key), expr.type, expr.span)
+        case _:
+            lower = lower_of(expr)
+            assert lower is not None, expr
             lowered: Value = lower(ctx, expr)
             return lowered
-        case _:
-            raise TypeError(f"no such expression in the typed program: {type(expr).__name__}")
 
 
 _Either = tuple[typed.Expr, typed.Expr, typed.Expr]
@@ -128,43 +165,7 @@ def _either(address: typed.Expr) -> _Either | None:
     return None
 
 
-def _built_in(ctx: Context, expr: typed.Builtin, name: str) -> Value:
-    if name in ("probe", "func"):
-        if ctx.clause.kind == "probe":
-            return SiteText(expr.type, name)
-        text = ctx.clause.names[0] if name == "probe" and ctx.clause.names else ""
-        return Const(expr.type, text.encode("utf-8", "surrogateescape"))
-    if name in ("pid", "tid"):
-        ctx.ask("NUMBERS", name, expr.span)
-    elif name in ("uid", "gid", "username"):
-        ctx.ask("UID", name, expr.span)
-    if name == "comm":
-        return ctx.built_in(name, expr.span, expr.type)
-    read = ctx.built_in(_FETCHED_AS.get(name, name), expr.span)
-    if name == "elapsed":
-        return arithmetic.binary("-", read, ctx.built_in("started", expr.span), UINT64, ctx.once)
-    return read if name != "username" else Op(expr.type, "as", (read,))
-
-
-def _of_map(ctx: Context, expr: typed.MapGet | typed.MapLen | typed.HasKey) -> Value:
-    match expr:
-        case typed.MapGet(map=name, key=key):
-            if ctx.program.maps[name].kind != "scalar":
-                ctx.ask("AGGREGATION_READ", f"{name} as a value", expr.span)
-            return ctx.map_value(name, values(ctx, key), expr.type, expr.span)
-        case typed.MapLen(map=name):
-            ctx.ask("MAP_LENGTH", f"len({name})", expr.span)
-            length = ctx.name(UINT64)
-            ctx.add(MapLength(length, name, expr.span))
-            return arithmetic.wrap(length, expr.type) if isinstance(expr.type, IntType) else length
-        case typed.HasKey(map=name, key=key):
-            parts = values(ctx, key)
-            there = ctx.name(BOOL)
-            ctx.add(MapHas(there, name, parts, expr.span))
-            return there
-
-
-def _operator(ctx: Context, expr: typed.Unary | typed.Binary | typed.Ternary | typed.Cast) -> Value:
+def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | typed.Cast) -> Value:
     match expr:
         case typed.Unary(op="!", operand=operand):
             return arithmetic.negation(truth(ctx, operand))
@@ -197,7 +198,7 @@ def _cast(inner: Value, type: Type) -> Value:
     return Op(type, "as", (inner,)) if inner.type != type else inner
 
 
-def _logical(ctx: Context, op: str, left: Value, right: typed.Expr) -> Value:
+def _logical(ctx: Lowering, op: str, left: Value, right: typed.Expr) -> Value:
     """The right side runs only where the left one does not decide."""
     decided = Const(BOOL, op == "||")
     if isinstance(left, Const):
@@ -214,7 +215,7 @@ def _logical(ctx: Context, op: str, left: Value, right: typed.Expr) -> Value:
     return name
 
 
-def _increment(ctx: Context, expr: typed.VarIncr | typed.MapIncr) -> Value:
+def _increment(ctx: Lowering, expr: typed.VarIncr | typed.MapIncr) -> Value:
     assert isinstance(expr.type, IntType)
     match expr:
         case typed.VarIncr(slot=slot, delta=delta):
@@ -233,5 +234,5 @@ def _increment(ctx: Context, expr: typed.VarIncr | typed.MapIncr) -> Value:
             return _plus(ctx, before, delta, type) if expr.prefix else before
 
 
-def _plus(ctx: Context, held: Value, delta: int, type: IntType) -> Value:
+def _plus(ctx: Lowering, held: Value, delta: int, type: IntType) -> Value:
     return arithmetic.binary("+" if delta > 0 else "-", held, Const(type, abs(delta)), type, ctx.once)

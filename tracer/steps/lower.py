@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from tracer.lang import typed
 from tracer.lang.types import UINT64, BoolType, IntType, StringType, Type
 from tracer.steps import arithmetic
-from tracer.steps.context import Context
-from tracer.steps.expressions import truth, value, values
+from tracer.steps.expressions import Lowering, truth, value, values
 from tracer.steps.model import (
     Block,
     Break,
@@ -44,7 +43,7 @@ from tracer.steps.walk import defined
 
 def lower(program: typed.Program, clause: typed.Clause) -> Steps:
     """The steps of a clause. Pure."""
-    ctx = Context(program, clause, value)
+    ctx = Lowering(program, clause)
     for slot, type in enumerate(clause.slots):
         empty = _empty(type)
         if empty is not None:
@@ -91,7 +90,7 @@ def _conjuncts(predicate: typed.Expr | None) -> list[typed.Expr]:
     return [predicate]
 
 
-def _block(ctx: Context, body: Sequence[typed.Stmt]) -> None:
+def _block(ctx: Lowering, body: Sequence[typed.Stmt]) -> None:
     moments: dict[int, Name] = {}
     for index, stmt in enumerate(body):
         match stmt:
@@ -119,7 +118,7 @@ def _block(ctx: Context, body: Sequence[typed.Stmt]) -> None:
 
 
 def _moment(
-    ctx: Context, body: Sequence[typed.Stmt], index: int, map: str, moments: dict[int, Name]
+    ctx: Lowering, body: Sequence[typed.Stmt], index: int, map: str, moments: dict[int, Name]
 ) -> Name | None:
     """Where `clear(@x)` or `zero(@x)` follows on `print(@x)`, both mean one moment: else the hits of other threads in
     between would be in no print.
@@ -135,13 +134,13 @@ def _moment(
     return None
 
 
-def _new_moment(ctx: Context, map: str, zero: bool) -> Name:
+def _new_moment(ctx: Lowering, map: str, zero: bool) -> Name:
     name = ctx.name(UINT64)
     ctx.add(Moment(name, map, zero))
     return name
 
 
-def _statement(ctx: Context, stmt: typed.Stmt) -> None:
+def _statement(ctx: Lowering, stmt: typed.Stmt) -> None:
     match stmt:
         case typed.VarSet(slot=slot, value=expr):
             held = value(ctx, expr)
@@ -177,7 +176,7 @@ def _statement(ctx: Context, stmt: typed.Stmt) -> None:
             raise TypeError(f"no such statement in the typed program: {type(stmt).__name__}")
 
 
-def _control(ctx: Context, stmt: typed.If | typed.While | typed.ForRange | typed.ForMap) -> None:
+def _control(ctx: Lowering, stmt: typed.If | typed.While | typed.ForRange | typed.ForMap) -> None:
     match stmt:
         case typed.If(condition=condition, then=then, otherwise=otherwise):
             test = truth(ctx, condition)
@@ -211,7 +210,7 @@ def _control(ctx: Context, stmt: typed.If | typed.While | typed.ForRange | typed
 
 
 def _each_round(
-    ctx: Context, slot: int, body: Sequence[typed.Stmt], make: Callable[[Name, Block], Range | Each]
+    ctx: Lowering, slot: int, body: Sequence[typed.Stmt], make: Callable[[Name, Block], Range | Each]
 ) -> Range | Each:
     name = ctx.name(ctx.clause.slots[slot])
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import UINT64, IntType
 from tracer.lang.types.combine import LITERAL, SMALL
@@ -27,7 +25,7 @@ def _swapped(type: IntType, value: int) -> int:
     return int.from_bytes((value % (1 << type.bits)).to_bytes(size, "little"), "big")
 
 
-def _shifts(ctx: Any, call: typed.Call) -> Any:
+def _shifts(ctx: Lowering[V], call: typed.Call) -> V:
     assert isinstance(call.type, IntType)
     value, last = ctx.once(ctx.wrap(ctx.value(call.args[0]), UINT64)), call.type.bits - 8
     result = ctx.constant(0, UINT64)

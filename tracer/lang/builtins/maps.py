@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.types import BOOL, INT64, IntType, StringType
 from tracer.lang.types.combine import a
 
@@ -15,6 +15,11 @@ def _len(call: Call) -> typed.Expr | None:
         call.error(f"len() needs a map, not {a(target.type)}", call.spans[0], hint)
         return None
     return typed.MapLen(INT64, call.span, target)
+
+
+def _length(ctx: Lowering[V], node: typed.MapLen) -> V:
+    ctx.ask("MAP_LENGTH", f"len({node.map})", node.span)
+    return ctx.map_length(node.map, node.type, node.span)
 
 
 def _zero(call: Call) -> typed.Stmt | None:
@@ -43,10 +48,11 @@ FUNCTIONS = (
     ),
     Function(
         "len", "value", "len(@map)", (Argument("map or value"),), INT64, "number of keys of a map", "print(len(@x));",
-        rule=_len,
+        rule=_len, lower=_length, node=typed.MapLen,
     ),
     Function(
         "has_key", "value", "has_key(@map, key)", (Argument("map"), Argument("key")), BOOL, "whether a map holds a key",
         "if (has_key(@start, tid)) { @ = count(); }", rule=lambda call: typed.HasKey(BOOL, call.span, *call.args),
+        lower=lambda ctx, node: ctx.map_has(node.map, node.key, node.span), node=typed.HasKey,
     ),
 )  # fmt: skip

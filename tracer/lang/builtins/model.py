@@ -7,12 +7,12 @@ and its rule, the parser for its name, the reference page for the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.types import Type
+from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
 
 if TYPE_CHECKING:
     from tracer.lang.check.context import Context
@@ -21,6 +21,69 @@ Place = Literal["anywhere", "probe", "return"]
 """Where a built-in may be used: everywhere; where a probe is hit; where a function returns."""
 
 Role = Literal["value", "statement", "aggregation"]
+
+V = TypeVar("V")
+"""A value of the steps, which the language knows nothing of."""
+
+
+class Lowering(Protocol[V]):
+    """The clause under construction, as `lower` of an object sees it: what becomes part of its steps."""
+
+    clause: typed.Clause
+
+    def ask(self, feature: str, construct: str, span: Span) -> None:
+        """Notes that not every backend can do this."""
+
+    def value(self, expr: typed.Expr) -> V:
+        """The value of an expression."""
+
+    def constant(self, number: int | bool | bytes, type: Type) -> V:
+        """A constant."""
+
+    def op(self, op: str, type: Type, *args: V) -> V:
+        """An operation of the table in `tracer/steps/model.py`."""
+
+    def arithmetic(self, op: str, left: V, right: V, type: IntType) -> V:
+        """`+ - * / % & | ^ << >>` in a type."""
+
+    def wrap(self, value: V, type: IntType) -> V:
+        """An integer in another type."""
+
+    def compare(self, op: str, left: V, right: V) -> V:
+        """`== != < <= > >=` on integers of one type."""
+
+    def select(self, condition: V, then: V, otherwise: V) -> V:
+        """`then` where the condition holds, else `otherwise`."""
+
+    def once(self, value: V) -> V:
+        """The value in a form that may be used more than once."""
+
+    def built_in(self, name: str, span: Span, type: Type = UINT64) -> V:
+        """What a hit says under a name."""
+
+    def site_text(self, name: str, type: Type) -> V:
+        """The name of the probe, or of its function."""
+
+    def return_value(self, span: Span) -> V:
+        """What the function returns."""
+
+    def stack(self, type: StackType, span: Span) -> V:
+        """The user stack."""
+
+    def string_at(self, address: V, type: StringType, sized: bool, length: V | None, span: Span) -> V:
+        """A string in memory, see `typed.Str`."""
+
+    def map_has(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> V:
+        """Whether a map holds a key."""
+
+    def map_length(self, map: str, type: Type, span: Span) -> V:
+        """How many keys a map holds."""
+
+
+Lower = Callable[[Lowering[Any], Any], Any]
+"""How a node becomes steps: the value of it."""
+
+NodeClass = type[typed.Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +134,8 @@ class Call:
 class Value:
     """A built-in value such as `pid`; `type` is its type or finds it, `shown` its name in the reference.
 
-    `make` gives its node where that is no `typed.Builtin`. `lower`: how it becomes steps.
+    `node` is its node where that is no `typed.Builtin`. `lower`: how that becomes steps; without one it is what a hit
+    says under its name.
     """
 
     name: str
@@ -80,8 +144,8 @@ class Value:
     example: str
     place: Place = "anywhere"
     shown: str = ""
-    make: Callable[[Type, Span], typed.Expr] | None = None
-    lower: Callable[..., Any] | None = None
+    node: NodeClass | None = None
+    lower: Lower = lambda ctx, node: ctx.built_in(node.name, node.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +156,7 @@ class Function:
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, None where
     it has reported why there is none; with `partial` it also gets None for arguments without a type. Of a function
     without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python what constants give.
-    `lower`: how a `typed.Call` becomes steps.
+    `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`.
     """
 
     name: str
@@ -110,7 +174,8 @@ class Function:
     aliases: tuple[str, ...] = field(default=())
     rule: Callable[[Call], typed.Expr | typed.Stmt | None] | None = None
     fold: Callable[..., int | bool | bytes] | None = None
-    lower: Callable[..., Any] | None = None
+    lower: Lower | None = None
+    node: NodeClass | None = None
 
     @property
     def least(self) -> int:

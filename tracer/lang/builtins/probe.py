@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.builtins.model import Value
+from tracer.lang.builtins.model import Lowering, V, Value
 from tracer.lang.types import INT64, UINT64, FloatType, IntType, StringType, Type
 from tracer.lang.types.combine import NOTED
 
@@ -71,10 +71,21 @@ def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
     context.error(f"{name} does not exist: {reason}", span, hint)
 
 
+def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
+    if ctx.clause.kind == "probe":
+        return ctx.site_text(node.name, node.type)
+    text = ctx.clause.names[0] if node.name == "probe" and ctx.clause.names else ""
+    return ctx.constant(text.encode("utf-8", "surrogateescape"), node.type)
+
+
 VALUES = (
-    Value("probe", _probe, "full name of the probe that was hit", "@[probe] = count();", shown="string"),
-    Value("func", _function, "name of the function that holds the probe", "@[func] = count();", "probe", "string"),
+    Value("probe", _probe, "full name of the probe that was hit", "@[probe] = count();", shown="string", lower=_text),
     Value(
-        "retval", UINT64, "value that the function returns", "@ = hist(retval);", "return", make=typed.Retval,
+        "func", _function, "name of the function that holds the probe", "@[func] = count();", "probe", "string",
+        lower=_text,
+    ),
+    Value(
+        "retval", UINT64, "value that the function returns", "@ = hist(retval);", "return", node=typed.Retval,
+        lower=lambda ctx, node: ctx.return_value(node.span),
     ),
 )  # fmt: skip

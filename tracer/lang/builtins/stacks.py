@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Value
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.types import StackType, SymbolType
 
 STACK_FRAMES_MOST = 127
@@ -26,10 +26,23 @@ def _ustack(call: Call) -> typed.Expr | None:
     return typed.UStack(StackType(frames), call.span)
 
 
+def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
+    assert isinstance(node.type, StackType)
+    ctx.ask("USER_STACK", "ustack", node.span)
+    return ctx.stack(node.type, node.span)
+
+
+def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
+    ctx.ask("SYMBOL", "usym()", node.span)
+    address = ctx.value(node.address)
+    return ctx.op("symbol", node.type, ctx.built_in("pid", node.span), address)
+
+
 VALUES = (
     Value(
         "ustack", lambda context: StackType(context.config.stack_frames),
         "user stack at the probe, innermost frame first", "@[ustack] = count();", "probe", "ustack", typed.UStack,
+        _walked,
     ),
 )  # fmt: skip
 
@@ -38,11 +51,12 @@ FUNCTIONS = (
         "ustack", "value", "ustack([frames])",
         (Argument("word", "a mode", STACK_MODES), Argument("constant", "the number of frames of ustack()")), None,
         "user stack, so many frames at most", "@[ustack(5)] = count();", "ustack",
-        optional=2, place="probe", rule=_ustack,
+        optional=2, place="probe", rule=_ustack, lower=_walked, node=typed.UStack,
     ),
     Function(
         "usym", "value", "usym(addr)", (Argument("unsigned", "the address of usym()"),), SymbolType(),
         "symbol that holds an address", "@[usym(arg0)] = count();",
         place="probe", rule=lambda call: typed.USym(SymbolType(), call.span, *call.args),
+        lower=_symbol, node=typed.USym,
     ),
 )  # fmt: skip

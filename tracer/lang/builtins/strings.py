@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType
 from tracer.lang.types.combine import a
@@ -42,6 +41,13 @@ def _str(call: Call) -> typed.Expr | None:
     return typed.Str(StringType(size), call.span, convert(source, UINT64), sized, measure)
 
 
+def _read(ctx: Lowering[V], node: typed.Str) -> V:
+    assert isinstance(node.type, StringType)
+    address = ctx.value(node.address)
+    length = None if node.length is None else ctx.value(node.length)
+    return ctx.string_at(address, node.type, node.sized, length, node.span)
+
+
 def _strncmp(call: Call) -> typed.Expr | None:
     left, right, length = call.args
     if length < 0:
@@ -50,19 +56,19 @@ def _strncmp(call: Call) -> typed.Expr | None:
     return typed.Call(UINT64, call.span, call.name, (left, right, typed.IntLit(INT64, call.spans[2], length)))
 
 
-def _starts(ctx: Any, call: typed.Call) -> Any:
+def _starts(ctx: Lowering[V], call: typed.Call) -> V:
     left, right, length = map(ctx.value, call.args)
-    if length.value == 0:
+    if constant(call.args[2]) == 0:
         return ctx.constant(0, UINT64)
     return ctx.op("int", UINT64, ctx.op("not", BOOL, ctx.op("starts", BOOL, left, right, length)))
 
 
-def _length(ctx: Any, call: typed.Call) -> Any:
+def _length(ctx: Lowering[V], call: typed.Call) -> V:
     ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
     return ctx.op("strlen", UINT64, ctx.value(call.args[0]))
 
 
-def _find(ctx: Any, call: typed.Call) -> Any:
+def _find(ctx: Lowering[V], call: typed.Call) -> V:
     ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
     return ctx.op("find", INT64, *map(ctx.value, call.args))
 
@@ -72,7 +78,7 @@ def _strcap(call: Call) -> typed.Expr:
     return typed.Call(INT64, call.span, call.name, (operand, typed.IntLit(INT64, call.span, operand.type.size)))
 
 
-def _capacity(ctx: Any, call: typed.Call) -> Any:
+def _capacity(ctx: Lowering[V], call: typed.Call) -> V:
     operand, size = call.args
     ctx.value(operand)  # what cannot be read ends the clause here as well
     return ctx.value(size)
@@ -87,12 +93,12 @@ def _error_text(number: int) -> bytes:
     return os.strerror(number).encode() if 0 <= (number := abs(number)) < _ERRORS else b"Unknown error"
 
 
-def _described(ctx: Any, call: typed.Call) -> Any:
+def _described(ctx: Lowering[V], call: typed.Call) -> V:
     number = ctx.once(ctx.wrap(ctx.value(call.args[0]), INT64))
     negated = ctx.arithmetic("-", ctx.constant(0, INT64), number, INT64)
     number = ctx.once(ctx.select(ctx.compare("<", number, ctx.constant(0, INT64)), negated, number))
 
-    def among(first: int, last: int) -> Any:
+    def among(first: int, last: int) -> V:
         if last - first == 1:
             return ctx.constant(_error_text(first), _ERROR_TEXT)
         middle = (first + last) // 2
@@ -112,6 +118,7 @@ FUNCTIONS = (
     Function(
         "str", "value", "str(addr[, size])", (Argument("source"), Argument("integer", "the size of str()")), None,
         "string at an address of the traced program", "@[str(arg0)] = count();", "string", optional=1, rule=_str,
+        lower=_read, node=typed.Str,
     ),
     Function(
         "strncmp", "value", "strncmp(a, b, n)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Value
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.types import UINT64, TimestampType
 
 TIME_FORMAT = "%H:%M:%S\n"
@@ -20,9 +20,14 @@ def _strftime(call: Call) -> typed.Expr:
     return typed.Strftime(TimestampType(text), call.span, nanoseconds)
 
 
+def _since_start(ctx: Lowering[V], node: typed.Builtin) -> V:
+    now = ctx.built_in("nsecs", node.span)
+    return ctx.arithmetic("-", now, ctx.built_in("started", node.span), UINT64)
+
+
 VALUES = (
     Value("nsecs", UINT64, "nanoseconds since boot", "@start[tid] = nsecs;"),
-    Value("elapsed", UINT64, "nanoseconds since tracing began", 'printf("%d\\n", elapsed);'),
+    Value("elapsed", UINT64, "nanoseconds since tracing began", 'printf("%d\\n", elapsed);', lower=_since_start),
 )
 
 FUNCTIONS = (
@@ -34,6 +39,7 @@ FUNCTIONS = (
         "strftime", "value", "strftime(format, ns)",
         (Argument("text", "the format of strftime()"), Argument("unsigned", "the time of strftime()")), None,
         "nanoseconds since boot as a date and time", 'print(strftime("%H:%M:%S", nsecs));', "timestamp",
-        rule=_strftime,
+        rule=_strftime, node=typed.Strftime,
+        lower=lambda ctx, node: ctx.op("as", node.type, ctx.value(node.nanoseconds)),
     ),
 )  # fmt: skip

@@ -38,7 +38,7 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         ctx.error(f"{word} is not known in {ctx.unit.place}", span, f"{word} belongs to a usdt, uprobe or uretprobe")
         return None
     type = value.type(ctx) if callable(value.type) else value.type
-    return typed.Builtin(type, span, word) if value.make is None else value.make(type, span)
+    return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 
 
 def _no_value(ctx: Context, node: ast.Name) -> None:
