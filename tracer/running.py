@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tracer.errors import TracerError
-from tracer.resolve.processes.stat import check_numbers, facts_of, named
+from tracer.resolve.processes.stat import check_numbers, facts_of, named, status_of
 from tracer.waiting import readable
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
@@ -55,10 +55,9 @@ class RunningProcess:
 def _thread_group(pid: int) -> int | None:
     """The process a thread belongs to, None where it has ended (proc(5), status: Tgid and State)."""
     try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
-            fields = dict(line.split(":", 1) for line in status if ":" in line)
+        fields = status_of(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields["State"].strip().startswith(("Z", "X")):
+    if fields["State"].startswith(("Z", "X")):
         return None
     return int(fields["Tgid"])

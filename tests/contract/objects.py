@@ -15,6 +15,7 @@ from tests.contract.case import Case
 from tests.contract.cases import part_of
 from tests.contract.conftest import program_of
 from tracer import pipeline
+from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import Source, TracerError
 
@@ -24,7 +25,8 @@ def compile_case(case: Case, sleepable: bool, cookies: bool, reads: bool) -> Non
     plan, _ = pipeline.plan(Source(program_of(case)))
     if plan.probes and "bcc" not in case.refused:
         program = BccProgram(plan)
-        program.compiled(
+        compile_text(
+            program.text(),
             sleepable=sleepable and bool(program.generated.waits),
             cookies=cookies,
             kernel_reads=reads or not program.copies,

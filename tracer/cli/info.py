@@ -119,9 +119,11 @@ def _host_facts() -> dict[str, str]:
 
 def _privileges() -> str:
     """Who we are and what that allows: `root`, or the user with the capabilities that matter (proc(5), CapEff)."""
+    from tracer.resolve.processes.stat import status_of
+
     user, held = os.geteuid(), 0
-    with suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as file:
-        held = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), 0)
+    with suppress(OSError):
+        held = int(status_of("self").get("CapEff", "0"), 16)
     names = [name for name, number in _CAPABILITIES.items() if held >> number & 1]
     if user == 0 and len(names) == len(_CAPABILITIES):
         return "root, all capabilities"

@@ -14,6 +14,20 @@ MORE_DESCRIPTORS = "raise the limit on descriptors: ulimit -n 65536"
 """The remedy where there are too few."""
 
 
+def raise_limits() -> None:
+    """Locked memory, which BPF maps count against before Linux 5.11, and descriptors; the child of -c, forked before,
+    keeps its own.
+    """
+    for limit, wanted in ((resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY), (resource.RLIMIT_NOFILE, None)):
+        hard = resource.getrlimit(limit)[1]
+        for most in (hard if wanted is None else wanted, hard):
+            try:
+                resource.setrlimit(limit, (most, most))
+                break
+            except (ValueError, OSError):
+                continue
+
+
 def allowed_descriptors() -> int:
     """How many more may be opened under the soft limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen.generate import Generated, generate
-from tracer.backends.bcc.compile.compiler import Bytecode, compile_text
+from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.plan.model import Plan
 
 
@@ -25,7 +25,7 @@ class BccProgram:
         from tracer.backends.bcc.attach.loader import constants
         from tracer.backends.bcc.compile.disassemble import count, disassemble
 
-        compiled = self.compiled(sleepable=True, cookies=True)
+        compiled = compile_text(self.text(), sleepable=True, cookies=True)
         names = constants(self.generated)
         parts = [
             f"{name}: {count(code)} instructions\n" + "".join(f"{line}\n" for line in disassemble(code, names))
@@ -44,12 +44,3 @@ class BccProgram:
         text = self.generated.text
         return self.generated.follow or "process_id()" in text or "thread_id()" in text
 
-    def compiled(
-        self, *, sleepable: bool, cookies: bool, by_place: bool = False, kernel_reads: bool = True,
-        namespaced: bool = False,
-    ) -> Bytecode:
-        """The bytecode, from the cache or from libbcc."""
-        return compile_text(
-            self.generated.text, sleepable=sleepable, cookies=cookies, by_place=by_place, kernel_reads=kernel_reads,
-            namespaced=namespaced,
-        )

@@ -22,6 +22,7 @@ from tracer.backends.bcc.attach.loader import (
 from tracer.backends.bcc.attach.page_groups import Groups, groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import control_event
 from tracer.backends.bcc.events.ring import Ring
@@ -31,6 +32,7 @@ from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
 from tracer.kernel import bpf, buffers
+from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to
 from tracer.overhead.cost import HitCosts
@@ -63,7 +65,7 @@ class BccSession:
         self.plan = program.plan
         self.wake: tuple[int, ...] = ()
         generated = program.generated
-        trials.raise_limits()
+        raise_limits()
         self._followed = target.pid if self.plan.follow else None
         pid = self._pid = target.pid if self._followed is None else None
         multi = self._multi = trials.has_multi(pid is not None)
@@ -326,8 +328,9 @@ def _load(
     here = pid_namespace.words(target.pid or 0) if program.asks_for_numbers and pid_namespace.translated() else ()
 
     def load(sleepable: bool) -> None:
-        compiled = program.compiled(
-            sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads, namespaced=bool(here)
+        compiled = compile_text(
+            program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
+            namespaced=bool(here),
         )
         waiting = waits if sleepable else frozenset[str]()
         load_programs(

@@ -14,12 +14,13 @@ from tracer.backends.ftrace.counting.where import where_lines
 from tracer.backends.ftrace.decode import Decoder, Sample, build
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
-from tracer.backends.ftrace.read.descriptors import Descriptors, raise_limit
+from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.backends.ftrace.read.event_hits import EventHits
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_place, check_panic
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.kernel import perf
+from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
@@ -232,7 +233,7 @@ class FtraceSession:
         self.close()
 
     def _attach(self, stop: Callable[[], bool]) -> int:
-        raise_limit()
+        raise_limits()
         self._definitions = definitions = Definitions()
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))

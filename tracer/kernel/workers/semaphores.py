@@ -23,7 +23,7 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping as Mapped
 from tracer.resolve.processes.maps import mappings, users
-from tracer.resolve.processes.stat import Process, facts_of, identity
+from tracer.resolve.processes.stat import Process, facts_of, identity, pids
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""
@@ -96,7 +96,7 @@ class Counting:
 
         Raises `OSError` where the lock cannot be had.
         """
-        self._before = frozenset(filter(None, map(identity, _pids())))
+        self._before = frozenset(filter(None, map(identity, pids())))
         with _locked(self._directory):
             for each in [pid] if pid is not None else users({one.inode for one in self._semaphores}):
                 with self._refusing(each):
@@ -274,10 +274,6 @@ def _auxv(pid: int) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 @contextmanager

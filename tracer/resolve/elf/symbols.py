@@ -59,6 +59,11 @@ class Symbols:
         with other:
             return read_table(other, SHT_SYMTAB) if other.machine == self._elf.machine else None
 
+    def _in_turn(self) -> list[list[Table]]:
+        """The tables of the file itself, then that of its debug file."""
+        both = (self.static, self.exported), (self.debug,)
+        return [[table for table in tables if table is not None] for tables in both]
+
     @property
     def stripped(self) -> bool:
         """Whether only exported names are known."""
@@ -84,16 +89,14 @@ class Symbols:
         whole = name
         name, _, version = name.partition("@")
         version = version.lstrip("@")
-        for tables in ((self.static, self.exported), (self.debug,)):
-            found = [each for table in tables if table is not None for each in table.named(name)]
+        for tables in self._in_turn():
+            found = [each for table in tables for each in table.named(name)]
             if version:
                 found = [each for each in found if each.version == version]
             elif any(each.default for each in found):
                 found = [each for each in found if each.default]
             if found:
                 return unique_places(found)
-            if self.static is not None:
-                break
         if not _written_as_stored(whole):
             return unique_places([each for each in self.functions if each.name == whole])
         return ()
@@ -137,8 +140,8 @@ class Symbols:
         if "_by_address" not in self.__dict__ and self._few_lookups > 0:
             # Sorting all of a large file costs more than looking through it a few times.
             self._few_lookups -= 1
-            for tables in ((self.static, self.exported), (self.debug,)):
-                holding = [each for table in tables if table is not None for each in table.holding(address)]
+            for tables in self._in_turn():
+                holding = [each for table in tables for each in table.holding(address)]
                 if holding:
                     start = max(each.address for each in holding)
                     return min((each for each in holding if each.address == start), key=Function.rank)
@@ -169,12 +172,10 @@ class Symbols:
 
     def variables(self, name: str) -> tuple[Variable, ...]:
         """The definitions of a name, each address once; the debug file is asked where the file itself has none."""
-        for tables in ((self.static, self.exported), (self.debug,)):
-            found = {each.address: each for table in tables if table is not None for each in table.variables(name)}
+        for tables in self._in_turn():
+            found = {each.address: each for table in tables for each in table.variables(name)}
             if found:
                 return tuple(found[address] for address in sorted(found))
-            if self.static is not None:
-                break
         return ()
 
     def imports(self, name: str) -> bool:

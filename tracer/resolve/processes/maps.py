@@ -12,7 +12,7 @@ from collections.abc import Set
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.resolve.processes.stat import gone, named
+from tracer.resolve.processes.stat import gone, named, pids
 
 _DELETED = " (deleted)"
 _MAX_LINKS = 40
@@ -63,7 +63,7 @@ def users(inodes: Set[int], pid: int | None = None) -> list[int]:
     differ between stat(2) and maps on btrfs and overlayfs. What belongs to other users is seen by root only.
     """
     found = []
-    for number in [pid] if pid is not None else [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+    for number in [pid] if pid is not None else pids():
         try:
             every = mappings(number)
         except TracerError:

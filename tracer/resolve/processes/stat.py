@@ -50,6 +50,17 @@ def facts_of(pid: int) -> Facts | None:
     return Facts(Process(pid, int(fields[19])), fields[0].decode(), int(fields[1]), int(fields[6]))
 
 
+def status_of(pid: int | str) -> dict[str, str]:
+    """The fields of /proc/PID/status. Raises `OSError`."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+        return {name: text.strip() for name, _, text in (line.partition(":") for line in lines)}
+
+
+def pids() -> list[int]:
+    """All processes that are seen from here."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
 def identity(pid: int) -> Process | None:
     """None where there is no such process."""
     facts = facts_of(pid)

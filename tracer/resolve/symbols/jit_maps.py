@@ -12,6 +12,7 @@ from bisect import bisect_right
 from tracer.errors import TracerError
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.processes.maps import root
+from tracer.resolve.processes.stat import status_of
 
 _MOST = 64
 _MAX_SIZE = 1 << 28
@@ -43,14 +44,10 @@ def jit_map(pid: int) -> tuple[str, int]:
     """Where a just-in-time compiler of the process writes its functions, and who must own that file."""
     inner, owner, prefix = pid, 0, ""
     try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("NSpid:"):
-                    inner = int(line.split()[-1])
-                elif line.startswith("Uid:"):
-                    owner = int(line.split()[2])
+        fields = status_of(pid)
+        inner, owner = int(fields.get("NSpid", str(pid)).split()[-1]), int(fields.get("Uid", "0 0").split()[1])
         prefix = root(pid)
-    except (OSError, ValueError, TracerError):
+    except (OSError, TracerError):
         pass  # it has ended
     return f"{prefix}/tmp/perf-{inner}.map", owner
 

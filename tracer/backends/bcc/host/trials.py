@@ -14,6 +14,7 @@ from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import is_disabled
+from tracer.resolve.processes.maps import mappings
 
 _EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
 """r0 = 0; exit."""
@@ -160,16 +161,12 @@ def _trial_place() -> tuple[bytes, int, Callable[[], object]] | None:
     """A function of libc that hardly anybody calls: file, offset there, and how to call it."""
     try:
         function = ctypes.CDLL(None).a64l
-        address = ctypes.cast(function, ctypes.c_void_p).value or 0
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                fields = line.split(maxsplit=5)
-                start, end = (int(bound, 16) for bound in fields[0].split("-"))
-                if start <= address < end and len(fields) == 6 and fields[5].startswith("/"):
-                    path = os.fsencode(fields[5].rstrip("\n"))
-                    return path, address - start + int(fields[2], 16), lambda: function(b"a")
-    except (OSError, AttributeError, ValueError):
+    except AttributeError:
         return None
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    for each in mappings(os.getpid()):
+        if each.start <= address < each.end and each.path.startswith("/"):
+            return os.fsencode(each.path), address - each.start + each.offset, lambda: function(b"a")
     return None
 
 
@@ -178,19 +175,3 @@ def counts_semaphores() -> bool:
     if is_disabled("ref_ctr"):
         return False
     return os.path.exists("/sys/bus/event_source/devices/uprobe/format/ref_ctr_offset") or has_multi(False)
-
-
-def raise_limits() -> None:
-    """Locked memory, which maps count against before Linux 5.11, and descriptors, one for each site without links."""
-    import resource
-
-    for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE):
-        soft, hard = resource.getrlimit(limit)
-        wanted = resource.RLIM_INFINITY if limit == resource.RLIMIT_MEMLOCK else hard
-        for new in ((wanted, max(hard, wanted) if wanted != resource.RLIM_INFINITY else wanted), (hard, hard)):
-            try:
-                resource.setrlimit(limit, new)
-                break
-            except (ValueError, OSError):
-                continue
-        del soft

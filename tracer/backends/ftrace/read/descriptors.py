@@ -24,10 +24,8 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
@@ -305,14 +303,6 @@ class ProcessEnded(TracerError):
 
 class NeedsSamples(Exception):
     """Counters cannot do here what samples can."""
-
-
-def raise_limit() -> None:
-    """Raises our soft limit of descriptors to the hard one; the child of -c, forked before, keeps its own."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class CannotOpen(TracerError):
