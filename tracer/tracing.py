@@ -113,7 +113,7 @@ class _Trace:
         self.session.detach()
         self.controls.detached = True
         if self.code is None:
-            self.consume(self.session.drain(self.has_to_hurry))
+            self.consume(self.session.drain(lambda: self.controls.hurry))
             if self.controls.hurry:
                 self.session.drop()
         self.run_handler(self.end, closing=True)
@@ -163,9 +163,6 @@ class _Trace:
                 return  # there may be more that belongs to it: all of that is END's now
             if self.code is None:
                 self.run_handler([timer.entry])
-
-    def has_to_hurry(self) -> bool:
-        return self.controls.hurry
 
     def consume(self, events: Iterable[Event]) -> None:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""

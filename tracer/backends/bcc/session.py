@@ -109,10 +109,7 @@ class BccSession:
                 undo.callback(os.close, event)
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps
-        self._texts = generated.site_texts
-        self._counted = generated.counted
-        self._records = generated.records
-        self._marks = generated.marks
+        self._generated = generated
         self._incoming = Incoming(self._ring, generated.records, generated.marks, self._maps, buffers.waiting())
         self._dropped = 0
         self._seen = [0] * len(generated.records)
@@ -136,7 +133,7 @@ class BccSession:
             load_counters(self._loaded, self.plan, self._multi)
             self._own_returns = own_returns(self.plan)
             self._nested = Nested(self._pid)
-        sites = self._attachments.attach(self.plan, self._loaded.programs, self._texts, stop)
+        sites = self._attachments.attach(self.plan, self._loaded.programs, self._generated.site_texts, stop)
         added = {name for probe in self.plan.probes for name in added_to(probe.clause)}
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
         return sites
@@ -218,7 +215,7 @@ class BccSession:
 
     def point_hits(self) -> list[int]:
         """See `backends.base.Session`."""
-        counted = self._counted
+        counted = self._generated.counted
         return [
             self._summed(FIRST_TABLE + counted[number], 0) if number in counted else self._summed(HITS, number)
             for number in range(len(self._points))
@@ -254,7 +251,7 @@ class BccSession:
         try:
             while True:
                 left = deadline - time.monotonic()
-                if left <= 0 or (not self._records and self._woken(left)):
+                if left <= 0 or (not self._generated.records and self._woken(left)):
                     return False
                 asleep = tick > _LONGEST_TICK_S
                 if asleep:
@@ -300,8 +297,8 @@ class BccSession:
         for number, count in enumerate(self._control.pending(self._seen)):
             for _ in range(count):
                 self._seen[number] += 1
-                record = self._records[number]
-                if record.map in self._marks:
+                record = self._generated.records[number]
+                if record.map in self._generated.marks:
                     self._maps.look_back(record.map, None)
                 yield control_event(record)
 

@@ -179,8 +179,8 @@ def did_you_mean(name: str, names: Iterable[str], before: str = "") -> str | Non
     return "did you mean " + (" or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]) + "?"
 
 
-def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Up to `count` of the names that look like `name`, the nearest first."""
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three of the names that look like `name`, the nearest first."""
     import difflib
 
     lower = name.lower()
@@ -193,6 +193,6 @@ def near_names(name: str, names: Iterable[str], count: int = 3) -> list[str]:
         elif abs(len(each) - len(name)) <= 3:
             close.append(each)
     holding.sort(key=lambda each: (len(each), each))
-    near = difflib.get_close_matches(name, close[:20_000], count, 0.65)
+    near = difflib.get_close_matches(name, close[:20_000], 3, 0.65)
     result = [each for each in holding if re.fullmatch(rf"_*{re.escape(name)}(\.\w+)*_*", each, re.IGNORECASE)]
-    return list(dict.fromkeys(result + near + holding))[:count]
+    return list(dict.fromkeys(result + near + holding))[:3]

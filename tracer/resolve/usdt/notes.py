@@ -21,7 +21,7 @@ leaves notes alone, as they are not loaded. That is what the empty section `.sta
 address it had at link time; the section header has the one of today; the difference goes onto every address of the
 note.
 
-*Arguments are assembler text.* See `operands.py` for the grammar, and `globals.py` for those that name variables.
+*Arguments are assembler text.* See `operands.py` for the grammar, `symbol_operands.py` for those that name variables.
 
 The note (name "stapsdt", type 3) has as its description three addresses of 8 bytes (nop, .stapsdt.base, semaphore) and
 three NUL-terminated strings: provider, name, arguments.

@@ -6,7 +6,7 @@ not understood costs that one argument, which becomes `Unreadable` with a reason
 after it.
 
 This module is syntax alone. Operands that name a symbol come out as `SymbolMemory` and become places in the file in
-`globals.py`, which knows the symbol table and the site.
+`symbol_operands.py`, which knows the symbol table and the site.
 
 SIZE is 1, 2, 4 or 8 bytes, negative for signed; `f` marks a float or double, whose bits are handed on as an integer.
 Sources: sys/sdt.h of systemtap; the AT&T syntax of the GNU assembler; AAPCS64 for aarch64's register names.

@@ -188,7 +188,7 @@ def load_programs(
     groups: Groups | None = None, here: Sequence[int] = (),
 ) -> None:
     """Loads the function of every variant, once for each of its attach points, and for each of the `groups` there are;
-    those in `waits` as sleepable programs. `here`: what `numbers.words` says.
+    those in `waits` as sleepable programs. `here`: what `pid_namespace.words` says.
 
     Raises `Refused` with the verifier's log as detail.
     """

@@ -3,7 +3,7 @@
 LLVM's memory, what it says on stdout and stderr, and its way of aborting the whole process stay in here. Only the
 binding's prototypes are loaded (`bcc.libbcc`), not the package, which takes ten times as long.
 
-    python -I -S compile_child.py BINDING-FOLDER KERNEL-TREE OUTPUT-DESCRIPTOR [CFLAG…]
+    python -I -S child.py BINDING-FOLDER KERNEL-TREE OUTPUT-DESCRIPTOR [CFLAG…]
 
 Output: for each function u32 length of its name, the name, u32 length of its code, the code.
 Exit status: 0, or `REFUSED` or `NO_ROOM`; any other is a failure, 1 that of Python or LLVM, who use it themselves.

@@ -55,8 +55,8 @@ def compile_text(
     namespaced: bool = False, cached: bool = True,
 ) -> Bytecode:
     """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
-    it which site was hit; `by_place`: the address does (`by_place.py`); `kernel_reads`: helpers may copy the kernel's
-    memory; `namespaced`: processes have other numbers here (`numbers.py`).
+    it which site was hit; `by_place`: the address does (`page_groups`); `kernel_reads`: helpers may copy the kernel's
+    memory; `namespaced`: processes have other numbers here (`pid_namespace.py`).
 
     Raises `TracerError` where there is no libbcc, where it refuses (then its words are the detail), or where memory or
     room on disk is short.
@@ -83,7 +83,7 @@ def _key(source: bytes, binding: Binding) -> str:
     """The name under which the bytecode is kept: of all that it follows from.
 
     The running kernel is in it by what it can do, not by its release. The compiler gets our own headers in place of the
-    kernel's, what it may read of the kernel's symbols changes nothing in our programs (`compile_child`), the switches
+    kernel's, what it may read of the kernel's symbols changes nothing in our programs (`child.py`), the switches
     and the text are written after the kernel was tried, and the loader puts in what belongs to one run. So equal parts
     make equal bytecode on any kernel, and an update of the kernel that changes nothing for a program compiles nothing.
     """
