@@ -42,8 +42,10 @@ def op(operator: str, left: typed.Expr, right: typed.Expr, type: Type | None = N
     return typed.Binary(left.type if type is None else type, N, operator, left, right)
 
 
-def map_of(name: str, kind: typed.MapKind, *key: Type, value: Type = INT64, **parameters: int) -> typed.MapDecl:
-    return typed.MapDecl(name, key, kind, value, N, **parameters)
+def map_of(
+    name: str, kind: str, *key: Type, value: Type = INT64, parameters: tuple[int, ...] = ()
+) -> typed.MapDecl:
+    return typed.MapDecl(name, key, kind, value, N, parameters or ((0,) if kind == "hist" else ()))
 
 
 def clause(

@@ -97,7 +97,7 @@ def count(name: str, *key: typed.Expr) -> typed.Stmt:
     return typed.Aggregate(N, name, key, "count", None)
 
 
-def total(name: str, function: typed.AggregateName, value: typed.Expr, *key: typed.Expr) -> typed.Stmt:
+def total(name: str, function: str, value: typed.Expr, *key: typed.Expr) -> typed.Stmt:
     return typed.Aggregate(N, name, key, function, value)
 
 
@@ -147,21 +147,21 @@ CASES: dict[str, typed.Program] = {
     "hist_zero": single(
         total("@", "hist", CENTS), maps=(map_of("@", "hist"),), predicate=op("==", QUANTITY, u(0), BOOL)
     ),
-    "hist_k3": single(total("@", "hist", CENTS), maps=(map_of("@", "hist", bits=3),)),
+    "hist_k3": single(total("@", "hist", CENTS), maps=(map_of("@", "hist", parameters=(3,)),)),
     "hist_units": single(
         total("@", "hist", op("<<", u(1), op("*", arg(0), u(3)))),
         total("@k5", "hist", op("+", op("*", arg(0), u(4096)), u(1 << 16))),
-        maps=(map_of("@", "hist"), map_of("@k5", "hist", bits=5)),
+        maps=(map_of("@", "hist"), map_of("@k5", "hist", parameters=(5,))),
         predicate=op("<=", arg(0), u(20), BOOL),
     ),
-    "lhist": single(total("@", "lhist", QUANTITY), maps=(map_of("@", "lhist", low=0, high=12, step=3),)),
-    "lhist_over": single(total("@", "lhist", CENTS), maps=(map_of("@", "lhist", low=50, high=200, step=25),)),
+    "lhist": single(total("@", "lhist", QUANTITY), maps=(map_of("@", "lhist", parameters=(0, 12, 3)),)),
+    "lhist_over": single(total("@", "lhist", CENTS), maps=(map_of("@", "lhist", parameters=(50, 200, 25)),)),
     "lhist_units": single(
         total("@", "lhist", signed(op("*", op("-", arg(0), u(3)), u(1 << 19)))),
         total("@ones", "lhist", QUANTITY),
         maps=(
-            map_of("@", "lhist", low=-(1 << 20), high=2 << 20, step=512 << 10),
-            map_of("@ones", "lhist", low=0, high=5, step=1),
+            map_of("@", "lhist", parameters=(-(1 << 20), 2 << 20, 512 << 10)),
+            map_of("@ones", "lhist", parameters=(0, 5, 1)),
         ),
         predicate=op("<=", arg(0), u(8), BOOL),
     ),
@@ -266,7 +266,7 @@ CASES: dict[str, typed.Program] = {
         ),
         maps=(
             map_of("@h", "hist"),
-            map_of("@l", "lhist", low=0, high=400, step=200),
+            map_of("@l", "lhist", parameters=(0, 400, 200)),
             map_of("@s", "stats"),
             map_of("@a", "avg", STRING),
         ),

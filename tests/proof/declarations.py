@@ -8,6 +8,7 @@ from tests.proof.world import EDGES, REGISTERS
 from tests.typed_ir import N, map_of
 from tracer.dataclass import replace
 from tracer.lang import typed
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -79,16 +80,16 @@ class Declarations:
     def declared(self, number: int) -> typed.MapDecl:
         key = tuple(self.key_part() for _ in range(self.rng.choice([0, 0, 1, 1, 1, 2, 3])))
         value = self.rng.choice([INT64, UINT64])
-        kinds: list[typed.MapKind] = ["scalar"] * 4 + ["count", "sum", "avg", "min", "max", "stats"]  # type: ignore[assignment]
-        kind = self.rng.choice(kinds if self.few and key else [*kinds, "hist", "lhist"])
+        kinds = ["scalar"] * 4 + [name for name, each in AGGREGATIONS.items() if each.single or not (self.few and key)]
+        kind = self.rng.choice(kinds)
         name = f"@m{number}"
         match kind:
             case "scalar":
                 return map_of(name, kind, *key, value=self.type(1) if self.chance(0.5) else value)
             case "hist":
-                return map_of(name, kind, *key, value=value, bits=self.rng.choice([0, 0, 3]))
+                return map_of(name, kind, *key, value=value, parameters=(self.rng.choice([0, 0, 3]),))
             case "lhist":
-                return map_of(name, kind, *key, value=INT64, low=-10, high=11, step=4)
+                return map_of(name, kind, *key, value=INT64, parameters=(-10, 11, 4))
             case "count":
                 return map_of(name, kind, *key)
         return map_of(name, kind, *key, value=value)

@@ -9,6 +9,7 @@ from tests.proof.declarations import INTS, Declarations
 from tests.proof.world import EDGES, cut_to
 from tests.typed_ir import N, builtin, num, text
 from tracer.lang import typed
+from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.builtins.model import Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.types import (
@@ -69,9 +70,12 @@ class Expressions(Declarations):
         """Of a map."""
         found = []
         for decl in self.maps:
-            if (decl.value if decl.kind in ("scalar", "sum", "min", "max", "avg", "stats") else INT64) == type and (
-                decl.kind not in ("hist", "lhist")
-            ):
+            aggregation = AGGREGATIONS.get(decl.kind)
+            if aggregation is None or (aggregation.single and aggregation.args):
+                held = decl.value
+            else:
+                held = INT64
+            if held == type and (aggregation is None or aggregation.single):
                 found.append(decl)
         if not found:
             return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tests.proof.world import cut_to
 from tracer.backends.bcc.maps.layout import decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
+from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.results.store import empty_value
@@ -59,9 +60,9 @@ def _is_nothing(table: Table, value: bytes) -> bool:
 
 
 def _nothing(decl: MapDecl) -> MapValue:
-    if decl.kind in ("avg", "stats"):
+    if keeps_of(decl) == "mean":
         return Average(0, 0)
-    if decl.kind in ("hist", "lhist"):
+    if keeps_of(decl) == "buckets":
         return {}
     value: MapValue = empty_value(decl.value) if decl.kind == "scalar" else 0
     return value
@@ -72,16 +73,16 @@ def _value(decl: MapDecl, table: Table, raw: bytes) -> MapValue:
         return decoder(decl.value)(raw, 0)
     words = struct.unpack(f"={len(raw) // 8}Q", raw)
     signed = isinstance(decl.value, IntType) and decl.value.signed
-    match decl.kind:
+    match keeps_of(decl):
         case "count":
             return int(words[0])
         case "sum":
             return cut_to(words[1], 64, signed)
-        case "avg" | "stats":
+        case "mean":
             return Average(words[0], cut_to(words[1], 64, signed))
-        case "max":
+        case "greatest":
             return cut_to(words[0] ^ (signed << 63), 64, signed)
-        case "min":
+        case "least":
             return cut_to(~words[0] ^ (signed << 63), 64, signed)
     assert isinstance(decl.value, IntType)
     total = words[1] if table.shape is Shape.TOTAL else words[0]

@@ -112,5 +112,4 @@ def _declaration(facts: MapFacts) -> typed.MapDecl:
     assert kind is not None and facts.kind_span is not None
     value = wide(value) if isinstance(value, IntType) else settled(value)
     key = tuple(map(settled, facts.key or ()))
-    bits, low, high, step = (*facts.parameters, 0, 0, 0) if kind == "hist" else (0, *(facts.parameters or (0, 0, 0)))
-    return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, bits, low, high, step)
+    return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, facts.parameters)

@@ -31,11 +31,7 @@ def _map(decl: typed.MapDecl) -> str:
     key = f"[{', '.join(map(_type, decl.key))}]" if decl.key else ""
     if decl.kind == "scalar":
         return f"map {decl.name}{key}: {_type(decl.value)}"
-    parameters = ""
-    if decl.kind == "hist" and decl.bits:
-        parameters = f", bits {decl.bits}"
-    elif decl.kind == "lhist":
-        parameters = f", {decl.low} to {decl.high} by {decl.step}"
+    parameters = "".join(f", {parameter}" for parameter in decl.parameters)
     return f"map {decl.name}{key}: {decl.kind}({_type(decl.value)}{parameters})"
 
 

@@ -33,9 +33,6 @@ from tracer.resolve.model import Site
 
 LOOP_LIMIT = 1024
 
-AggregateName = Literal["count", "sum", "avg", "min", "max", "stats", "hist", "lhist"]
-MapKind = Literal["scalar", "count", "sum", "avg", "min", "max", "stats", "hist", "lhist"]
-
 
 # --- expressions -----------------------------------------------------------------------------------------------------
 
@@ -306,7 +303,7 @@ class Aggregate(Stmt):
 
     map: str
     key: tuple[Expr, ...]
-    function: AggregateName
+    function: str
     value: Expr | None
 
 
@@ -437,18 +434,15 @@ class MapDecl:
     """A map: its name with the `@`, the types of its key's parts (() without key), and what it holds.
 
     `value` is the scalar's type, or the integer type that an aggregation works in (its signedness decides how sum, min,
-    max, avg, stats and hist read it). `bits` is hist's second argument, 0 to 5; `low`, `high`, `step` are lhist's.
+    max, avg, stats and hist read it). `kind` is "scalar" or the name of an aggregation; `parameters` are its constants.
     """
 
     name: str
     key: tuple[Type, ...]
-    kind: MapKind
+    kind: str
     value: Type
     span: Span
-    bits: int = 0
-    low: int = 0
-    high: int = 0
-    step: int = 0
+    parameters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,5 @@ def _variant(variant: Variant) -> Iterator[str]:
 
 def _map(decl: MapDecl) -> str:
     key = f"[{', '.join(map(str, decl.key))}]" if decl.key else ""
-    parameters = {
-        "hist": f"({decl.bits})",
-        "lhist": f"({decl.low}, {decl.high}, {decl.step})",
-    }.get(decl.kind, "")
+    parameters = f"({', '.join(map(str, decl.parameters))})" if decl.parameters else ""
     return f"{decl.name}{key}: {decl.kind}{parameters} of {decl.value}"

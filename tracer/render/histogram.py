@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tracer.lang.aggregations.histograms import bounds
 from tracer.lang.aggregations.model import Row
+from tracer.lang.aggregations.registry import buckets_of
 from tracer.lang.typed import MapDecl
 from tracer.render.values import json_number
 
@@ -20,8 +20,22 @@ def text_histogram(decl: MapDecl, rows: list[Row]) -> bytes:
     lines = []
     for row in rows:
         bar = "@" * _bar_length(row.hits, greatest)
-        lines.append(f"{bounds(decl, row):<16}{row.hits:>8} |{bar:<{_BAR}}|\n")
+        lines.append(f"{_bounds(decl, row):<16}{row.hits:>8} |{bar:<{_BAR}}|\n")
     return "".join(lines).encode()
+
+
+def _bounds(decl: MapDecl, row: Row) -> str:
+    """How a bucket is labelled: `[0]`, `[2, 4)`, `[1K, ...)`."""
+    low, high, parameters = row.low, row.high, decl.parameters
+    buckets = buckets_of(decl)
+    assert buckets is not None
+    if low is None:
+        return f"(..., {buckets.label(high or 0, *parameters)})"
+    if high is None:
+        return f"[{buckets.label(low, *parameters)}, ...)"
+    if high - low == 1 and buckets.alone(*parameters):
+        return f"[{low}]"
+    return f"[{buckets.label(low, *parameters)}, {buckets.label(high, *parameters)})"
 
 
 def json_histogram(rows: list[Row]) -> bytes:

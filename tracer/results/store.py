@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracer.lang.aggregations.model import UNSET as UNSET
 from tracer.lang.aggregations.model import is_signed as is_signed
-from tracer.lang.aggregations.numbers import UNSET as UNSET
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.typed import AggregateName, MapDecl, Program
+from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import (
     BoolType,
     IntType,
@@ -99,7 +99,7 @@ class LocalMaps:
         total = table.get(key, 0) + delta
         self.set(name, key, wrap_int(total, type.bits, type.signed) if isinstance(type, IntType) else total)
 
-    def aggregate(self, name: str, key: Key, function: AggregateName, value: int) -> None:
+    def aggregate(self, name: str, key: Key, function: str, value: int) -> None:
         """One more value for an aggregation."""
         decl, table = self._decls[name], self._tables[name]
         inner = table.get(key)
@@ -151,6 +151,11 @@ def empty_value(type: Type) -> Any:
 def nothing(decl: MapDecl) -> MapValue:
     """The value of a key that holds none yet, or none since `zero`."""
     return _outer(decl, _zero(decl))
+
+
+def zeroed(decl: MapDecl) -> Any:
+    """What `zero` leaves of a key, for `results.merge`: `UNSET` where the next value of any size replaces it."""
+    return UNSET if _zero(decl) is UNSET else nothing(decl)
 
 
 def _zero(decl: MapDecl) -> Any:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tracer.dataclass import dataclass
 from tracer.lang.aggregations.model import Average as Average
-from tracer.lang.typed import AggregateName, MapDecl
+from tracer.lang.typed import MapDecl
 from tracer.lang.types import Value
 
 Key = tuple[Value, ...]
@@ -54,7 +54,7 @@ class MapStore(Protocol):
     def add(self, name: str, key: Key, delta: int) -> None:
         """Adds to a scalar integer, atomically; wraps at its width."""
 
-    def aggregate(self, name: str, key: Key, function: AggregateName, value: int) -> None:
+    def aggregate(self, name: str, key: Key, function: str, value: int) -> None:
         """One more value for an aggregation (count: `value` is ignored)."""
 
     def delete(self, name: str, key: Key) -> None:

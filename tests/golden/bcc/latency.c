@@ -29,7 +29,7 @@ int probe_0(struct pt_regs *ctx)
 	if (!(t1 != 0ULL))
 		goto done;
 	u64 t2 = boot_ns();
-	u32 bucket_2 = log2_bucket((u64)((s64)t2 - (s64)t1), 0);
+	u32 bucket_2 = log2_bucket((u64)((s64)t2 - (s64)t1), 0LL);
 	array_counter_add(MAP(5), bucket_2, 1);
 	key_3[0] = t0;
 	remove(MAP(4), key_3, NULL);

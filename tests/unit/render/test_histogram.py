@@ -7,16 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.typed_ir import map_of
-from tracer.lang.aggregations.histograms import rows
 from tracer.lang.aggregations.model import Row
+from tracer.lang.aggregations.registry import AGGREGATIONS
+from tracer.lang.typed import MapDecl
 from tracer.render.histogram import json_histogram, text_histogram
 from tracer.results.buckets import linear_bucket, log2_bucket
 
 HIST = map_of("@", "hist")
 
 
+def rows(decl: MapDecl, counts: dict[int, int], div: int = 1) -> list[Row]:
+    found = AGGREGATIONS[decl.kind].parts(decl, counts, div)
+    assert isinstance(found, list)
+    return found
+
+
 def labels(bits: int, *values: int) -> list[str]:
-    decl = map_of("@", "hist", bits=bits)
+    decl = map_of("@", "hist", parameters=(bits,))
     shown = [text_histogram(decl, rows(decl, {log2_bucket(value, bits): 1})) for value in values]
     return [text.decode()[:16].rstrip() for text in shown]
 
@@ -46,8 +53,8 @@ def test_the_width_of_a_bucket_decides_its_unit() -> None:
 
 
 def test_lhist_with_step_1_shows_single_values_and_a_step_of_kib_units() -> None:
-    ones = map_of("@", "lhist", low=-2, high=3, step=1)
-    kib = map_of("@", "lhist", low=-2048, high=1 << 20, step=1024)
+    ones = map_of("@", "lhist", parameters=(-2, 3, 1))
+    kib = map_of("@", "lhist", parameters=(-2048, 1 << 20, 1024))
     assert [
         line[:16].rstrip() for line in text_histogram(ones, rows(ones, {0: 1, 3: 1, 6: 1})).decode().splitlines()
     ] == [
@@ -64,7 +71,7 @@ def test_lhist_with_step_1_shows_single_values_and_a_step_of_kib_units() -> None
 
 
 def test_a_range_that_step_does_not_divide_ends_in_an_open_bucket() -> None:
-    decl = map_of("@", "lhist", low=0, high=10, step=3)
+    decl = map_of("@", "lhist", parameters=(0, 10, 3))
     counts = {linear_bucket(value, 0, 10, 3): 1 for value in (7, 9, 100)}
     assert json_histogram(rows(decl, counts)) == b'[{"min": 6, "max": 8, "count": 1},{"min": 9, "count": 1}]'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracer.lang.aggregations.model import Aggregation, Row
+from tracer.lang.aggregations.model import Aggregation, Buckets, Row
 from tracer.lang.builtins.model import Argument, Call
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import INT64, operations
@@ -50,31 +50,14 @@ def _merge(decl: MapDecl, held: dict[int, int], other: dict[int, int]) -> dict[i
     return held
 
 
-def rows(decl: MapDecl, counts: Mapping[int, int], div: int = 1) -> list[Row]:
-    """The buckets between the first and the last that hold anything. As in bpftrace `div` scales hist and not lhist."""
+def _rows(buckets: Buckets, decl: MapDecl, counts: Mapping[int, int], div: int) -> list[Row]:
+    """The buckets between the first and the last that hold anything."""
     used = [bucket for bucket, count in counts.items() if count > 0]
     if not used:
         return []
-    buckets = range(min(used), max(used) + 1)
-    if decl.kind == "hist":
-        return [Row(*log2_bounds(bucket, decl.bits), counts.get(bucket, 0) // (div or 1)) for bucket in buckets]
-    return [Row(*linear_bounds(bucket, decl.low, decl.high, decl.step), counts.get(bucket, 0)) for bucket in buckets]
-
-
-def bounds(decl: MapDecl, row: Row) -> str:
-    """How a bucket is labelled: `[0]`, `[2, 4)`, `[1K, ...)`."""
-    low, high = row.low, row.high
-    if low is None:
-        return f"(..., {_label(decl, high or 0)})"
-    if high is None:
-        return f"[{_label(decl, low)}, ...)"
-    if high - low == 1 and (decl.kind == "hist" or decl.step % 1024):
-        return f"[{low}]"
-    return f"[{_label(decl, low)}, {_label(decl, high)})"
-
-
-def _label(decl: MapDecl, value: int) -> str:
-    return _log2_label(value, decl.bits) if decl.kind == "hist" else _linear_label(value, decl.step)
+    div = (div or 1) if buckets.divides else 1
+    numbers = range(min(used), max(used) + 1)
+    return [Row(*buckets.bounds(each, *decl.parameters), counts.get(each, 0) // div) for each in numbers]
 
 
 def _log2_label(value: int, bits: int) -> str:
@@ -85,7 +68,7 @@ def _log2_label(value: int, bits: int) -> str:
     return f"{value >> (10 * unit)}{_SUFFIXES[unit]}"
 
 
-def _linear_label(value: int, step: int) -> str:
+def _linear_label(value: int, low: int, high: int, step: int) -> str:
     """A bound of lhist: with a unit only where the step is a whole number of KiB."""
     if step % 1024 == 0 and value:
         for unit, suffix in ((1 << 20, "M"), (1 << 10, "K")):
@@ -94,13 +77,34 @@ def _linear_label(value: int, step: int) -> str:
     return str(value)
 
 
+def _log2_text(value: str, bits: int) -> str | None:
+    # With 0 bits the bucket is one more than the number of bits (`log2_bucket`).
+    return f"(({value}).bit_length() + 1 if {value} >= 0 else 0)" if bits == 0 else None
+
+
+def _linear_text(value: str, low: int, high: int, step: int) -> str:
+    last = linear_count(low, high, step) - 1
+    return f"(0 if {value} < {low} else {last} if {value} >= {high} else ({value} - ({low})) // {step} + 1)"
+
+
+_POWERS = Buckets(
+    log2_bucket, lambda bits: ((64 - bits) << bits) + 1, log2_bounds, _log2_label, lambda bits: True, True,
+    "log2_bucket", lambda bits: (bits,), _log2_text,
+)  # fmt: skip
+_STEPS = Buckets(
+    linear_bucket, linear_count, linear_bounds, _linear_label, lambda low, high, step: step % 1024 != 0, False,
+    "linear_bucket", lambda low, high, step: (low, high, step, linear_count(low, high, step) - 1), _linear_text,
+    even=lambda low, high, step: (low, high, step),
+)  # fmt: skip
+
+
 def _histogram(
     name: str, call: str, arguments: tuple[Argument, ...], help: str, example: str,
-    parameters: Callable[[Call], tuple[int, ...] | None], bucket_of: Callable[[MapDecl, int], int], optional: int = 0,
+    parameters: Callable[[Call], tuple[int, ...] | None], buckets: Buckets, optional: int = 0,
 ) -> Aggregation:
     def update(decl: MapDecl, inner: dict[int, int] | None, value: int) -> dict[int, int]:
         counts: dict[int, int] = {} if inner is None else inner
-        bucket = bucket_of(decl, value)
+        bucket = buckets.number(value, *decl.parameters)
         counts[bucket] = counts.get(bucket, 0) + 1
         return counts
 
@@ -108,9 +112,10 @@ def _histogram(
         return dict(inner)
 
     return Aggregation(
-        name, "aggregation", call, arguments, None, help, example, "histogram", optional, parameters=parameters,
-        update=update, zero=dict, outer=outer, merge=_merge, rank=lambda counts: sum(counts.values()), parts=rows,
-        json=b"hist", single=False,
+        name, "aggregation", call, arguments, None, help, example, "histogram", optional, keeps="buckets",
+        buckets=buckets, parameters=parameters, update=update, zero=dict, outer=outer, merge=_merge,
+        rank=lambda counts: sum(counts.values()), json=b"hist", single=False,
+        parts=lambda decl, counts, div: _rows(buckets, decl, counts, div),
     )
 
 
@@ -118,8 +123,7 @@ AGGREGATIONS = (
     _histogram(
         "hist", "hist(n[, bits])",
         (Argument("integer", "the argument of hist()"), Argument("constant", "the second argument of hist()")),
-        "histogram of n by powers of two", "@ = hist(arg0);", _hist,
-        lambda decl, value: log2_bucket(value, decl.bits), optional=1,
+        "histogram of n by powers of two", "@ = hist(arg0);", _hist, _POWERS, optional=1,
     ),
     _histogram(
         "lhist", "lhist(n, low, high, step)",
@@ -127,7 +131,6 @@ AGGREGATIONS = (
             Argument("integer", "the argument of lhist()"),
             *(Argument("constant", f"the {word} of lhist()") for word in ("low end", "high end", "step")),
         ),
-        "histogram of n in equal steps", "@ = lhist(arg0, 0, 100, 10);", _lhist,
-        lambda decl, value: linear_bucket(value, decl.low, decl.high, decl.step),
+        "histogram of n in equal steps", "@ = lhist(arg0, 0, 100, 10);", _lhist, _STEPS,
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ in `results.store`, and *outer*, in `results.values`, which are merged, ordered 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tracer.dataclass import dataclass
 from tracer.lang.builtins.model import Call, Function
@@ -36,6 +36,63 @@ class Average(NamedTuple):
         return quotient(self.total, self.hits)
 
 
+class _Unset(int):
+    """The 0 that `zero` leaves in a min or max map: any value is less, and any is greater, so the next one replaces it.
+
+    Python asks the subclass first (`5 < UNSET` calls its `__gt__`), so that the compiled code needs no case of its own.
+    """
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    def __lt__(self, other: object) -> bool:
+        return True
+
+
+UNSET = _Unset(0)
+
+
+Keeps = Literal["value", "count", "sum", "mean", "least", "greatest", "buckets"]
+"""What a hit does to a key, which is all that the backends know of an aggregation: how a number of it is kept, in the
+inner form of the stores and in the kernel.
+
+| keeps | a hit | inner |
+|---|---|---|
+| count | adds 1 | int |
+| sum | adds the value | int, not wrapped |
+| mean | adds 1 and the value | list of hits and total, not wrapped |
+| least, greatest | keeps the value if it is further out | int, or `UNSET` after `zero` |
+| buckets | adds 1 to the value's bucket | dict from the number of a bucket to its count |
+
+"value" is what `keeps_of` says of a map of plain values.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Into which of its buckets a histogram counts a value. Each function takes the parameters of the map behind its
+    own arguments.
+
+    `number`: the bucket of a value. `count`: how many there are. `bounds`: the first value of a bucket and the first
+    after it. `label`: one of these as text. `alone`: whether a bucket of one value shows that value alone. `divides`:
+    whether, as in bpftrace, `print(@, top, div)` divides the counts. `function`: what finds the number in BPF, a
+    function of the prelude; `arguments`: what it takes behind the value. `text`: the number as Python around the name
+    of a value, where that is faster than a call. `even`: low end, high end and step, where the buckets between the ends
+    are all of one width.
+    """
+
+    number: Callable[..., int]
+    count: Callable[..., int]
+    bounds: Callable[..., tuple[int | None, int | None]]
+    label: Callable[..., str]
+    alone: Callable[..., bool]
+    divides: bool
+    function: str
+    arguments: Callable[..., tuple[int, ...]]
+    text: Callable[..., str | None]
+    even: Callable[..., tuple[int, int, int]] | None = None
+
+
 Shown = int | dict[str, int] | list[Row]
 """What renderers take: a number, named numbers, or a histogram."""
 
@@ -44,12 +101,15 @@ Shown = int | dict[str, int] | list[Row]
 class Aggregation(Function):
     """A function that is assigned to a map.
 
+    `keeps`: what a hit does, which the backends print. `buckets`: of a histogram.
     `parameters`: its constants, checked. `update`: the inner form after one more value, None before the first; it may
     change what it is given. `zero`: the inner form that `zero()` leaves. `outer`: inner to outer. `merge`: two outer
     forms into one, the first of which may be changed. `rank`: by what a map is ordered. `parts`: an outer form divided
     as `print()` asks. `json`: the type of its line. `single`: it can be read, and shows before the first hit.
     """
 
+    keeps: Keeps = "count"
+    buckets: Buckets | None = None
     parameters: Callable[[Call], tuple[int, ...] | None] = lambda call: ()
     update: Callable[[MapDecl, Any, int], Any] = lambda decl, inner, value: value
     zero: Callable[[], Any] = int

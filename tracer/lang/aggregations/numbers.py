@@ -5,26 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.lang.aggregations.model import Aggregation, Average, is_signed
+from tracer.lang.aggregations.model import UNSET, Aggregation, Average, Keeps, is_signed
 from tracer.lang.builtins.model import Argument
 from tracer.lang.typed import MapDecl
 from tracer.results.integers import quotient, wrap_int
-
-
-class _Unset(int):
-    """The 0 that `zero` leaves in a min or max map: any value is less, and any is greater, so the next one replaces it.
-
-    Python asks the subclass first (`5 < UNSET` calls its `__gt__`), so that the compiled code needs no case of its own.
-    """
-
-    def __gt__(self, other: object) -> bool:
-        return True
-
-    def __lt__(self, other: object) -> bool:
-        return True
-
-
-UNSET = _Unset(0)
 
 
 def _wrapped(decl: MapDecl, total: int) -> int:
@@ -35,21 +19,24 @@ def _divided(decl: MapDecl, value: int, div: int) -> int:
     return quotient(value, div)
 
 
-def _of_numbers(name: str, help: str, **says: Any) -> Aggregation:
+def _of_numbers(name: str, help: str, keeps: Keeps, **says: Any) -> Aggregation:
     arguments = (Argument("integer", f"the argument of {name}()"),)
     return Aggregation(
-        name, "aggregation", f"{name}(n)", arguments, None, help, f"@ = {name}(arg0);", "type of n", **says
+        name, "aggregation", f"{name}(n)", arguments, None, help, f"@ = {name}(arg0);", "type of n",
+        keeps=keeps, **says,
     )
 
 
-def _extreme(name: str, help: str, better: Callable[[int, int], int]) -> Aggregation:
+def _extreme(name: str, help: str, keeps: Keeps, better: Callable[[int, int], int]) -> Aggregation:
     def update(decl: MapDecl, inner: int | None, value: int) -> int:
         return value if inner is None or inner is UNSET else better(inner, value)
 
     def merge(decl: MapDecl, held: int, other: int) -> int:
         return other if held is UNSET else held if other is UNSET else better(held, other)
 
-    return _of_numbers(name, help, update=update, zero=lambda: UNSET, outer=_wrapped, merge=merge, parts=_divided)
+    return _of_numbers(
+        name, help, keeps, update=update, zero=lambda: UNSET, outer=_wrapped, merge=merge, parts=_divided
+    )
 
 
 def _averaged(name: str, help: str, parts: Callable[[MapDecl, Average, int], int | dict[str, int]]) -> Aggregation:
@@ -64,7 +51,7 @@ def _averaged(name: str, help: str, parts: Callable[[MapDecl, Average, int], int
         return Average(held.hits + other.hits, _wrapped(decl, held.total + other.total))
 
     return _of_numbers(
-        name, help, update=update, zero=lambda: [0, 0], merge=merge, parts=parts, json=b"stats",
+        name, help, "mean", update=update, zero=lambda: [0, 0], merge=merge, parts=parts, json=b"stats",
         outer=lambda decl, inner: Average(inner[0], _wrapped(decl, inner[1])), rank=lambda average: average.mean,
     )  # fmt: skip
 
@@ -76,15 +63,15 @@ def _stats(decl: MapDecl, value: Average, div: int) -> dict[str, int]:
 AGGREGATIONS = (
     Aggregation(
         "count", "aggregation", "count()", (), None, "counts how often it is called", "@ = count();", "int64",
-        update=lambda decl, inner, value: (inner or 0) + 1, outer=lambda decl, inner: int(inner),
-        merge=lambda decl, held, other: held + other, parts=_divided,
+        keeps="count", update=lambda decl, inner, value: (inner or 0) + 1, parts=_divided,
+        outer=lambda decl, inner: int(inner), merge=lambda decl, held, other: held + other,
     ),
     _of_numbers(
-        "sum", "adds up n", update=lambda decl, inner, value: (inner or 0) + value, outer=_wrapped,
+        "sum", "adds up n", "sum", update=lambda decl, inner, value: (inner or 0) + value, outer=_wrapped,
         merge=lambda decl, held, other: _wrapped(decl, held + other), parts=_divided,
     ),
     _averaged("avg", "average of n", lambda decl, value, div: quotient(value.mean, div)),
-    _extreme("min", "smallest n", min),
-    _extreme("max", "largest n", max),
+    _extreme("min", "smallest n", "least", min),
+    _extreme("max", "largest n", "greatest", max),
     _averaged("stats", "count, average and total of n", _stats),
 )  # fmt: skip

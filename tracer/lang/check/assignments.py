@@ -158,7 +158,7 @@ def is_aggregation(node: ast.Call) -> bool:
 
 def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.Stmt, ...]:
     target = node.target
-    kind: typed.AggregateName = call.name  # type: ignore[assignment]
+    kind = call.name
     function = calls.found(ctx, call)
     if function is None:
         if isinstance(target, ast.MapRef):
@@ -175,7 +175,8 @@ def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.St
     if not maps.hold(ctx, target, kind, parameters or ()) or parameters is None:
         return ()
     if not call.args:
-        return () if key is None else (typed.Aggregate(node.span, target.name, key, "count", None),)
+        ctx.found.map(target.name).value.add(INT64, node.span)
+        return () if key is None else (typed.Aggregate(node.span, target.name, key, kind, None),)
     operand = checked.args[0]
     if operand is None:
         return ()

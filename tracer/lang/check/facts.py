@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import NOWHERE, Span
-from tracer.lang.typed import MapKind
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import LITERAL, join, wide
 
@@ -70,14 +69,14 @@ class MapFacts:
     name: str
     key: tuple[Type, ...] | None = None
     key_span: Span | None = None
-    kind: MapKind | None = None
+    kind: str | None = None
     kind_span: Span | None = None
     value: ValueFacts = field(default_factory=ValueFacts)
     parameters: tuple[int, ...] = ()
 
     def type(self) -> Type | None:
         """The type of a value of the map as an expression, as far as it is known."""
-        return INT64 if self.kind == "count" else self.value.type()
+        return self.value.type()
 
     def identity(self) -> object:
         """Equal if another pass would change nothing."""

@@ -83,7 +83,7 @@ def _cast_hint(here: tuple[Type, ...], there: tuple[Type, ...]) -> str:
     return "cast one of them, as in (int64)arg0" if both == {"int64", "uint64"} else KEY_HINT
 
 
-def hold(ctx: Context, node: ast.MapRef, kind: typed.MapKind, parameters: tuple[int, ...] = ()) -> bool:
+def hold(ctx: Context, node: ast.MapRef, kind: str, parameters: tuple[int, ...] = ()) -> bool:
     """Records what an assignment makes the map hold; whether that agrees with the assignments before."""
     facts = ctx.found.map(node.name)
     facts.value.assigned = True

@@ -7,12 +7,11 @@ functions bound to one map. Both take the key as a Python expression that may be
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
-from tracer.lang.typed import AggregateName, MapDecl, Program
+from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import INT64, UINT64, IntType, Type
 from tracer.lang.types import Value as HeldValue
-from tracer.results.buckets import linear_count, log2_bucket
 from tracer.results.integers import quotient
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
@@ -38,11 +37,11 @@ class PythonMaps:
         low, high = limits(decl.value if decl.kind == "scalar" else _width_of(decl))
         if self.local is None:
             text = f"{self._once('read', name, lambda: reader(self.maps, decl))}({key})"
-        elif decl.kind in ("avg", "stats"):
+        elif keeps_of(decl) == "mean":
             text = f"{self._once('average', name, lambda: average_reader(self._table(name), is_signed(decl)))}({key})"
         else:
             text = f"{self._dict(name)}.get({key}, {self._empty(decl)})"
-            if decl.kind in ("sum", "min", "max"):
+            if keeps_of(decl) in ("sum", "least", "greatest"):
                 text = self.values.wrapped(text, *UNBOUNDED, _width_of(decl))
         return self.values.wrapped(text, low, high, type) if isinstance(type, IntType) else text
 
@@ -107,6 +106,7 @@ class PythonMaps:
     def aggregate(self, name: str, key: str, sample: Value | None) -> None:
         """One more value for an aggregation."""
         line, block, decl = self.writer.line, self.writer.block, self.decls[name]
+        keeps = keeps_of(decl)
         if self.local is None:
             bound = self._once("aggregate", name, lambda: _aggregator(self.maps, decl))
             line(f"{bound}({key}, {'0' if sample is None else self.values.text(sample)})")
@@ -114,11 +114,11 @@ class PythonMaps:
         table, insert = self._dict(name), self._insert(name)
         if sample is None:
             text = "1"
-        elif decl.kind in ("hist", "lhist"):
+        elif keeps == "buckets":
             text = self._bucket(decl, self._kept(self.values.as_integer(sample, INT64)))
         else:
             text = self.values.as_integer(sample, _width_of(decl))
-        if decl.kind in ("count", "sum"):
+        if keeps in ("count", "sum"):
             with block("try:"):
                 line(f"{table}[{key}] += {text}")
             with block("except KeyError:"):
@@ -126,15 +126,15 @@ class PythonMaps:
             return
         text, held = self._kept(text), self.writer.temporary()
         line(f"{held} = {table}.get({key})")
-        first = {"min": text, "max": text, "avg": f"[1, {text}]", "stats": f"[1, {text}]"}
+        first = {"mean": f"[1, {text}]", "buckets": f"{{{text}: 1}}"}.get(keeps, text)
         with block(f"if {held} is None:"):
-            line(f"{insert}({key}, {first.get(decl.kind, f'{{{text}: 1}}')})")
-        if decl.kind in ("min", "max"):
-            with block(f"elif {text} {'<' if decl.kind == 'min' else '>'} {held}:"):
+            line(f"{insert}({key}, {first})")
+        if keeps in ("least", "greatest"):
+            with block(f"elif {text} {'<' if keeps == 'least' else '>'} {held}:"):
                 line(f"{table}[{key}] = {text}")
             return
         with block("else:"):
-            if decl.kind in ("hist", "lhist"):
+            if keeps == "buckets":
                 line(f"{held}[{text}] = {held}.get({text}, 0) + 1")
             else:
                 line(f"{held}[0] += 1")
@@ -148,14 +148,11 @@ class PythonMaps:
         return name
 
     def _bucket(self, decl: MapDecl, text: str) -> str:
-        if decl.kind == "hist" and decl.bits == 0:
-            # With k = 0 the bucket is one more than the number of bits (`log2_bucket`).
-            return f"(({text}).bit_length() + 1 if {text} >= 0 else 0)"
-        if decl.kind == "hist":
-            return f"{self.writer.bind(log2_bucket, 'log2_bucket')}({text}, {int(decl.bits)})"
-        low, high, step = int(decl.low), int(decl.high), int(decl.step)
-        last = linear_count(low, high, step) - 1
-        return f"(0 if {text} < {low} else {last} if {text} >= {high} else ({text} - ({low})) // {step} + 1)"
+        buckets = buckets_of(decl)
+        assert buckets is not None
+        found = buckets.text(text, *decl.parameters)
+        arguments = ", ".join((text, *map(str, decl.parameters)))
+        return found or f"{self.writer.bind(buckets.number, buckets.function)}({arguments})"
 
     def _empty(self, decl: MapDecl) -> str:
         empty = empty_value(decl.value) if decl.kind == "scalar" else 0
@@ -235,8 +232,7 @@ def _counter(maps: MapStore, name: str) -> Callable[[], int]:
 
 
 def _aggregator(maps: MapStore, decl: MapDecl) -> Callable[[Key, int], None]:
-    function = cast("AggregateName", decl.kind)
-    return lambda key, value: maps.aggregate(decl.name, key, function, value)
+    return lambda key, value: maps.aggregate(decl.name, key, decl.kind, value)
 
 
 def _lister(maps: MapStore, decl: MapDecl) -> Callable[[], list[tuple[object, object]]]:

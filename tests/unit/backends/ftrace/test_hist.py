@@ -37,7 +37,7 @@ def lines(made: Event) -> list[str]:
 
 
 def add(function: str, value: typed.Expr, *key: typed.Expr, name: str = "@") -> typed.Aggregate:
-    return typed.Aggregate(ir.N, name, key, function, value)  # type: ignore[arg-type]
+    return typed.Aggregate(ir.N, name, key, function, value)
 
 
 def signed(value: typed.Expr) -> typed.Cast:
@@ -137,7 +137,7 @@ def test_three_fields_leave_no_room_for_the_number_of_a_branch() -> None:
     assert [len(one.branches) for one in program(*clauses, maps=maps).events] == [1, 1]
 
 
-LHIST = ir.map_of("@", "lhist", low=0, high=100, step=10)
+LHIST = ir.map_of("@", "lhist", parameters=(0, 100, 10))
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_an_lhist_has_triggers_between_below_and_above_its_ends_as_far_as_the_fi
     size: int, sign: bool, low: int, high: int, conditions: list[str]
 ) -> None:
     clause = replace(probe([add("lhist", signed(ir.arg(0)))]), sites=at(Reg("di"), size=size, sign=sign).sites)
-    made = event(clause, maps=[replace(LHIST, low=low, high=high)])
+    made = event(clause, maps=[replace(LHIST, parameters=(low, high, 10))])
     assert [trigger.condition for trigger in made.hist] == conditions
 
 
 def test_an_lhist_is_keyed_by_its_buckets_last() -> None:
     clause = probe([add("lhist", ir.arg(1), ir.arg(0))], predicate=ir.op("==", ir.arg(0), ir.num(9, UINT64)))
-    made = event(clause, maps=[replace(LHIST, key=(UINT64,), high=50)])
+    made = event(clause, maps=[replace(LHIST, key=(UINT64,), parameters=(0, 50, 10))])
     assert lines(made) == [
         "hist:keys=f0,f1.buckets=10:vals=hitcount:sort=hitcount:size=131072 if f0 == 9 && f1 >= 0 && f1 < 50",
         "hist:keys=f0:vals=hitcount:sort=hitcount:size=16384 if f0 == 9 && f1 < 0",
@@ -187,7 +187,7 @@ KEYED = [ir.map_of("@", "sum", UINT64), ir.map_of("@b", "sum", UINT64)]
 FOUR = [spec(Reg(name)) for name in ("di", "si", "dx", "cx")]
 
 
-def _with(kind: typed.MapKind) -> list[typed.MapDecl]:
+def _with(kind: str) -> list[typed.MapDecl]:
     return [ir.map_of("@", kind, UINT64)]
 
 
@@ -243,11 +243,11 @@ def _with(kind: typed.MapKind) -> list[typed.MapDecl]:
         ),
         (probe([add("lhist", ir.builtin("cpu"))]), [LHIST], "an lhist() of no field of the probe"),
         (
-            probe([add("lhist", ir.arg(0))]), [replace(LHIST, low=-10)],
+            probe([add("lhist", ir.arg(0))]), [replace(LHIST, parameters=(-10, 100, 10))],
             "lhist() does not begin at a multiple of its step from 0 on",
         ),
         (
-            probe([add("lhist", ir.arg(0))]), [replace(LHIST, low=5)],
+            probe([add("lhist", ir.arg(0))]), [replace(LHIST, parameters=(5, 100, 10))],
             "lhist() does not begin at a multiple of its step from 0 on",
         ),
         (

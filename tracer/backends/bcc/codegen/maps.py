@@ -12,6 +12,7 @@ from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
 from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
+from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.types import IntType, StringType
 from tracer.steps import model
 from tracer.steps.model import Const, Name, Value
@@ -47,15 +48,15 @@ def get(function: Function, step: model.MapGet) -> None:
 def _stored(table: Table, found: C) -> C:
     signed = isinstance(table.decl.value, IntType) and table.decl.value.signed
     value = C(f"*{found}")
-    match table.decl.kind:
+    match keeps_of(table.decl):
         case "sum":
             return C(f"{found}[1]")
-        case "avg" | "stats":
+        case "mean":
             # `found[1]` is the total, `found[0]` the number of hits.
             return call("divide_signed" if signed else "divide", f"{found}[1]", f"{found}[0]")
-        case "max":
+        case "greatest":
             return binary("^", value, C("TOP_BIT"), "u64") if signed else value
-        case "min":
+        case "least":
             return binary("^", C(f"~*{found}"), C("TOP_BIT"), "u64") if signed else C(f"~*{found}")
         case _:
             return value
@@ -123,18 +124,17 @@ def update(function: Function, step: model.Update) -> None:
     if step.value is None:
         _add(function, table, step, None)
         return
-    match decl.kind:
-        case "hist" | "lhist":
+    match keeps_of(decl):
+        case "buckets":
+            buckets = buckets_of(decl)
+            assert buckets is not None
             number = cast("u64", computed(function, step.value))
-            if decl.kind == "hist":
-                bucket = call("log2_bucket", number, decl.bits)
-            else:
-                bounds = (literal(bound, IntType()) for bound in (decl.low, decl.high, decl.step))
-                bucket = call("linear_bucket", number, *bounds, table.buckets - 1)
+            arguments = (literal(each, IntType()) for each in buckets.arguments(*decl.parameters))
+            bucket = call(buckets.function, number, *arguments)
             _add(function, table, step, None, function.temporary("bucket", bucket, "u32"))
-        case "min" | "max":
+        case "least" | "greatest" as keeps:
             signed = isinstance(decl.value, IntType) and decl.value.signed
-            form = f"{'SIGNED' if signed else 'UNSIGNED'}_{decl.kind.upper()}"
+            form = f"{'SIGNED' if signed else 'UNSIGNED'}_{'MIN' if keeps == 'least' else 'MAX'}"
             value = function.temporary("value", call(form, computed(function, step.value)))
             if table.grid is not None:
                 at = places.place(function, table, step.key)

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from tracer.backends.bcc.maps.layout import decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
+from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.results.integers import wrap_int
 from tracer.results.store import is_signed
@@ -59,7 +60,7 @@ class _Total:
     """Hits and their total, both u64: sum(), avg(), stats(), `+=`."""
 
     def __init__(self, decl: MapDecl, slots: int) -> None:
-        self._average = decl.kind in ("avg", "stats")
+        self._average = keeps_of(decl) == "mean"
         self._words = struct.Struct(f"={2 * slots}Q")
         self._signed = is_signed(decl)
 
@@ -89,7 +90,7 @@ class _Extreme:
         self._words = struct.Struct(f"={2 * slots if array else slots}Q")
         self._array = array
         self._signed = is_signed(decl)
-        self._flip = (_TOP if self._signed else 0) ^ (_MASK if decl.kind == "min" else 0)
+        self._flip = (_TOP if self._signed else 0) ^ (_MASK if keeps_of(decl) == "least" else 0)
 
     def read(self, data: bytes) -> int | None:
         words: tuple[int, ...] = self._words.unpack(data)

@@ -27,7 +27,7 @@ from tracer.backends.bcc.maps.tables import Shape
 from tracer.kernel import bpf
 from tracer.lang.types import IntType, Value
 from tracer.results.events import Loss
-from tracer.results.store import UNSET, nothing
+from tracer.results.store import zeroed
 from tracer.results.values import Key, MapValue
 
 E = TypeVar("E")
@@ -40,7 +40,7 @@ class KernelMap(Generic[E]):
         self.table = table = contents.table
         self._contents = contents
         self._control = control
-        self._zero = UNSET if table.decl.kind in ("min", "max") else nothing(table.decl)
+        self._zero = zeroed(table.decl)
         self._element: Element[E] = element_of(table, contents.slots)
         self._generations = None if table.generation is None else Generations(control, table.generation)
         adds = table.shape is not Shape.VALUE

@@ -15,7 +15,7 @@ from tracer.backends.bcc.maps.kernel_map import AddedMap, ScalarMap
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.backends.bcc.maps.marks import Marks, clears
 from tracer.backends.bcc.maps.tables import Shape, Table
-from tracer.lang.typed import AggregateName, Program
+from tracer.lang.typed import Program
 from tracer.lang.types import Value
 from tracer.results.events import Loss
 from tracer.results.merge import merge
@@ -128,7 +128,7 @@ class KernelMaps:
         else:
             self._local.add(name, key, delta)
 
-    def aggregate(self, name: str, key: Key, function: AggregateName, value: int) -> None:
+    def aggregate(self, name: str, key: Key, function: str, value: int) -> None:
         """One more value for an aggregation: in user space's part, which reading merges."""
         self._catch_up(name)
         self._local.aggregate(name, key, function, value)

@@ -26,10 +26,10 @@ from enum import Enum
 from tracer.backends.bcc.maps.dense import Grid, grids
 from tracer.backends.bcc.maps.layout import KeyLayout, size_of
 from tracer.dataclass import dataclass
+from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.plan.model import Plan
-from tracer.results.buckets import linear_count
 from tracer.steps.model import (
     Const,
     Empty,
@@ -157,22 +157,19 @@ def marks(plan: Plan) -> dict[str, int]:
 
 def bucket_count(decl: MapDecl) -> int:
     """How many buckets a histogram has; 1 for other maps."""
-    if decl.kind == "hist":
-        return ((64 - decl.bits) << decl.bits) + 1
-    if decl.kind == "lhist":
-        return linear_count(decl.low, decl.high, decl.step)
-    return 1
+    buckets = buckets_of(decl)
+    return 1 if buckets is None else buckets.count(*decl.parameters)
 
 
 def _shape(decl: MapDecl, use: set[str]) -> Shape:
-    match decl.kind:
-        case "count" | "hist" | "lhist":
+    match keeps_of(decl):
+        case "count" | "buckets":
             return Shape.COUNTER
-        case "sum" | "avg" | "stats":
+        case "sum" | "mean":
             return Shape.TOTAL
-        case "min" | "max":
+        case "least" | "greatest":
             return Shape.EXTREME
-        case _:
+        case "value":
             if use & {"assigned", "read"} or not isinstance(decl.value, IntType):
                 return Shape.VALUE
             return Shape.TOTAL if "added" in use else Shape.COUNTER

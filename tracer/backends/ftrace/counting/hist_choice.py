@@ -27,6 +27,7 @@ from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
 from tracer.backends.ftrace.program import Run
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
+from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType, StringType
 from tracer.lang.types import Value as Held
@@ -39,7 +40,7 @@ from tracer.steps.model import Const, Let, MapAdd, Require, SiteText, Update, Va
 from tracer.steps.walk import parts, used
 
 NOT_ALONE = "another clause at the same place runs in user space"
-_SUMS = ("count", "sum", "avg", "stats", "lhist", "scalar")
+_SUMS = ("value", "count", "sum", "mean")
 
 
 class _No(Exception):
@@ -102,7 +103,7 @@ class _Clause:
             elif not isinstance(step, (Require, Let)) and not (isinstance(step, steps.Fetch) and step.name in needed):
                 raise _No("its clause does more than aggregate")
         condition = self._condition()
-        if len(statements) == 1 and self._decl(statements[0]).kind == "lhist":
+        if len(statements) == 1 and _even(self._decl(statements[0])):
             return list(self._linear(statements[0], condition))
         feeds = tuple(self._feed(statement) for statement in statements)
         rows = max((self._rows(statement) for statement in statements), default=1)
@@ -122,14 +123,14 @@ class _Clause:
     def _feed(self, statement: Update | MapAdd) -> Feed:
         decl = self._decl(statement)
         self._check(statement, decl)
-        if decl.kind == "lhist":
-            raise _No("its clause has other maps beside an lhist()")
+        if _even(decl):
+            raise _No(f"its clause has other maps beside an {decl.kind}()")
         key = self._key(statement)
         columns = {part.index for part in key if isinstance(part, Column)}
         if self.columns not in (None, columns):
             raise _No("the maps of its clause have different keys")
         self.columns = columns
-        if statement.value is None or decl.kind == "count":
+        if statement.value is None:
             return Feed(statement.map, key)
         value = self._part(statement.value, "a sum")
         if isinstance(value, int):
@@ -190,7 +191,7 @@ class _Clause:
     def _check(self, statement: Update | MapAdd, decl: MapDecl) -> None:
         """Whether a map can be in the kernel at all."""
         name = statement.map
-        if decl.kind not in _SUMS:
+        if keeps_of(decl) not in _SUMS and not _even(decl):
             raise _No(f"the kernel has no {decl.kind}() of ours")
         if name in self.uses.by_probes:
             raise _No("a probe does more with the map than add to it")
@@ -217,18 +218,21 @@ class _Clause:
         value = self._part(statement.value, "an lhist()")
         if not isinstance(value, _Field) or value.name in (THREAD, CPU):
             raise _No("an lhist() of no field of the probe")
-        if decl.low < 0 or decl.low % decl.step:
+        even = _even(decl)
+        assert even is not None
+        low, high, step = even
+        if low < 0 or low % step:
             raise _No("lhist() does not begin at a multiple of its step from 0 on")
         if len(self.keys) == MOST_KEYS:
             raise _No(f"more than {MOST_KEYS - 1} keys beside the bucket")
-        buckets = linear_count(decl.low, decl.high, decl.step)
+        buckets = linear_count(low, high, step)
         rows = self._rows(statement)
         if rows * buckets > MOST_ROWS:
             raise _No(f"max_map_keys times {buckets} buckets is more than the kernel's {MOST_ROWS} rows")
         name = value.name
-        inside, below, above = _ranges(name, self.fetches[int(name[1:])].type, decl.low, decl.high)
+        inside, below, above = _ranges(name, self.fetches[int(name[1:])].type, low, high)
         keys = tuple(self.keys)
-        bucketed = (*keys, f"{name}.buckets={decl.step}")
+        bucketed = (*keys, f"{name}.buckets={step}")
         for range, bucket, fields, most in (
             (inside, Column(len(keys), False), bucketed, rows * buckets),
             (below, 0, keys, rows),
@@ -237,6 +241,12 @@ class _Clause:
             if range is not None:
                 text = " && ".join(filter(None, (condition, range)))
                 yield Trigger(fields, (), text, most, ((Feed(statement.map, key, bucket=bucket),),))
+
+
+def _even(decl: MapDecl) -> tuple[int, int, int] | None:
+    """The low end, the high end and the step of a histogram whose buckets are of one width."""
+    buckets = buckets_of(decl)
+    return None if buckets is None or buckets.even is None else buckets.even(*decl.parameters)
 
 
 def _ranges(field: str, type: str, low: int, high: int) -> tuple[str | None, str | None, str | None]:

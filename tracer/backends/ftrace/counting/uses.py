@@ -37,9 +37,9 @@ def _adds(step: Step) -> bool:
     return isinstance(step, Update) or (isinstance(step, MapAdd) and step.before is None)
 
 
-def counted(steps: Steps, kinds: Mapping[str, str], filter: Filter | None, uses: Uses) -> tuple[str, ...]:
+def counted(steps: Steps, keeps: Mapping[str, str], filter: Filter | None, uses: Uses) -> tuple[str, ...]:
     """The maps of a clause that does nothing but `@map = count()` and `@map++`, on maps that no probe uses otherwise;
-    () for any other. `kinds` are those of the maps.
+    () for any other. `keeps` says `registry.keeps_of` of each map.
 
     None where a probe clause says exit(): hits after it must not count, and a counter does not know when they came.
     """
@@ -50,7 +50,7 @@ def counted(steps: Steps, kinds: Mapping[str, str], filter: Filter | None, uses:
     names = []
     for step in body:
         match step:
-            case Update(map=name, key=()) if kinds[name] == "count":
+            case Update(map=name, key=()) if keeps[name] == "count":
                 names.append(name)
             case MapAdd(map=name, key=(), value=Const(value=1), before=None):
                 names.append(name)

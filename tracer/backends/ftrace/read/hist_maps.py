@@ -9,11 +9,11 @@ from tracer.backends.ftrace.program import Event
 from tracer.backends.ftrace.read.hist_file import Row, Table, parse
 from tracer.errors import TracerError
 from tracer.kernel.uprobe_events.definitions import Definitions
+from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
 from tracer.resolve.model import Target
 from tracer.resolve.processes.stat import in_first_pid_namespace
-from tracer.results.buckets import linear_bucket
 from tracer.results.integers import wrap_int
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key
@@ -136,15 +136,16 @@ def _add(maps: LocalMaps, decl: MapDecl, feed: Feed, columns: tuple[int, ...], r
     if inner is None and len(table) >= maps.limit:
         maps.loss.keys += hits
         return
-    match decl.kind:
-        case "lhist":
-            number = feed.bucket
+    match keeps_of(decl):
+        case "buckets":
+            number, buckets = feed.bucket, buckets_of(decl)
             if isinstance(number, Column):
-                number = linear_bucket(columns[number.index], decl.low, decl.high, decl.step)
+                assert buckets is not None
+                number = buckets.number(columns[number.index], *decl.parameters)
             assert number is not None
             counts = table.setdefault(key, {})
             counts[number] = counts.get(number, 0) + hits
-        case "avg" | "stats":
+        case "mean":
             count, so_far = inner or (0, 0)
             table[key] = [count + hits, so_far + total]
         case "count":

@@ -57,7 +57,7 @@ class Rig:
     def hit(self, name: str, key: Key = (), value: int = 1, cpu: int = 0) -> None:
         """`@x[key]++`, `+= value`, `count()`, `hist(value)`, `max(value)` …, whatever the map is."""
         table = self.tables[name]
-        bucket = log2_bucket(value, table.decl.bits) if table.decl.kind == "hist" else 0
+        bucket = log2_bucket(value, *table.decl.parameters) if table.decl.kind == "hist" else 0
         if table.key is None:
             assert table.grid is not None
             place = next(at for at in range(table.grid.count) if table.grid.key(at) == key)
