@@ -10,10 +10,8 @@ What this package uses of the standard module is here, under the same names, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable
 from operator import attrgetter
-from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 _T = TypeVar("_T")
@@ -62,72 +60,75 @@ def _dataclass(*, slots: bool, frozen: bool = False) -> Callable[[type], type]:
 def _made(cls: type, frozen: bool) -> type:
     namespace = dict(cls.__dict__)
     assert "__post_init__" not in namespace, "nobody would call it"
-    fields: dict[str, _Field] = {}
-    for base in reversed(cls.__mro__[1:]):
-        fields.update(base.__dict__.get("_fields_of_dataclass", ()))
-    slots = [name for name in cls.__annotations__ if name not in fields]
-    for name in cls.__annotations__:
-        default = namespace.pop(name, _NONE)
-        fields[name] = default if isinstance(default, _Field) else _Field(default)
-    for name in ("__dict__", "__weakref__"):
-        namespace.pop(name, None)
-    names = tuple(fields)
-    namespace["__slots__"] = tuple(slots)
-    namespace["__match_args__"] = tuple(name for name, field in fields.items() if field.init)
-    namespace["_fields_of_dataclass"] = fields
-    namespace["__dataclass_fields__"] = _StandardFields()
-    namespace["__dataclass_params__"] = _Params
-    for name, method in _methods(names, frozen).items():
-        namespace.setdefault(name, method)
-    made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)
-
-    def first_init(self: object, *args: object, **named: object) -> None:
-        made.__init__ = _compiled_init(made, fields, frozen)
-        made.__init__(self, *args, **named)
-
-    made.__init__ = first_init
+    names: dict[str, object] = {}
+    for base in cls.__mro__[-2:0:-1]:
+        names.update(base.__dict__.get("_fields_of_dataclass", ()))
+    own = namespace.get("__annotations__", {})
+    namespace["__slots__"] = tuple([name for name in own if name not in names])
+    for name in own:
+        names[name] = namespace.pop(name, _NONE)
+    namespace.pop("__dict__", None)
+    namespace.pop("__weakref__", None)
+    namespace["_fields_of_dataclass"] = names
+    namespace["_is_frozen"] = frozen
+    namespace["__match_args__"] = tuple(
+        [name for name, default in names.items() if default.__class__ is not _Field or default.init]
+    )
+    made: Any = type(cls)(cls.__name__, cls.__bases__, {**(_FROZEN if frozen else _OPEN), **namespace, **_ALWAYS})
     made.__qualname__ = cls.__qualname__
     return made  # type: ignore[no-any-return]
 
 
-def _methods(names: tuple[str, ...], frozen: bool) -> dict[str, Any]:
-    """What needs no code of its own for each class."""
-    values: Callable[[Any], object] = attrgetter(*names) if names else lambda self: ()
-
-    def __eq__(self: object, other: object) -> Any:
-        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
-
-    def __hash__(self: object) -> int:
-        return hash(values(self))
-
-    def __repr__(self: object) -> str:
-        return f"{self.__class__.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
-
-    __eq__.__code__ = _eq_code(__eq__.__code__)
-    if not frozen:
-        return {"__repr__": __repr__, "__eq__": __eq__, "__hash__": None}
-    closed = {"__setattr__": _refuse, "__delattr__": _refuse}
-    return {"__repr__": __repr__, "__eq__": __eq__, "__hash__": __hash__, **closed}
+def _first_init(self: object, *args: object, **named: object) -> None:
+    """The `__init__` of a class of which there is no object yet."""
+    made: Any = next(cls for cls in self.__class__.__mro__ if cls.__dict__.get("__init__") is _first_init)
+    made.__init__ = _compiled_init(made, _fields(made), made._is_frozen)
+    made.__init__(self, *args, **named)
 
 
-class _Params:
-    """What pretty printers ask of `__dataclass_params__`."""
+def _fields(made: Any) -> dict[str, _Field]:
+    rows = made._fields_of_dataclass.items()
+    return {name: default if isinstance(default, _Field) else _Field(default) for name, default in rows}
 
-    repr = True
+
+class _Values:
+    """`_values(self)`: the fields of an object as one value. Found for a class when it is first asked for."""
+
+    def __get__(self, instance: object, owner: Any) -> Callable[[Any], object]:
+        names = tuple(owner._fields_of_dataclass)
+        values: Callable[[Any], object] = attrgetter(*names) if names else _nothing
+        owner._values = staticmethod(values)
+        return values
 
 
-@lru_cache(maxsize=1)
-def _eq_code(code: CodeType) -> CodeType:
-    """The same code under the name of compiled text: by that pytest knows that an equality is one of the fields, which
-    it then shows one by one.
-    """
-    return code.replace(co_filename="<string>")
+def _nothing(self: object) -> tuple[()]:
+    return ()
+
+
+def _eq(self: Any, other: Any) -> Any:
+    values = self._values
+    return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(self._values(self))
+
+
+def _repr(self: Any) -> str:
+    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields_of_dataclass)
+    return f"{self.__class__.__qualname__}({shown})"
 
 
 def _refuse(self: object, name: str, value: object = None) -> NoReturn:
     from dataclasses import FrozenInstanceError
 
     raise FrozenInstanceError(f"cannot change field '{name}' of a frozen {self.__class__.__name__}")
+
+
+class _Params:
+    """What pretty printers ask of `__dataclass_params__`."""
+
+    repr = True
 
 
 def _compiled_init(made: Any, fields: dict[str, _Field], frozen: bool) -> Callable[..., None]:
@@ -162,15 +163,26 @@ class _StandardFields:
     def __get__(self, instance: object, owner: Any) -> dict[str, Any]:
         import dataclasses
 
-        rows: Iterable[tuple[str, _Field]] = owner._fields_of_dataclass.items()
         specified = []
-        for name, field in rows:
+        for name, field in _fields(owner).items():
             preset: dict[str, Any] = {} if field.default is _NONE else {"default": field.default}
             if field.factory is not None:
                 preset = {"default_factory": field.factory}
             specified.append((name, Any, dataclasses.field(init=field.init, kw_only=True, **preset)))
         made: Any = dataclasses.make_dataclass(owner.__name__, specified)
         return made.__dataclass_fields__  # type: ignore[no-any-return]
+
+
+# Under the name of compiled text: by that pytest knows that an equality is one of the fields, and shows them apart.
+_eq.__code__ = _eq.__code__.replace(co_filename="<string>")
+
+_OPEN = {"__repr__": _repr, "__eq__": _eq, "__hash__": None}
+_FROZEN = {"__repr__": _repr, "__eq__": _eq, "__hash__": _hash, "__setattr__": _refuse, "__delattr__": _refuse}
+_ALWAYS = {
+    "__init__": _first_init, "_values": _Values(), "__dataclass_fields__": _StandardFields(),
+    "__dataclass_params__": _Params,
+}  # fmt: skip
+"""What a class gets unless it has its own, and what each gets."""
 
 
 if TYPE_CHECKING:

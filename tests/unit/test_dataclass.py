@@ -196,4 +196,4 @@ def test_a_class_is_compiled_when_the_first_object_is_made() -> None:
     module = importlib.import_module("tracer.errors")
     assert module.Span(1, 2) == module.Span(1, 2)
     assert module.Span.__init__.__name__ == "__init__"
-    assert classes(ours)["Base"].__init__.__name__ == "first_init"
+    assert classes(ours)["Base"].__init__.__name__ == "_first_init"

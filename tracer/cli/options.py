@@ -1,27 +1,18 @@
 """What several commands share: the types of their options, as Typer wants them."""
 
-from __future__ import annotations
-
-from enum import Enum
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
 from tracer.errors import UsageError
-from tracer.render import RENDERERS
 
-Format = Enum("Format", {name.upper(): name for name in RENDERERS}, type=str)  # type: ignore[misc]
-"""`-f`."""
-
-
-Buffering = Enum("Buffering", {"LINE": "line", "FULL": "full", "NONE": "none"}, type=str)
+Format = Literal["text", "json"]
+"""`-f`: a name of `render.RENDERERS`."""
+Buffering = Literal["line", "full", "none"]
 """`-B`."""
-
-BackendName = Enum("BackendName", {"AUTO": "auto", "BCC": "bcc", "FTRACE": "ftrace"}, type=str)
+BackendName = Literal["auto", "bcc", "ftrace"]
 """`--backend`."""
-
-_STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
-Stage = Enum("Stage", {name.upper(): name for name in _STAGES}, type=str)  # type: ignore[misc]
+Stage = Literal["ast", "typed", "steps", "plan", "program", "bytecode"]
 """`-d`."""
 
 # Typer reads these at run time and its older versions know no `X | None` there.

@@ -1,9 +1,9 @@
 """`tracer run`: the program, from the words of the command line to the last map."""
 
-from __future__ import annotations
-
+# Annotations are values here: Typer would evaluate each of their texts at every start.
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -13,8 +13,6 @@ from tracer.cli.options import BackendName, Buffering, Format, Pid, Stage, Verbo
 from tracer.errors import Source, TracerError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tracer.running import RunningProcess
 
 EXAMPLE = "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'"
@@ -39,7 +37,7 @@ def command(
     follow: Annotated[
         bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
     ] = False,
-    format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = Format["TEXT"],
+    format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = "text",
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
@@ -49,7 +47,7 @@ def command(
         typer.Option(
             "-B", help="When to write results: as they come (line), by large pieces (full), or each by itself (none)."
         ),
-    ] = Buffering.LINE,
+    ] = "line",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
     verbose: Verbose = False,
     stage: Annotated[
@@ -65,7 +63,7 @@ def command(
             "--max-rate", metavar="N", help="Detach what is hit more than N times a second.", show_default=False
         ),
     ] = None,
-    backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = BackendName.AUTO,
+    backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = "auto",
     max_probes: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
@@ -105,7 +103,7 @@ def command(
     from tracer.backends.choose import Activation
     from tracer.resolve.model import Target
 
-    forced = None if backend is BackendName.AUTO else backend.value
+    forced = None if backend == "auto" else backend
     asked = Activation.BY_HAND if by_hand else Activation.REFUSED
     if child is not None:
         asked = Activation.TOO_EARLY
@@ -122,7 +120,7 @@ def command(
         if stage is not None:
             from tracer.cli.tracing.dry_run import steering_nothing
 
-            print(steering_nothing(pipeline.dump(stage.value, source, params, target, forced, settings, asked)), end="")
+            print(steering_nothing(pipeline.dump(stage, source, params, target, forced, settings, asked)), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, settings)
         if max_rate is not None or no_priority:
@@ -142,7 +140,7 @@ def command(
         from tracer.cli.tracing.trace import Request, trace
 
         request = Request(
-            process, argv, follow, format.value, output, quiet, verbose, by_hand, max_rate, buffering.value
+            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering
         )
         return trace(compiled, request)
 
@@ -157,7 +155,7 @@ def _command(command_line: str | None) -> tuple[tuple[str, ...] | None, str | No
     return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
 
 
-def _process(pid: int | None) -> AbstractContextManager[RunningProcess | None]:
+def _process(pid: int | None) -> "AbstractContextManager[RunningProcess | None]":
     if pid is None:
         return nullcontext()
     from tracer.running import RunningProcess

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import IntType
-from tracer.render.histogram import json_histogram
 from tracer.render.renderer import Renderer
 from tracer.render.values import json_key, json_number, json_string, json_value
 from tracer.results.integers import quotient
@@ -62,7 +61,7 @@ class JsonRenderer(Renderer):
         else:
             data = _map_value(decl, entries[0][1], div or 1, scalar)
         name = json_string(decl.name.encode())
-        type = AGGREGATIONS[decl.kind].json if decl.kind in AGGREGATIONS else b"map"
+        type = b"map" if decl.kind == "scalar" else AGGREGATIONS[decl.kind].json
         self.write(_line(type, b"{%b: %b}" % (name, data)))
 
     def attached(self, probes: int) -> None:
@@ -99,6 +98,8 @@ def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
         return json_number(quotient(cast(int, value), div)) if isinstance(decl.value, IntType) else scalar(value)
     shown = AGGREGATIONS[decl.kind].parts(decl, value, div)
     if isinstance(shown, list):
+        from tracer.render.histogram import json_histogram
+
         return json_histogram(shown)
     if isinstance(shown, dict):
         members = (b'"%b": %b' % (name.encode(), json_number(number)) for name, number in shown.items())

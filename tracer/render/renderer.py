@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.render.clock import format_time
-from tracer.render.printf import compiled_formats
 from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
     from tracer.lang.typed import Program
     from tracer.lang.types import Type
+    from tracer.render.printf import Format
     from tracer.render.values import Show, Symbolizer
     from tracer.results.events import Event, Loss
     from tracer.results.values import MapSnapshot, MapStore
@@ -39,7 +39,11 @@ class Renderer(ABC):
         self.flush = out.flush
         self.text = ValueText(symbolizer)
         self._program = program
-        self._formats = compiled_formats(program, self.text)
+        self._formats: dict[int, Format] = {}
+        if program.formats:
+            from tracer.render.printf import compiled_formats
+
+            self._formats = compiled_formats(program, self.text)
         self._shapes = [self.show(shape) for shape in program.shapes]
 
     # --- what a format says ---

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import IntType
-from tracer.render.histogram import text_histogram
 from tracer.render.renderer import Renderer
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
@@ -54,6 +53,8 @@ def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
         return b" " + (b"%d" % quotient(cast(int, value), div) if isinstance(decl.value, IntType) else scalar(value))
     shown = AGGREGATIONS[decl.kind].parts(decl, value, div)
     if isinstance(shown, list):
+        from tracer.render.histogram import text_histogram
+
         return b"\n" + text_histogram(decl, shown)
     if isinstance(shown, dict):
         return b" { %b }" % b", ".join(b".%b = %d" % (name.encode(), number) for name, number in shown.items())

@@ -16,7 +16,7 @@ def merge(decl: MapDecl, partials: Iterable[Mapping[Key, MapValue]]) -> dict[Key
     Sums wrap at 64 bits. `UNSET` in a min or max map (a key that `zero` left without a value) gives way to any value,
     and becomes 0 where there is none. Scalars do not add up: the last partial map that has the key gives its value.
     """
-    aggregation = AGGREGATIONS.get(decl.kind)
+    aggregation = None if decl.kind == "scalar" else AGGREGATIONS[decl.kind]
     merge_two = None if aggregation is None else aggregation.merge
     merged: dict[Key, MapValue] = {}
     for partial in partials:

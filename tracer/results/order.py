@@ -22,7 +22,7 @@ def ordered(snapshot: MapSnapshot, top: int = 0) -> list[tuple[Key, MapValue]]:
     A map without keys has one entry, even where it holds nothing: what it reads as. A histogram then has none.
     """
     decl = snapshot.decl
-    aggregation = AGGREGATIONS.get(decl.kind)
+    aggregation = None if decl.kind == "scalar" else AGGREGATIONS[decl.kind]
     if not snapshot.items and not decl.key and (aggregation is None or aggregation.single):
         return [((), nothing(decl))]
     rank: Callable[[Any], int] = int if isinstance(decl.value, IntType) else _by_key_alone

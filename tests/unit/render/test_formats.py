@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterable
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
@@ -62,6 +63,6 @@ def test_a_format_is_a_class_and_a_line_in_the_table(monkeypatch: pytest.MonkeyP
 
 
 def test_every_format_of_the_table_has_its_renderer_and_is_an_option() -> None:
-    assert [each.value for each in Format] == list(render.RENDERERS) == ["text", "json"]
+    assert list(get_args(Format)) == list(render.RENDERERS) == ["text", "json"]
     for name in render.RENDERERS:
         assert issubclass(render.renderer_of(name), Renderer)

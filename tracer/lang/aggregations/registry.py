@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tracer.lang.aggregations import histograms, numbers
-from tracer.lang.aggregations.model import Aggregation, Buckets, Keeps
-from tracer.lang.typed import MapDecl
+from tracer.lang.registry import Registry
 
-AGGREGATIONS: Final[dict[str, Aggregation]] = {
-    each.name: each for each in (*numbers.AGGREGATIONS, *histograms.AGGREGATIONS)
-}
+if TYPE_CHECKING:
+    from tracer.lang.aggregations.model import Aggregation, Buckets, Keeps
+    from tracer.lang.typed import MapDecl
+
+SOURCES: Final = tuple((f"tracer.lang.aggregations.{name}", "AGGREGATIONS") for name in ("numbers", "histograms"))
+AGGREGATIONS: Final[Registry[Aggregation]] = Registry(*SOURCES)
 
 
 def keeps_of(decl: MapDecl) -> Keeps:
     """What a hit does to a key of a map; "value" for plain values."""
-    return AGGREGATIONS[decl.kind].keeps if decl.kind in AGGREGATIONS else "value"
+    return "value" if decl.kind == "scalar" else AGGREGATIONS[decl.kind].keeps
 
 
 def buckets_of(decl: MapDecl) -> Buckets | None:
     """The buckets of a histogram; None for other maps."""
-    return AGGREGATIONS[decl.kind].buckets if decl.kind in AGGREGATIONS else None
+    return None if decl.kind == "scalar" else AGGREGATIONS[decl.kind].buckets

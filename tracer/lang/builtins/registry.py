@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from tracer.lang import typed
-from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.builtins import control, integers, maps, printing, probe, process, stacks, strings, time
-from tracer.lang.builtins.model import Function, Lower, Value
+from tracer.lang.aggregations import registry as aggregations
+from tracer.lang.registry import Registry
 
-_FAMILIES = (process, time, probe, stacks, strings, integers, maps, printing, control)
+if TYPE_CHECKING:
+    from tracer.lang.builtins.model import Function, Lower, Value
 
-VALUES: Final[dict[str, Value]] = {
-    value.name: value for family in _FAMILIES for value in getattr(family, "VALUES", ())
-}
+
+def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((f"tracer.lang.builtins.{name}", attribute) for name in names)
+
+
+VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "process", "time", "probe", "stacks"))
 """Built-in values but `arg0`, `arg1`, …, which are counted by the site."""
 
-FUNCTIONS: Final[dict[str, Function]] = {
-    name: function
-    for functions in (AGGREGATIONS.values(), *(getattr(family, "FUNCTIONS", ()) for family in _FAMILIES))
-    for function in functions
-    for name in (function.name, *function.aliases)
-}
+FUNCTIONS: Final[Registry[Function]] = Registry(
+    *_families("FUNCTIONS", "control"),
+    *aggregations.SOURCES,
+    *_families("FUNCTIONS", "printing", "time", "stacks", "strings", "integers", "maps"),
+)
 """All functions, by each of their names."""
-
-_OBJECTS: Final[tuple[Value | Function, ...]] = (*VALUES.values(), *FUNCTIONS.values())
-_NODES: Final[dict[type[typed.Expr], Lower]] = {
-    each.node: each.lower
-    for each in _OBJECTS
-    if each.node is not None and each.lower is not None
-}
 
 
 def lower_of(node: typed.Expr) -> Lower | None:
@@ -39,4 +35,10 @@ def lower_of(node: typed.Expr) -> Lower | None:
             return VALUES[name].lower
         case typed.Call(name=name):
             return FUNCTIONS[name].lower
-    return _NODES.get(type(node))
+    return _nodes().get(type(node))
+
+
+@cache
+def _nodes() -> dict[type[typed.Expr], Lower]:
+    objects: tuple[Value | Function, ...] = (*VALUES.values(), *FUNCTIONS.values())
+    return {each.node: each.lower for each in objects if each.node is not None and each.lower is not None}

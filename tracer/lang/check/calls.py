@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.lang import suggest, typed, unsupported
-from tracer.lang.builtins import probe
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check import maps
@@ -25,6 +24,8 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
     word, span = node.name, node.span
     if found := ARGUMENT.fullmatch(word):
+        from tracer.lang.builtins import probe
+
         return probe.argument(ctx, word, int(found[1][:9]), span)
     value = VALUES.get(word)
     if value is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
+from tracer.lang.check.calls import ARGUMENT
 from tracer.lang.syntax import ast
 from tracer.lang.walk import rewrite
 
@@ -24,13 +25,17 @@ def desugared(program: ast.Program) -> ast.Program:
 
 def _node(node: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
     match node:
-        case ast.Name() if node.name not in VALUES and node.name in FUNCTIONS and FUNCTIONS[node.name].least == 0:
+        case ast.Name() if _is_function(node.name) and FUNCTIONS[node.name].least == 0:
             return ast.Call(node.span, node.name, (), node.span)
         case ast.ExprStmt(expr=ast.Ternary() as choice) if _acts(choice.then) or _acts(choice.otherwise):
             then, otherwise = (_node(ast.ExprStmt(arm.span, arm)) for arm in (choice.then, choice.otherwise))
             assert isinstance(then, ast.Stmt) and isinstance(otherwise, ast.Stmt)
             return ast.If(choice.span, choice.condition, (then,), (otherwise,), "'?'")
     return node
+
+
+def _is_function(name: str) -> bool:
+    return not ARGUMENT.fullmatch(name) and name not in VALUES and name in FUNCTIONS
 
 
 def _acts(node: ast.Expr) -> bool:

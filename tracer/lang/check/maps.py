@@ -126,7 +126,7 @@ def read(ctx: Context, node: ast.MapRef) -> typed.Expr | None:
     if not defined(ctx, node) or parts is None:
         return None
     facts = ctx.known.maps[node.name]
-    if facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
+    if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
         what = f"{node.name} is a histogram, which has no single value"
         ctx.error(what, node.span, f"print({node.name}) prints all of it")
         return None

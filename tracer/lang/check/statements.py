@@ -147,7 +147,7 @@ def _pair(ctx: Context, node: ast.MapRef) -> TupleType | None:
     if facts.key == ():
         ctx.error(f"{name} has no keys to go over", span, f"{name} is its one value")
         return None
-    if facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
+    if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
         ctx.error(f"{name} is a histogram, which has no single values", span, f"print({name}) prints all of it")
         return None
     value = facts.type()
