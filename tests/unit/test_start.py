@@ -16,15 +16,15 @@ HEAVY = {
 """Packages that take a millisecond or more. What needs one imports it in a function."""
 
 CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
-    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 122, set()),
-    "a program with an error": (("-e", "BEGIN { x"), 40, set()),
-    "a wrong command line": (("--nonsense",), 14, {"difflib"}),
-    "the version": (("--version",), 8, set()),
-    "the help": (("--help",), 18, set()),
-    "the help of a command": (("run", "--help"), 10, set()),
-    "a list of USDT probes": (("-l", "usdt:libc:*"), 50, set()),
-    "a list of functions": (("-l", "uprobe:libc:*"), 64, {"ctypes"}),
-    "what the host can do": (("info",), 58, {"ctypes"}),
+    "a program of BEGIN alone": (("-e", "BEGIN { exit(); }"), 110, set()),
+    "a program with an error": (("-e", "BEGIN { x"), 34, set()),
+    "a wrong command line": (("--nonsense",), 9, {"difflib"}),
+    "the version": (("--version",), 5, set()),
+    "the help": (("--help",), 13, set()),
+    "the help of a command": (("run", "--help"), 7, set()),
+    "a list of USDT probes": (("-l", "usdt:libc:*"), 42, set()),
+    "a list of functions": (("-l", "uprobe:libc:*"), 54, {"ctypes"}),
+    "what the host can do": (("info",), 53, {"ctypes"}),
 }
 """The words, how many modules they may load, of ours and of others, and which heavy packages they need."""
 
