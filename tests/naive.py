@@ -173,10 +173,17 @@ class Naive:
                 return self.binary(expr)
             case typed.Ternary(condition=condition, then=then, otherwise=otherwise):
                 return self.value(then if self.value(condition) else otherwise)
+            case typed.BlockExpr(body=body, value=last):
+                self.body(body)
+                return self.value(last)
             case typed.Cast(operand=operand, type=BoolType()):
                 return bool(self.value(operand))
             case typed.Cast(operand=operand, type=IntType() as type):
                 return wrap(int(self.value(operand)), type)
+            case typed.Cast(operand=operand, type=TupleType(names=names)):
+                assert isinstance(operand.type, TupleType)
+                fields = dict(zip(operand.type.names, self.value(operand), strict=True))
+                return tuple([fields[name] for name in names])
             case typed.Cast(operand=operand):
                 return self.value(operand)
             case typed.TupleExpr(items=items):

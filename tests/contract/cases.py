@@ -6,6 +6,7 @@ from tests.contract import (
     cases_aggregations,
     cases_builtins,
     cases_found,
+    cases_language,
     cases_maps,
     cases_notes,
     cases_probes,
@@ -21,6 +22,7 @@ CASES: tuple[Case, ...] = (
     *cases_notes.CASES,
     *cases_builtins.CASES,
     *cases_found.CASES,
+    *cases_language.CASES,
 )
 
 if len({case.name for case in CASES}) != len(CASES):

@@ -76,6 +76,8 @@ def convert(expr: typed.Expr, to: Type) -> typed.Expr:
     if settled(have) == settled(to):
         return expr
     if isinstance(have, TupleType) and isinstance(to, TupleType):
+        if have.names != to.names:
+            return typed.Cast(to, expr.span, convert(expr, to.ordered(have.names)))
         items = zip(tuple_items(expr), to.items, strict=True)
         return typed.TupleExpr(to, expr.span, tuple(convert(item, type) for item, type in items))
     return fold(typed.Cast(to, expr.span, expr))

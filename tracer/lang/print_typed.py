@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from tracer.lang import typed
 from tracer.lang.syntax.printer import quoted
 from tracer.lang.types import TimestampType, Type
+from tracer.lang.walk import children
 
 INDENT = "  "
 
@@ -54,6 +55,9 @@ def _body(program: typed.Program, statements: Iterable[typed.Stmt], depth: int) 
 
 def _statement(program: typed.Program, node: typed.Stmt, depth: int) -> Iterator[str]:
     pad = INDENT * depth
+    for block in _blocks(node):
+        yield f"{pad}block"
+        yield from _body(program, block.body, depth + 1)
     match node:
         case typed.If():
             yield f"{pad}if {expression(node.condition)}"
@@ -72,6 +76,15 @@ def _statement(program: typed.Program, node: typed.Stmt, depth: int) -> Iterator
             yield from _body(program, node.body, depth + 1)
         case _:
             yield pad + _simple(program, node)
+
+
+def _blocks(node: typed.Stmt | typed.Expr) -> Iterator[typed.BlockExpr]:
+    """The blocks in a statement's own expressions, which are printed before it."""
+    for child in children(node):
+        if isinstance(child, typed.BlockExpr):
+            yield child
+        if isinstance(child, typed.Expr):
+            yield from _blocks(child)
 
 
 def _simple(program: typed.Program, node: typed.Stmt) -> str:
@@ -158,6 +171,8 @@ def _expression(node: typed.Expr) -> str:
             return f"({expression(node.left)} {node.op} {expression(node.right)})"
         case typed.Ternary():
             return f"({expression(node.condition)} ? {expression(node.then)} : {expression(node.otherwise)})"
+        case typed.BlockExpr():
+            return f"{{ …; {expression(node.value)} }}"
         case typed.Cast():
             return f"cast({expression(node.operand)})"
         case typed.TupleExpr():

@@ -155,8 +155,18 @@ class Ternary(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockExpr(Expr):
+    """`{ …; value }`: the statements run, then the value is looked at."""
+
+    body: tuple[Stmt, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """To an integer type from an integer or bool; to bool from an integer; to a wider string buffer."""
+    """To an integer type from an integer or bool; to bool from an integer; to a wider string buffer; to a record with
+    the same fields in another order.
+    """
 
     operand: Expr
 

@@ -72,7 +72,7 @@ class ValueText:
             case StringType():
                 return bytes
             case TupleType(items=items, names=names):
-                return self._record(items, names) if names else self._tuple(items)
+                return self._tuple(items, names)
             case StackType():
                 return self._stack
             case SymbolType():
@@ -93,20 +93,25 @@ class ValueText:
 
         Parts that are tuples themselves keep their parentheses and use `item_join`.
         """
-        parts = [self._tuple(t.items, item_join) if isinstance(t, TupleType) else self.of(t) for t in types]
+        parts = [self._part(each, item_join) for each in types]
         if len(parts) == 1:
             only = parts[0]
             return lambda key: only(key[0])
         return lambda key: join.join([show(part) for show, part in zip(parts, key, strict=True)])
 
-    def _tuple(self, items: tuple[Type, ...], join: bytes = b", ") -> Show:
-        parts = [self._tuple(t.items, join) if isinstance(t, TupleType) else self.of(t) for t in items]
-        return lambda value: b"(%b)" % join.join([show(item) for show, item in zip(parts, value, strict=True)])
+    def _part(self, type: Type, join: bytes) -> Show:
+        return self._tuple(type.items, type.names, join) if isinstance(type, TupleType) else self.of(type)
 
-    def _record(self, items: tuple[Type, ...], names: tuple[str, ...], join: bytes = b", ") -> Show:
-        parts = [(f".{name} = ".encode(), self.of(item)) for name, item in zip(names, items, strict=True)]
-        return lambda value: b"{ %b }" % join.join(
-            [name + show(item) for (name, show), item in zip(parts, value, strict=True)]
+    def _tuple(self, items: tuple[Type, ...], names: tuple[str, ...], join: bytes = b", ") -> Show:
+        parts = [self._part(item, join) for item in items]
+        if not names:
+            return lambda value: b"(%b)" % join.join([show(item) for show, item in zip(parts, value, strict=True)])
+        start, equals, end = (b"{ ", b" = ", b" }") if join == b", " else (b"{", b"=", b"}")
+        heads = [b".%b%b" % (name.encode(), equals) for name in names]
+        return lambda value: (
+            start
+            + join.join([head + show(item) for head, show, item in zip(heads, parts, value, strict=True)])
+            + end
         )
 
     def _stack(self, stack: Any) -> bytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.builtins.registry import lower_of
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, Type
+from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType, Type
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
 from tracer.steps.model import (
@@ -25,9 +25,20 @@ from tracer.steps.model import (
     Value,
 )
 
+Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
+"""How statements become steps, which `lower` says."""
+
 
 class Lowering(Context):
     """The clause under construction, with what the objects of built-ins make their steps of (`builtins.model`)."""
+
+    def __init__(self, program: typed.Program, clause: typed.Clause, body: Body) -> None:
+        super().__init__(program, clause)
+        self.body = body
+
+    def statements(self, body: Sequence[typed.Stmt]) -> None:
+        """The steps of statements inside an expression."""
+        self.body(self, body)
 
     def value(self, expr: typed.Expr) -> Value:
         """The value of an expression."""
@@ -128,6 +139,9 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
             return Op(expr.type, "part", values(ctx, (operand, offset)))
         case typed.Pack(items=items):
             return Op(expr.type, "pack", values(ctx, items))
+        case typed.BlockExpr(body=body, value=last):
+            ctx.statements(body)
+            return value(ctx, last)
         case typed.VarIncr() | typed.MapIncr():
             return _increment(ctx, expr)
         case typed.MapGet(map=name, key=key):
@@ -195,6 +209,13 @@ def _cast(inner: Value, type: Type) -> Value:
         return arithmetic.truth(inner)
     if isinstance(type, IntType):
         return arithmetic.number(inner, type) if isinstance(inner.type, BoolType) else arithmetic.wrap(inner, type)
+    if isinstance(type, TupleType):
+        assert isinstance(inner.type, TupleType)
+        places = [inner.type.names.index(name) for name in type.names]
+        if isinstance(inner, Op) and inner.op == "tuple":
+            return Op(type, "tuple", tuple([inner.args[place] for place in places]))
+        items = [Op(item, "item", (inner, Const(INT64, at))) for item, at in zip(type.items, places, strict=True)]
+        return Op(type, "tuple", tuple(items))
     return Op(type, "as", (inner,)) if inner.type != type else inner
 
 

@@ -43,7 +43,7 @@ from tracer.steps.walk import defined
 
 def lower(program: typed.Program, clause: typed.Clause) -> Steps:
     """The steps of a clause. Pure."""
-    ctx = Lowering(program, clause)
+    ctx = Lowering(program, clause, _block)
     for slot, type in enumerate(clause.slots):
         empty = _empty(type)
         if empty is not None:

@@ -70,14 +70,20 @@ def _expression(program: typed.Program, clause: typed.Clause, node: typed.Expr) 
         case typed.Ternary():
             assert node.then.type == node.otherwise.type == node.type
             assert isinstance(node.condition.type, NUMBERS)
+        case typed.BlockExpr():
+            assert node.body and node.value.type == node.type
         case typed.Cast():
-            if isinstance(node.type, StringType):
+            if isinstance(node.type, TupleType):
+                assert isinstance(node.operand.type, TupleType)
+                assert node.operand.type == node.type.ordered(node.operand.type.names)
+            elif isinstance(node.type, StringType):
                 assert isinstance(node.operand.type, StringType) and node.operand.type.size < node.type.size
             else:
                 assert isinstance(node.type, NUMBERS) and isinstance(node.operand.type, NUMBERS)
                 assert node.type != node.operand.type
         case typed.TupleExpr():
-            assert node.type == TupleType(tuple(item.type for item in node.items))
+            assert isinstance(node.type, TupleType)
+            assert node.type == TupleType(tuple(item.type for item in node.items), node.type.names)
         case typed.TupleItem():
             assert isinstance(node.operand.type, TupleType) and node.operand.type.items[node.index] == node.type
         case typed.Load() | typed.Str() | typed.USym():

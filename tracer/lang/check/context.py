@@ -67,7 +67,8 @@ class Context:
     config: typed.Config
     known: Facts
     final: bool
-    rules: Callable[[Context, ast.Expr], typed.Expr | None]
+    expressions: Callable[[Context, ast.Expr], typed.Expr | None]
+    bodies: Callable[[Context, tuple[ast.Stmt, ...]], tuple[typed.Stmt, ...]]
     types: Declared = field(default_factory=Declared)
     found: Facts = field(default_factory=Facts)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -85,7 +86,11 @@ class Context:
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:
         """A typed expression: what the rules make of a part of the tree."""
-        return self.rules(self, node)
+        return self.expressions(self, node)
+
+    def statements(self, nodes: tuple[ast.Stmt, ...]) -> tuple[typed.Stmt, ...]:
+        """Typed statements, in the scope that is open."""
+        return self.bodies(self, nodes)
 
     def error(self, message: str, span: Span, hint: str | None = None) -> None:
         """Records a fault; only the last pass, which knows all types, speaks."""

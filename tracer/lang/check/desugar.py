@@ -1,6 +1,7 @@
 """What is only another way to write something: rewritten in the syntax tree, before any type is looked at.
 
 * A function without arguments may stand without its parentheses: `@ = count;`.
+* `value ?: other` is `{ let $value = value; $value ? $value : other }`.
 * `condition ? print(1) : print(2);` is an `if`.
 """
 
@@ -27,6 +28,12 @@ def _node(node: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
     match node:
         case ast.Name() if _is_function(node.name) and FUNCTIONS[node.name].least == 0:
             return ast.Call(node.span, node.name, (), node.span)
+        case ast.Elvis(value=ast.Var() | ast.IntLit() | ast.StrLit() | ast.Param() as value):
+            return ast.Ternary(node.span, value, value, node.otherwise, "'?:'")
+        case ast.Elvis():
+            name = ast.Var(node.value.span, f"$({node.span.start})")
+            choice = ast.Ternary(node.span, name, name, node.otherwise, "'?:'")
+            return ast.BlockExpr(node.span, (ast.Let(node.value.span, name, None, node.value),), choice)
         case ast.ExprStmt(expr=ast.Ternary() as choice) if _acts(choice.then) or _acts(choice.otherwise):
             then, otherwise = (_node(ast.ExprStmt(arm.span, arm)) for arm in (choice.then, choice.otherwise))
             assert isinstance(then, ast.Stmt) and isinstance(otherwise, ast.Stmt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracer.dataclass import replace
 from tracer.errors import Fault
 from tracer.lang import suggest, typed, unsupported
 from tracer.lang.check import calls, maps, memory
@@ -53,13 +54,16 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
             return None if left is None or right is None else binary(ctx, node.op, left, right, node.span)
         case ast.Ternary():
             return _ternary(ctx, node)
+        case ast.BlockExpr():
+            return _block(ctx, node)
         case ast.Cast():
             return _cast(ctx, node)
         case ast.TupleExpr():
             items = present([expr(ctx, item) for item in node.items])
             if items is None:
                 return None
-            return typed.TupleExpr(TupleType(tuple(item.type for item in items)), node.span, tuple(items))
+            whole = TupleType(tuple([item.type for item in items]), node.names)
+            return typed.TupleExpr(whole, node.span, tuple(items))
         case ast.Field():
             return _field(ctx, node)
         case ast.Index():
@@ -125,7 +129,7 @@ def _unary(ctx: Context, node: ast.Unary) -> typed.Expr | None:
 
 
 def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
-    chosen = condition(ctx, node.condition, "the condition of '?'")
+    chosen = condition(ctx, node.condition, f"the condition of {node.word}", text=True)
     then, otherwise = expr(ctx, node.then), expr(ctx, node.otherwise)
     if chosen is None or then is None or otherwise is None:
         return None
@@ -133,9 +137,21 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
     if type is None and isinstance(then.type, IntType) and isinstance(otherwise.type, IntType):
         type = INT64
     if type is None:
-        ctx.error(f"'?' has {a(then.type)} on one side and {a(otherwise.type)} on the other", node.span)
+        ctx.error(f"{node.word} has {a(then.type)} on one side and {a(otherwise.type)} on the other", node.span)
         return None
     return fold(typed.Ternary(type, node.span, chosen, convert(then, type), convert(otherwise, type)))
+
+
+def _block(ctx: Context, node: ast.BlockExpr) -> typed.Expr | None:
+    with ctx.scope():
+        body = ctx.statements(node.body)
+        if node.value is None:
+            ctx.error("the block has no value", node.span, "its value stands last in it, without a ;")
+            return None
+        value = expr(ctx, node.value)
+    if value is None:
+        return None
+    return typed.BlockExpr(value.type, node.span, body, value) if body else replace(value, span=node.span)
 
 
 def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:

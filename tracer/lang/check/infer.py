@@ -79,7 +79,7 @@ def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, know
 
 def context(program: ast.Program, config: typed.Config, known: Facts, final: bool = False) -> Context:
     """A pass over the program; the final one knows all types and speaks."""
-    return Context(program.source, config, known, final, expr, program.types, Facts(settled=known.settled))
+    return Context(program.source, config, known, final, expr, statements, program.types, Facts(settled=known.settled))
 
 
 def check(ctx: Context, unit: Unit) -> tuple[typed.Expr | None, tuple[typed.Stmt, ...]]:

@@ -44,7 +44,7 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
     parts = present([ctx.expr(node) for node in nodes])
     if parts is None:
         return None
-    if len(parts) == 1 and isinstance(parts[0].type, TupleType):
+    if len(parts) == 1 and isinstance(parts[0].type, TupleType) and not parts[0].type.names:
         parts = list(tuple_items(parts[0]))
     for part in parts:
         if isinstance(part.type, TimestampType):

@@ -39,11 +39,11 @@ def statement(ctx: Context, node: ast.Stmt) -> tuple[typed.Stmt, ...]:
         case ast.Block():
             return block(ctx, node.body)
         case ast.If():
-            chosen = condition(ctx, node.condition, f"the condition of {node.word}")
+            chosen = condition(ctx, node.condition, f"the condition of {node.word}", text=True)
             then, otherwise = block(ctx, node.then), block(ctx, node.otherwise)
             return () if chosen is None else (typed.If(node.span, chosen, then, otherwise),)
         case ast.While():
-            chosen = condition(ctx, node.condition, "the condition of while")
+            chosen = condition(ctx, node.condition, "the condition of while", text=True)
             body = block(ctx, node.body, "loop")
             return () if chosen is None else (typed.While(node.span, chosen, body),)
         case ast.Unroll():

@@ -123,11 +123,28 @@ class Binary(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Ternary(Expr):
-    """`condition ? then : otherwise`."""
+    """`condition ? then : otherwise`, and an `if` with a value; `word` is how a message names it."""
 
     condition: Expr
     then: Expr
     otherwise: Expr
+    word: str = "'?'"
+
+
+@dataclass(frozen=True, slots=True)
+class Elvis(Expr):
+    """`value ?: otherwise`: the value where it is true, looked at once."""
+
+    value: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class BlockExpr(Expr):
+    """`{ …; value }`: statements, and the value of the whole. None stands for a value that is missing."""
+
+    body: tuple[Stmt, ...]
+    value: Expr | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +157,10 @@ class Cast(Expr):
 
 @dataclass(frozen=True, slots=True)
 class TupleExpr(Expr):
-    """`(a, b, …)`."""
+    """`(a, b, …)`, and the record `(x=a, y=b, …)`, which has a name for each item."""
 
     items: tuple[Expr, ...]
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +191,13 @@ class Stmt:
 
 @dataclass(frozen=True, slots=True)
 class ExprStmt(Stmt):
-    """An expression for its effect; `discarded` is `_ = expr`, which says that the value is not wanted."""
+    """An expression for its effect; `discarded` is `_ = expr`, which says that the value is not wanted. `last`: no `;`
+    is behind it, so it is the value of a block that has one.
+    """
 
     expr: Expr
     discarded: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

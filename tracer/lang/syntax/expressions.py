@@ -70,6 +70,16 @@ class ExpressionParser:
         """Raises a fault."""
         raise Fault(Diagnostic(message, span, hint))
 
+    # --- blocks, which `statements.StatementParser` reads
+
+    def block_expression(self) -> ast.Expr:
+        """`{ …; value }`."""
+        raise NotImplementedError
+
+    def if_expression(self) -> ast.Expr:
+        """`if (condition) { …; value } else { …; value }`."""
+        raise NotImplementedError
+
     # --- expressions
 
     def predicate(self) -> ast.Expr:
@@ -105,6 +115,11 @@ class ExpressionParser:
                 left = ast.Binary(left.span.to(right.span), token.text, left, right)
             elif token.kind == "op" and token.text == "?" and least <= TERNARY:
                 self.lexer.take()
+                if self.accept(":"):
+                    right = self.expression(TERNARY)
+                    left = ast.Elvis(left.span.to(right.span), left, right)
+                    depth = max(depth, self._depth) + 1
+                    continue
                 then = self._enclosed()
                 depth = max(depth, self._depth)
                 self.expect(":", "between the two values of '?'")
@@ -136,6 +151,8 @@ class ExpressionParser:
 
     def _prefix(self) -> ast.Expr:
         token = self.lexer.peek()
+        if token.kind == "keyword" and token.text == "if":
+            return self.if_expression()
         if token.kind != "op" or token.text == "(":
             return self._postfix(self._primary())
         if token.text in ("-", "!", "~", "*"):
@@ -148,8 +165,8 @@ class ExpressionParser:
             return self._deeper(self._increment(token, operand, prefix=True))
         if token.text == "&":
             self.fail("taking an address with '&' is not supported: variables have none", token.span)
-        if token.text == "{":
-            self.fail("a block as an expression is not supported", token.span, "assign to a variable inside the block")
+        if token.text == "{" and not self._predicate:
+            return self.block_expression()
         if token.text == "+":
             self.fail("there is no unary '+'", token.span, "leave it out")
         self.fail(f"expected an expression, found {token.describe()}", token.span)
@@ -260,7 +277,11 @@ class ExpressionParser:
             operand = self._operand()
             return self._deeper(ast.Cast(opening.span.to(operand.span), cast_to, operand))
         if self.at(")"):
-            self.fail("an empty tuple is not supported", opening.span.to(self.lexer.take().span))
+            span = opening.span.to(self.lexer.take().span)
+            self.fail("an empty tuple holds nothing", span, "a tuple has a value at least: (1,)")
+        name = self.lexer.peek()
+        if name.kind == "name" and self._names_field():
+            return self._record(opening)
         first, depth = self._enclosed(), self._depth
         if not self.at(","):
             if not self.at(")"):
@@ -277,6 +298,32 @@ class ExpressionParser:
         closing = self.expect(")", "to close the tuple")
         self._depth = depth
         return self._deeper(ast.TupleExpr(opening.span.to(closing.span), tuple(items)))
+
+    def _names_field(self) -> bool:
+        name = self.lexer.take()
+        named = self.at("=")
+        self.lexer.seek(name.span.start)
+        return named
+
+    def _record(self, opening: Token) -> ast.Expr:
+        names: list[str] = []
+        items: list[ast.Expr] = []
+        depth = 0
+        while not self.at(")"):
+            name = self.lexer.take()
+            if name.kind != "name":
+                self.fail(f"expected the name of a field, found {name.describe()}", name.span, "write (a=1, b=2)")
+            if name.text in names:
+                self.fail(f"the record has two fields '{name.text}'", name.span)
+            self.expect("=", f"after the field {name.text}")
+            names.append(name.text)
+            items.append(self._enclosed())
+            depth = max(depth, self._depth)
+            if not self.accept(","):
+                break
+        closing = self.expect(")", "to close the record")
+        self._depth = depth
+        return self._deeper(ast.TupleExpr(opening.span.to(closing.span), tuple(items), tuple(names)))
 
     def _cast_type(self) -> ast.TypeName | None:
         """The type of a cast after its `(`, with the `)` taken; None, and nothing taken, where it is no cast."""

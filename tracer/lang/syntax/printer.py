@@ -132,9 +132,17 @@ def expression(node: ast.Expr) -> str:
             return f"({expression(node.left)} {node.op} {expression(node.right)})"
         case ast.Ternary():
             return f"({expression(node.condition)} ? {expression(node.then)} : {expression(node.otherwise)})"
+        case ast.Elvis():
+            return f"({expression(node.value)} ?: {expression(node.otherwise)})"
+        case ast.BlockExpr():
+            lines = [line.strip() for line in _body(node.body, 0)]
+            return f"{{ {'; '.join([*lines, *([expression(node.value)] if node.value else [])])} }}"
         case ast.Cast():
             return f"(({_type(node.type)}){expression(node.operand)})"
         case ast.TupleExpr():
+            if node.names:
+                pairs = zip(node.names, node.items, strict=True)
+                return f"record({', '.join(f'{name}={expression(item)}' for name, item in pairs)})"
             return f"tuple({_list(node.items)})"
         case ast.Field():
             return f"{expression(node.operand)}.{node.name}"

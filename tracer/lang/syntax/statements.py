@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS, ExpressionParser
@@ -62,6 +63,24 @@ class StatementParser(ExpressionParser):
         finally:
             self._blocks -= 1
 
+    def block_expression(self) -> ast.Expr:
+        """`{ …; value }`."""
+        opening = self.lexer.peek()
+        outer, self._predicate = self._predicate, False
+        try:
+            body, end = self.block()
+        finally:
+            self._predicate = outer
+        return self._deeper(valued(opening.span.to(end), body))
+
+    def if_expression(self) -> ast.Expr:
+        """`if (condition) { …; value } else { …; value }`."""
+        made = self._if()
+        value = _value_of(made)
+        if value is None:
+            self.fail("this if has no value on both sides", made.span, "write if (c) { a } else { b }, without a ;")
+        return self._deeper(value)
+
     def _skip_statement(self) -> None:
         depth = 0
         while True:
@@ -109,7 +128,9 @@ class StatementParser(ExpressionParser):
             if compound is not None:
                 return compound
         statement = self._simple(token)
-        if not self.at("}") and not self.accept(";"):
+        if self.at("}"):
+            return replace(statement, last=True) if isinstance(statement, ast.ExprStmt) else statement
+        if not self.accept(";"):
             found = self.lexer.peek()
             if found.kind == "end":
                 return statement  # the block says that its brace is missing, which is the one mistake
@@ -226,3 +247,23 @@ class StatementParser(ExpressionParser):
         value = self._value(target) if self.accept("=") else None
         end = value.span if value else declared.span if declared else target.span
         return ast.Let(keyword.span.to(end), target, declared, value)
+
+
+def valued(span: Span, body: tuple[ast.Stmt, ...]) -> ast.BlockExpr:
+    """A block as an expression: its value is what stands last in it without a `;`."""
+    value = _value_of(body[-1]) if body else None
+    return ast.BlockExpr(span, body if value is None else body[:-1], value)
+
+
+def _value_of(node: ast.Stmt) -> ast.Expr | None:
+    match node:
+        case ast.ExprStmt(last=True):
+            return node.expr
+        case ast.Block():
+            block = valued(node.span, node.body)
+            return None if block.value is None else block
+        case ast.If(otherwise=(_, *_)):
+            then, otherwise = valued(node.span, node.then), valued(node.span, node.otherwise)
+            if then.value is not None and otherwise.value is not None:
+                return ast.Ternary(node.span, node.condition, then, otherwise, "if")
+    return None

@@ -102,6 +102,12 @@ class TupleType:
             return f"record({', '.join(f'{name}: {item}' for name, item in zip(self.names, self.items, strict=True))})"
         return f"({', '.join(map(str, self.items))})"
 
+    def ordered(self, names: tuple[str, ...]) -> TupleType:
+        """The same record with its fields in the order of `names`."""
+        if names == self.names:
+            return self
+        return TupleType(tuple(self.items[self.names.index(name)] for name in names), names)
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:

@@ -72,12 +72,13 @@ def _join_ints(left: IntType, right: IntType) -> IntType | None:
 
 
 def _join_tuples(left: TupleType, right: TupleType) -> TupleType | None:
-    if len(left.items) != len(right.items):
+    if len(left.items) != len(right.items) or sorted(left.names) != sorted(right.names):
         return None
+    right = right.ordered(left.names)
     items = [join(one, other) for one, other in zip(left.items, right.items, strict=True)]
-    if None in items or (left.names and right.names and left.names != right.names):
+    if None in items:
         return None
-    return TupleType(tuple(item for item in items if item is not None), left.names or right.names)
+    return TupleType(tuple(item for item in items if item is not None), left.names)
 
 
 def wide(type: IntType) -> IntType:
@@ -125,7 +126,8 @@ def say(type: Type) -> str:
     if isinstance(type, StringType):
         return "string"
     if isinstance(type, TupleType):
-        return f"({', '.join(map(say, type.items))})"
+        names = [f"{name}=" for name in type.names] or [""] * len(type.items)
+        return f"({', '.join(name + say(item) for name, item in zip(names, type.items, strict=True))})"
     return str(type)
 
 

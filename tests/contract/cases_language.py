@@ -1,0 +1,56 @@
+"""Expressions that hold statements, records, and what is rewritten before types are looked at."""
+
+from __future__ import annotations
+
+from tests.contract.case import Case, by_hand, said
+from tests.contract.depot import rounds
+from tests.contract.expect import keyed, scalar
+
+R = rounds()
+
+CASES = [
+    said(
+        "blocks_and_ifs_as_values",
+        'BEGIN { $x = { let $a = 1; let $b = 2; $a + $b }; $y = if ($x > 2) { "some" } else { "none" };'
+        ' printf("%d %s %d\\n", $x, $y, { printf("first\\n"); if (0) { 1 } else if ($x) { 7 } else { 2 } });'
+        ' $i = 3; printf("%d %d %d %s\\n", $i++ ?: 5, $i, 0 ?: 9, "" ?: "text"); exit(); }',
+        "first\n3 some 7\n3 4 9 text",
+    ),
+    Case(
+        "blocks_as_values_in_a_probe",
+        "usdt:T:depot:parcel { @[{ $half = arg0 / 2; $half * 10 }] = sum({ let $w = arg3; $w + 1 } ?: 3);"
+        " @seen = if ((int32)arg4 < 0) { @neg = count(); 1 } else { 2 };"
+        " if ({ $n = arg0; $n > 30 }) { @late = count(); } }",
+        keyed("@", {n * 10: sum(r.weight + 1 for r in R if r.id // 2 == n) for n in range(21)})
+        + scalar("@late", 10)
+        + scalar("@neg", 16)
+        + scalar("@seen", 1 if R[-1].delta < 0 else 2),
+    ),
+    Case(
+        "records",
+        'BEGIN { $r = (b=3, a=1); $r = (a=4, b={ printf("now "); 5 }); print($r); @r = (n=$r.a, s="x");'
+        ' @k[(a=1, b=(c=2, d="x")), 3] = 1; for ($kv : @k) { print($kv.0.0.b.d); }'
+        ' print((a=1, b=2) == (b=2, a=1)); exit(); }',
+        by_hand(
+            "now { .b = 5, .a = 4 }\nx\ntrue\n@k[{ .a = 1, .b = { .c = 2, .d = x } }, 3]: 1\n@r: { .n = 4, .s = x }\n",
+            '{"type": "printf", "data": "now "}',
+            '{"type": "value", "data": {"b": 5, "a": 4}}',
+            '{"type": "value", "data": "x"}',
+            '{"type": "value", "data": true}',
+            '{"type": "map", "data": {"@k": {"{.a=1,.b={.c=2,.d=x}},3": 1}}}',
+            '{"type": "map", "data": {"@r": {"n": 4, "s": "x"}}}',
+        ),
+        target=None,
+    ),
+    Case(
+        "records_in_a_probe",
+        "usdt:T:depot:parcel /arg0 == 2/ { $r = (n=arg0, w=(x=5, y=(int32)arg4)); $r = (w=(y=1, x=2), n=7);"
+        " @[(a=$r.n, b=$r.w)] = count(); @v = (p=$r.w.x, q=(int64)arg0); @w = @v.q; }",
+        by_hand(
+            "@[{ .a = 7, .b = { .x = 2, .y = 1 } }]: 1\n@v: { .p = 2, .q = 2 }\n@w: 2\n",
+            '{"type": "map", "data": {"@": {"{.a=7,.b={.x=2,.y=1}}": 1}}}',
+            '{"type": "map", "data": {"@v": {"p": 2, "q": 2}}}',
+            '{"type": "map", "data": {"@w": 2}}',
+        ),
+    ),
+]
