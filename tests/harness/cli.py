@@ -32,13 +32,26 @@ def without_overhead(said: str) -> str:
     return _OVERHEAD.sub("", said)
 
 
+_BEFORE_MAPS = re.compile(rb"(?:(?<=\n)|(?<!.))\n\n(?=@|\Z)", re.S)
+
+
+def without_blanks(printed: bytes) -> bytes:
+    """Text without the two newlines that stand before the maps, wherever they begin a line and the maps follow."""
+    return _BEFORE_MAPS.sub(b"", printed)
+
+
 @dataclass(frozen=True)
 class Done:
     """A run that ended; `said` is what it wrote to stderr, decoded, what is not UTF-8 in it is marked."""
 
     status: int
-    out: bytes
+    printed: bytes
     said: str
+
+    @property
+    def out(self) -> bytes:
+        """What it printed, but for the blank lines before the maps."""
+        return without_blanks(self.printed)
 
     @property
     def err(self) -> str:
@@ -105,9 +118,14 @@ class Running:
         self._err = err
 
     @property
-    def out(self) -> bytes:
-        """What it printed so far."""
+    def printed(self) -> bytes:
+        """All that it printed so far."""
         return self._out.read_bytes()
+
+    @property
+    def out(self) -> bytes:
+        """What it printed so far, but for the blank lines before the maps."""
+        return without_blanks(self.printed)
 
     @property
     def err(self) -> str:
@@ -139,7 +157,7 @@ class Running:
             status = self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout} s: {self.err}") from None
-        return Done(status, self.out, self.said)
+        return Done(status, self.printed, self.said)
 
     def stop(self, timeout: float = PATIENCE_S) -> Done:
         """Ctrl-C, and its end."""

@@ -266,7 +266,7 @@ def test_a_wrong_bcc_on_the_path_is_passed_by(lattice: Path, clean: None) -> Non
     root = Path(__file__).resolve().parents[2]
     env = {**os.environ, "PYTHONPATH": f"{lattice.parent}:{root}"}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "@: 3\n", "Attached 1 probe\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n\n@: 3\n", "Attached 1 probe\n")
 
 
 def test_a_wrong_bcc_and_no_other_is_named(lattice: Path, clean: None) -> None:
@@ -283,6 +283,6 @@ def test_a_wrong_bcc_and_no_other_is_named(lattice: Path, clean: None) -> None:
     assert asked == Done(1, b"", f"tracer: error: {reason}; sudo apt-get install python3-bpfcc\n")
     assert free == Done(
         0,
-        b"@: 3\n",
+        b"\n\n@: 3\n",
         f"tracer: using ftrace, not bcc: {reason} (sudo apt-get install python3-bpfcc)\nAttached 1 probe\n",
     )

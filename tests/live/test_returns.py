@@ -47,7 +47,7 @@ def test_the_functions_of_tls_are_timed_as_the_program_counts_them(
     assert "warning: left out: /" in done.err and "no function 'rsa_ossl_of_no_library'" in done.err
     names = ("SSL_do_handshake", "SSL_write", "SSL_read")
     counts = [line.split() for line in done.text.splitlines()]
-    found = maps(replace(done, out=(tmp_path / "out").read_bytes()))
+    found = maps(replace(done, printed=(tmp_path / "out").read_bytes()))
     for number, key in enumerate(("@good", "@bad")):
         expected = {name: int(words[number]) for name, words in zip(names, counts, strict=True) if words[number] != "0"}
         assert {name: one["count"] for name, one in found[key].items()} == expected

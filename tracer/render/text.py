@@ -37,6 +37,11 @@ class TextRenderer(Renderer):
         """As it is."""
         self.write(text)
 
+    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
+        """Two newlines end the text of the run, whether a map follows or not."""
+        self.write(b"\n\n")
+        super().maps(snapshots)
+
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """`@name[key]: value`, a line for each key."""
         decl = snapshot.decl

@@ -51,7 +51,7 @@ def traced(text: str, backend: str) -> Answer:
     before, attached, rest = re.split(r"(?m)^(Attached \d+ probes?\n)", err) if "Attached" in err else (err, "", "")
     if not attached:
         rest = "".join(line for line in before.splitlines(True) if "error: " in line) or before[-2000:]
-    return Answer(done.out, done.status, tuple(found.items()), rest)
+    return Answer(done.printed, done.status, tuple(found.items()), rest)
 
 
 def answers(text: str, legs: Sequence[str]) -> dict[str, Answer]:

@@ -95,10 +95,10 @@ def test_at_the_end_maps_print_by_name_and_empty_ones_do_not() -> None:
     renderer = TextRenderer(PROGRAM, None, out)
     renderer.maps([store.snapshot("@b"), store.snapshot("@a")])
     renderer.event(MapEvent("@a", 0, 0), store)
-    assert out.getvalue() == b"@b[1]: 1\n@a: 0\n"
+    assert out.getvalue() == b"\n\n@b[1]: 1\n@a: 0\n"
     store.aggregate("@a", (), "count", 0)
     renderer.maps([store.snapshot("@b"), store.snapshot("@a")])
-    assert out.getvalue() == b"@b[1]: 1\n@a: 0\n@a: 1\n@b[1]: 1\n"
+    assert out.getvalue() == b"\n\n@b[1]: 1\n@a: 0\n\n\n@a: 1\n@b[1]: 1\n"
 
 
 def test_a_value_is_a_line() -> None:
