@@ -62,7 +62,7 @@ def readme_line(words: str) -> str:
 def says_something(command: Path, folder: Path) -> None:
     """The command runs from anywhere, as whoever calls it by its name."""
     program = ["-e", "BEGIN { print(6 * 7); exit(); }"]
-    for words, said in ((["--version"], f"tracer {__version__}\n"), (program, "42\n")):
+    for words, said in ((["--version"], f"tracer {__version__}\n"), (program, "42\n\n\n")):
         result = subprocess.run(
             ["tracer", *words], capture_output=True, text=True, cwd=folder,
             env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
