@@ -7,6 +7,7 @@ from tests.contract.depot import rounds
 from tests.contract.expect import keyed, scalar
 
 R = rounds()
+SIZES = ("heavy", "light")
 
 CASES = [
     said(
@@ -52,5 +53,26 @@ CASES = [
             '{"type": "map", "data": {"@v": {"p": 2, "q": 2}}}',
             '{"type": "map", "data": {"@w": 2}}',
         ),
+    ),
+    said(
+        "macros",
+        "macro add(x) { x + 1 } macro twice(x) { add(add(x)) } macro inc($x) { $x += 1; } macro one() { $x = 1; $x }"
+        ' macro kind($x) { "variable" } macro kind(x) { "expression" } macro kind() { "nothing" }'
+        " macro sum2(x) { $y = x + 1; $z = x + 2; $y + $z } macro total(@m) { let $t = 0;"
+        " for ($kv : @m) { $t += $kv.1; } $t }"
+        " BEGIN { $a = 1; inc($a); inc($a); $y = 2; @m[1] = 5; @m[2] = 7;"
+        ' printf("%d %d %d %s %s %s\\n", $a, twice($a), one, kind($a), kind(1 + 1), kind());'
+        ' printf("%d %d %d\\n", sum2({ $y += 1; $y }), $y, total(@m)); clear(@m); exit(); }',
+        "3 5 1 variable expression nothing\n10 4 12",
+    ),
+    Case(
+        "macros_in_a_probe",
+        'macro size(x) { if (x > 400) { "heavy" } else { "light" } }'
+        " macro note(@m, k) { @m[k] = count(); @m[k] = count(); }"
+        " macro even(x) { x % 2 == 0 } macro add(@s, $n) { $d = $n * 2; $n += 1; @s = sum($d); }"
+        " usdt:T:depot:parcel /even(arg0)/ { note(@, size(arg3)); $n = arg0; add(@s, $n); @t = sum($n); }",
+        keyed("@", {name: 2 * sum((r.weight > 400) == (name == "heavy") for r in R if r.id % 2 == 0) for name in SIZES})
+        + scalar("@s", 2 * sum(range(2, 41, 2)))
+        + scalar("@t", sum(range(3, 42, 2))),
     ),
 ]

@@ -33,6 +33,10 @@ def analyse(
     `environment` may set what `config` sets (`BPFTRACE_MAX_STRLEN`). Raises `ProgramError` with all faults.
     """
     config, said = configure(program.config, environment)
+    if program.macros:
+        from tracer.lang.macros.expand import expanded
+
+        program = expanded(program)
     tree = desugared(program)
     units = tuple(_units(tree, sites))
     facts = infer(tree, units, config)

@@ -106,7 +106,6 @@ BUILTINS: dict[str, tuple[str, str | None]] = {
 
 STATEMENTS: dict[str, tuple[str, str | None]] = {
     "import": ("a program is one text", "put everything in one file"),
-    "macro": ("macros are left out", "write the statements where they are needed"),
     "fn": ("functions cannot be defined", "write the statements where they are needed"),
     "struct": ("structs are left out", _ARG),
     "union": ("structs are left out", _ARG),

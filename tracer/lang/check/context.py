@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
-from tracer.dataclass import dataclass, field
+from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang import typed
 from tracer.lang.check.facts import Facts
@@ -16,6 +17,9 @@ from tracer.lang.types.declared import Declared
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
+
+_OWN = re.compile(r"\$\w+\.(\w+)\.\d+")
+"""A variable of a macro, as `macros.expand` names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class Context:
     scopes: list[dict[str, Variable]] = field(default_factory=list)
     slots: dict[Hashable, int] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
+    calls: list[tuple[str, Span]] = field(default_factory=list)
+    """The calls of macros that this is in, the innermost last."""
 
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
@@ -102,8 +108,20 @@ class Context:
 
     def record(self, diagnostic: Diagnostic) -> None:
         """Notes what there is to say, once."""
-        if self.final and diagnostic not in self.diagnostics:
+        if not self.final:
+            return
+        if self.calls:
+            diagnostic = self._of_macro(diagnostic)
+        if diagnostic not in self.diagnostics:
             self.diagnostics.append(diagnostic)
+
+    def _of_macro(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The same, as the user wrote it: variables by their own names, and the call where it stands in the macro."""
+        macro, call = self.calls[-1]
+        message, hint = (text and _OWN.sub(r"$\1", text) for text in (diagnostic.message, diagnostic.hint))
+        if not call.start <= diagnostic.span.start < call.end:
+            message = f"{message} (in the macro {macro}(), called at {self.at(call)})"
+        return replace(diagnostic, message=message or "", hint=hint)
 
     def at(self, span: Span | None) -> str:
         """A place in the text as `line:column`."""
@@ -137,17 +155,21 @@ class Context:
     # --- scopes and variables
 
     @contextmanager
-    def scope(self, loop: str | None = None) -> Iterator[None]:
-        """A scope of its own, the body of a loop where that is named."""
+    def scope(self, loop: str | None = None, call: tuple[str, Span] | None = None) -> Iterator[None]:
+        """A scope of its own, the body of a loop where that is named, or a call of a macro."""
         self.scopes.append({})
         if loop:
             self.loops.append(loop)
+        if call:
+            self.calls.append(call)
         try:
             yield
         finally:
             self.scopes.pop()
             if loop:
                 self.loops.pop()
+            if call:
+                self.calls.pop()
 
     def lookup(self, name: str) -> Variable | None:
         """The variable of that name in the innermost scope that has one."""

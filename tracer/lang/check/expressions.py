@@ -143,10 +143,12 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
 
 
 def _block(ctx: Context, node: ast.BlockExpr) -> typed.Expr | None:
-    with ctx.scope():
+    if node.value is None:
+        what = f"the macro {node.macro}()" if node.macro else "the block"
+        ctx.error(f"{what} has no value", node.span, "its value stands last in it, without a ;")
+    with ctx.scope(call=(node.macro, node.span) if node.macro else None):
         body = ctx.statements(node.body)
         if node.value is None:
-            ctx.error("the block has no value", node.span, "its value stands last in it, without a ;")
             return None
         value = expr(ctx, node.value)
     if value is None:

@@ -37,7 +37,8 @@ def statement(ctx: Context, node: ast.Stmt) -> tuple[typed.Stmt, ...]:
         case ast.ExprStmt():
             return _expression(ctx, node)
         case ast.Block():
-            return block(ctx, node.body)
+            with ctx.scope(call=(node.macro, node.span) if node.macro else None):
+                return statements(ctx, node.body)
         case ast.If():
             chosen = condition(ctx, node.condition, f"the condition of {node.word}", text=True)
             then, otherwise = block(ctx, node.then), block(ctx, node.otherwise)

@@ -141,10 +141,13 @@ class Elvis(Expr):
 
 @dataclass(frozen=True, slots=True)
 class BlockExpr(Expr):
-    """`{ …; value }`: statements, and the value of the whole. None stands for a value that is missing."""
+    """`{ …; value }`: statements, and the value of the whole. None stands for a value that is missing. `macro`: it
+    stands for a call of that one.
+    """
 
     body: tuple[Stmt, ...]
     value: Expr | None
+    macro: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +223,10 @@ class Let(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
-    """`{ … }` as a statement."""
+    """`{ … }` as a statement; `macro` as in `BlockExpr`."""
 
     body: tuple[Stmt, ...]
+    macro: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +317,16 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
+class Macro:
+    """`macro name(params) { body }`; a parameter is a `Var`, a `MapRef` or a `Name`. `head` ends before the body."""
+
+    name: str
+    params: tuple[Var | MapRef | Name, ...]
+    body: tuple[Stmt, ...]
+    head: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The whole text."""
 
@@ -320,3 +334,4 @@ class Program:
     config: tuple[Setting, ...]
     clauses: tuple[Clause, ...]
     types: Declared = Declared()
+    macros: tuple[Macro, ...] = ()

@@ -38,6 +38,7 @@ class Parser(StatementParser):
         """The whole text; faults are in `diagnostics`."""
         config: list[ast.Setting] = []
         clauses: list[ast.Clause] = []
+        self._macros: list[ast.Macro] = []
         try:
             while not self._at_end():
                 self._top_level(config, clauses)
@@ -52,7 +53,7 @@ class Parser(StatementParser):
                 )
         except TooManyFaults:
             pass
-        return ast.Program(self.source, tuple(config), tuple(clauses))
+        return ast.Program(self.source, tuple(config), tuple(clauses), macros=tuple(self._macros))
 
     def _at_end(self) -> bool:
         try:
@@ -77,6 +78,8 @@ class Parser(StatementParser):
                     Span(start, start + len(word)),
                     "config = { max_map_keys = N } limits the keys of every map",
                 )
+            elif word == "macro":
+                self._macros.append(self._macro())
             elif word in unsupported.STATEMENTS:
                 message, hint = unsupported.phrase(f"'{word}'", unsupported.STATEMENTS[word])
                 self.fail(message, Span(start, start + len(word)), hint)
@@ -202,6 +205,37 @@ class Parser(StatementParser):
                     return
             elif token.kind == "op" and token.text == ";" and depth == 0:
                 return
+
+    # --- macros
+
+    def _macro(self) -> ast.Macro:
+        keyword, name = self.lexer.take(), self.lexer.take()
+        if name.kind != "name":
+            what = f"expected the name of the macro, found {name.describe()}"
+            self.fail(what, name.span, "write macro name($variable, @map, expression) { … }")
+        self.expect("(", f"after macro {name.text}")
+        params: list[ast.Var | ast.MapRef | ast.Name] = []
+        while not self.at(")"):
+            param = self._parameter(self.lexer.take())
+            if any(param.name == other.name for other in params):
+                self.fail(f"the macro has two parameters {param.name}", param.span)
+            params.append(param)
+            if not self.accept(",") and not self.at(")"):
+                found = self.lexer.peek()
+                self.fail(f"expected ',' or ')' after {param.name}, found {found.describe()}", found.span)
+        end = self.lexer.take().span
+        body = self._body("the parameters of the macro")
+        return ast.Macro(name.text, tuple(params), body, keyword.span.to(end))
+
+    def _parameter(self, token: Token) -> ast.Var | ast.MapRef | ast.Name:
+        if token.kind == "var":
+            return ast.Var(token.span, token.text)
+        if token.kind == "map":
+            return ast.MapRef(token.span, token.text, (), token.span)
+        if token.kind != "name":
+            what = f"expected a parameter of the macro, found {token.describe()}"
+            self.fail(what, token.span, "it is $name for a variable, @name for a map, name for any expression")
+        return ast.Name(token.span, token.text)
 
     # --- config
 

@@ -26,6 +26,9 @@ def quoted(value: bytes) -> str:
 def _program(program: ast.Program) -> Iterator[str]:
     for setting in program.config:
         yield f"config {setting.name} = {setting.value}"
+    for macro in program.macros:
+        yield f"macro {macro.name}({_list(macro.params)})"
+        yield from _body(macro.body, 1)
     for index, clause in enumerate(program.clauses):
         yield f"clause {index}"
         for point in clause.points:

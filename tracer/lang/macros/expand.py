@@ -1,0 +1,176 @@
+"""Calls of macros → blocks, in the syntax tree, before any type is looked at.
+
+A macro is hygienic: variables that it assigns are its own, so they get a name that no other has (`$macro.x.1`); a map
+is only what it was given. An argument stands wherever its parameter does, and is evaluated each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, NoReturn
+
+from tracer.dataclass import replace
+from tracer.errors import Diagnostic, Fault, ProgramError, Span
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.statements import valued
+from tracer.lang.walk import rewrite, walk
+
+MOST_EXPANSIONS = 5000
+"""How many calls a program may expand to."""
+
+_KINDS: dict[type[ast.Expr], str] = {ast.Var: "a variable", ast.MapRef: "a map", ast.Name: "an expression"}
+
+
+def expanded(program: ast.Program) -> ast.Program:
+    """The program without macros. Raises `ProgramError`."""
+    found: list[Diagnostic] = []
+    macros = _by_name(program.macros, found)
+    expander = _Expander(program, macros, found)
+    clauses = []
+    for clause in program.clauses:
+        predicate = None if clause.predicate is None else expander.expand(clause.predicate, ())
+        body = tuple([expander.expand(statement, ()) for statement in clause.body])
+        clauses.append(replace(clause, predicate=predicate, body=body))
+    if found:
+        raise ProgramError(program.source, found)
+    return replace(program, clauses=tuple(clauses), macros=())
+
+
+def _by_name(macros: Sequence[ast.Macro], found: list[Diagnostic]) -> dict[str, list[ast.Macro]]:
+    named: dict[str, list[ast.Macro]] = {}
+    for macro in macros:
+        others = named.setdefault(macro.name, [])
+        if any(_kinds(other.params) == _kinds(macro.params) for other in others):
+            what = f"the macro {macro.name}() is defined twice with such parameters"
+            found.append(Diagnostic(what, macro.head, "give one of them another name"))
+        others.append(macro)
+    return named
+
+
+def _kinds(params: Sequence[ast.Expr]) -> list[type[ast.Expr]]:
+    return [type(each) for each in params]
+
+
+class _Expander:
+    """One pass over a program."""
+
+    def __init__(
+        self, program: ast.Program, macros: Mapping[str, list[ast.Macro]], found: list[Diagnostic]
+    ) -> None:
+        self.source = program.source
+        self.macros = macros
+        self.found = found
+        self.numbers = count(1)
+
+    def expand(self, node: Any, within: tuple[str, ...]) -> Any:
+        """The tree with each call of a macro replaced, inside the macros `within`."""
+
+        def change(each: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
+            try:
+                return self._changed(each, within)
+            except Fault as fault:
+                if fault.diagnostic not in self.found:
+                    self.found.append(fault.diagnostic)
+                return each
+
+        return rewrite(node, change)
+
+    def _changed(self, node: ast.Expr | ast.Stmt, within: tuple[str, ...]) -> ast.Expr | ast.Stmt:
+        match node:
+            case ast.Call() if node.name in self.macros:
+                return self._call(node, node.name, node.args, within)
+            case ast.Name() if any(not macro.params for macro in self.macros.get(node.name, ())):
+                return self._call(node, node.name, (), within)
+            case ast.ExprStmt(expr=ast.BlockExpr(value=None) as block):
+                return ast.Block(block.span, block.body, block.macro)
+        return node
+
+    def _call(self, node: ast.Expr, name: str, args: tuple[ast.Expr, ...], within: tuple[str, ...]) -> ast.Expr:
+        if name in within:
+            chain = " → ".join(f"{each}()" for each in (*within[within.index(name) :], name))
+            raise Fault(Diagnostic(f"the macro {name}() calls itself: {chain}", node.span, "write a loop"))
+        macro = self._chosen(node, name, args)
+        number = next(self.numbers)
+        if number > MOST_EXPANSIONS:
+            raise Fault(Diagnostic(f"macros are called more than {MOST_EXPANSIONS} times", node.span))
+        body = _Body(macro, args, number).filled()
+        block = valued(node.span, tuple([self.expand(statement, (*within, name)) for statement in body]))
+        return replace(block, macro=name)
+
+    def _chosen(self, node: ast.Expr, name: str, args: tuple[ast.Expr, ...]) -> ast.Macro:
+        """The definition whose parameters fit best: a variable or a map before any expression."""
+        known = self.macros[name]
+        fitting = [macro for macro in known if len(macro.params) == len(args)]
+        if not fitting:
+            counts = " or ".join(str(each) for each in sorted({len(macro.params) for macro in known}))
+            what = f"the macro {name}() takes {counts} argument{'s' if counts != '1' else ''}, not {len(args)}"
+            raise Fault(Diagnostic(what, node.span, f"it is {' or '.join(map(_written, known))}"))
+        matching = [macro for macro in fitting if all(map(_fits, macro.params, args))]
+        if not matching:
+            wrong = next(pair for pair in zip(fitting[0].params, args, strict=True) if not _fits(*pair))
+            what = f"the macro {name}() needs {_KINDS[type(wrong[0])]} for {_word(wrong[0])}"
+            raise Fault(Diagnostic(what, wrong[1].span, f"it is {' or '.join(map(_written, fitting))}"))
+        return max(matching, key=lambda macro: sum(not isinstance(param, ast.Name) for param in macro.params))
+
+
+def _fits(param: ast.Expr, arg: ast.Expr) -> bool:
+    if isinstance(param, ast.MapRef):
+        return isinstance(arg, ast.MapRef) and not arg.key
+    return isinstance(param, ast.Name) or isinstance(arg, ast.Var)
+
+
+def _word(param: ast.Expr) -> str:
+    assert isinstance(param, (ast.Var, ast.MapRef, ast.Name))
+    return param.name
+
+
+def _written(macro: ast.Macro) -> str:
+    return f"{macro.name}({', '.join(map(_word, macro.params))})"
+
+
+class _Body:
+    """The statements of a macro at one call."""
+
+    def __init__(self, macro: ast.Macro, args: Sequence[ast.Expr], number: int) -> None:
+        self.macro = macro
+        self.args = {_word(param): arg for param, arg in zip(macro.params, args, strict=True)}
+        self.number = number
+        self.own = {name for statement in macro.body for name in map(_assigned, walk(statement)) if name}
+
+    def filled(self) -> list[ast.Stmt]:
+        """They themselves, with the arguments for the parameters."""
+        return [rewrite(statement, self._change) for statement in self.macro.body]
+
+    def _change(self, node: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
+        match node:
+            case ast.Var(name=name) if name in self.args:
+                return replace(self.args[name], span=node.span)
+            case ast.Var(name=name) if name in self.own:
+                return replace(node, name=f"${self.macro.name}.{name[1:]}.{self.number}")
+            case ast.MapRef(name=name):
+                given = self.args.get(name)
+                if not isinstance(given, ast.MapRef):
+                    what = f"the macro {self.macro.name}() uses {name}, which is none of its parameters"
+                    self._fail(what, node.name_span, f"pass it: macro {self.macro.name}({name}) {{ … }}")
+                return replace(node, name=given.name)
+            case ast.Name(name=name) if name in self.args:
+                return self.args[name]
+            case ast.Let(target=target) if not target.name.startswith(f"${self.macro.name}."):
+                self._fail(f"a parameter of {self.macro.name}() has this name already", node.span, "use another name")
+            case ast.Return():
+                self._fail("return is not possible in a macro", node.span, "its value stands last, without a ;")
+        return node
+
+    def _fail(self, message: str, span: Span, hint: str) -> NoReturn:
+        raise Fault(Diagnostic(message, span, hint))
+
+
+def _assigned(node: ast.Expr | ast.Stmt) -> str | None:
+    """The variable that a node makes, if it makes one."""
+    match node:
+        case ast.Assign(target=ast.Var() as target) | ast.Let(target=target):
+            return target.name
+        case ast.ForRange(target=target) | ast.ForMap(target=target):
+            return target.name
+    return None
