@@ -9,7 +9,6 @@ _words = str.split
 
 _KERNEL = "tracer traces user programs only"
 _USER_PROBES = "attach to a function of a program (uprobe:FILE:FUNCTION) or to a USDT probe (usdt:FILE:PROVIDER:NAME)"
-_ARG = "use the arguments arg0, arg1, … and str(), or *(int32 *)address to read memory"
 
 PROBES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
@@ -62,8 +61,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "unwatch": ("there are no watchpoints", None),
     "tseries": ("time series are left out", "interval:s:1 { print(@x); clear(@x); } shows how a map changes"),
     "getopt": ("a program has positional arguments only", "$1, $2, … and str($1)"),
-    "sizeof": ("tracer has no structs", "write the number"),
-    "offsetof": ("tracer has no structs", "write the number"),
     "typeinfo": ("types cannot be asked for in a program", None),
     "typeof": ("types cannot be asked for in a program", None),
     "syscall_name": (_KERNEL, None),
@@ -107,9 +104,6 @@ BUILTINS: dict[str, tuple[str, str | None]] = {
 STATEMENTS: dict[str, tuple[str, str | None]] = {
     "import": ("a program is one text", "put everything in one file"),
     "fn": ("functions cannot be defined", "write the statements where they are needed"),
-    "struct": ("structs are left out", _ARG),
-    "union": ("structs are left out", _ARG),
-    "enum": ("enums are left out", "write the number"),
     "comptime": ("it is left out", "constants are folded anyway"),
     "subprog": ("functions cannot be defined", "write the statements where they are needed"),
 }

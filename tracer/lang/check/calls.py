@@ -28,6 +28,9 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
 
         return probe.argument(ctx, word, int(found[1][:9]), span)
     value = VALUES.get(word)
+    if value is None and word in ctx.types.constants:
+        number, own = ctx.types.constants[word]
+        return typed.IntLit(own, span, number)
     if value is None:
         _no_value(ctx, node)
         return None
@@ -53,7 +56,7 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
         message, hint = unsupported.phrase(f"{word}()", unsupported.FUNCTIONS[word])
         ctx.error(message, span, hint)
     else:
-        near = suggest.nearest(word, (*VALUES, *FUNCTIONS, "arg0", "true", "false"))
+        near = suggest.nearest(word, (*ctx.types.constants, *VALUES, *FUNCTIONS, "arg0", "true", "false"))
         other = f"variables are written ${word}, maps @{word}, strings in quotes"
         ctx.error(f"unknown name '{word}'", span, f"did you mean {near}?" if near else other)
 

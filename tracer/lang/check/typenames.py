@@ -10,9 +10,11 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import (
     INTEGER_TYPES,
     ArrayType,
+    EnumType,
     NamedType,
     PointerType,
     StringType,
+    StructType,
     Type,
 )
 
@@ -46,9 +48,13 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
     if name == "string":
         return StringType(first or ctx.config.max_strlen)
     found = ctx.types.find(name)
+    if isinstance(found, NamedType) and not pointed:
+        ctx.error(f"'{found}' is not declared whole, and can only be pointed to", node.span, f"write {name} *")
+        return None
     if found is not None:
         # A pointer needs no more than the name, which may be declared by itself, or in terms of itself.
-        return NamedType(name) if pointed and node.struct else found
+        own = found.name if isinstance(found, StructType | EnumType) else ""
+        return NamedType(own) if pointed and ctx.types.types.get(own) is found else found
     if node.struct and pointed:
         return NamedType(name)
     if node.struct:

@@ -6,20 +6,22 @@ else it divides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
-from tracer.dataclass import replace
+from tracer.dataclass import names, replace
 from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.lang import unsupported
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import Lexer, Token
-from tracer.lang.types import INTEGER_TYPES
+from tracer.lang.types.declared import USUAL
 
 PRECEDENCE = {
     "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,
     "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "%": 11,
 }  # fmt: skip
+
+AnyPart = TypeVar("AnyPart", bound="ast.Expr | ast.TypeName")
 
 TERNARY = 1
 MAX_NESTING = 64
@@ -28,8 +30,9 @@ MAX_DEPTH = 128
 
 MAX_DIAGNOSTICS = 20
 
+_QUALIFIERS = ("const", "volatile")
 _TYPE_WORDS = frozenset(
-    (*INTEGER_TYPES, "string", "buffer", "inet", "void", "char", "int", "short", "long", "unsigned")
+    (*USUAL, "string", "buffer", "inet", "void", "signed", "unsigned", "_Bool", *_QUALIFIERS)
 )
 _OPENS_OPERAND = frozenset(("name", "int", "string", "var", "map", "param", "paramcount"))
 
@@ -45,6 +48,8 @@ class ExpressionParser:
         self.params = params
         self.lexer = Lexer(source)
         self.diagnostics: list[Diagnostic] = []
+        self.defines: Mapping[str, str] = {}
+        self.typedefs: Mapping[str, object] = {}
         self._nesting = 0
         self._depth = 0
         self._predicate = False
@@ -217,12 +222,30 @@ class ExpressionParser:
         if token.kind == "paramcount":
             return ast.IntLit(span, len(self.params))
         if token.kind == "name":
-            return self._call(token) if self.at("(") else ast.Name(span, token.text)
+            if self.at("("):
+                return self._call(token)
+            return self._defined(token) if token.text in self.defines else ast.Name(span, token.text)
         if token.text in ("true", "false") and token.kind == "keyword":
             return ast.BoolLit(span, token.text == "true")
         if token.text == "(" and token.kind == "op":
             return self._parenthesis(token)
         self._no_operand(token)
+
+    def _defined(self, token: Token) -> ast.Expr:
+        """What a `#define` says, an expression of its own; inside, the macro's own name is a plain one."""
+        body = self.defines[token.text]
+        inner = type(self)(Source(body), self.params)
+        inner.defines = {name: text for name, text in self.defines.items() if name != token.text}
+        inner.typedefs, inner._nesting = self.typedefs, self._nesting + 1
+        try:
+            expr = inner.expression()
+            whole = inner.lexer.peek().kind == "end"
+        except Fault:
+            whole = False
+        if not whole:
+            self.fail(f"'{token.text}' stands for no expression", token.span, f"#define {token.text} {body}".strip())
+        self._depth = inner._depth
+        return _placed(expr, token.span)
 
     def _no_operand(self, token: Token) -> NoReturn:
         if token.kind == "keyword":
@@ -333,7 +356,7 @@ class ExpressionParser:
         word = self.lexer.peek()
         if word.kind != "name":
             return None
-        if word.text in _TYPE_WORDS or word.text.endswith("_t"):
+        if word.text in _TYPE_WORDS or word.text in self.typedefs or word.text.endswith("_t"):
             return self._finish_type(self.type_name())
         # `(word)operand`, and `(word *)`, can only be a cast whose type is misspelt.
         self.lexer.take()
@@ -355,12 +378,13 @@ class ExpressionParser:
 
     def type_name(self) -> ast.TypeName:
         """`int32`, `int32 *`, `uint8[4]`, `struct sock *`; several words of C (`unsigned long`) make one name."""
+        self._qualifiers()
         first = self.lexer.take()
         if first.kind not in ("name", "keyword"):
             self.fail(f"expected a type, found {first.describe()}", first.span)
         struct = first.kind == "keyword"
         name, span = first.text, first.span
-        while self.lexer.peek().kind == "name":
+        while self._qualifiers().kind == "name":
             word = self.lexer.take()
             name, span = f"{name} {word.text}", span.to(word.span)
         suffixes: list[int | None] = []
@@ -368,11 +392,28 @@ class ExpressionParser:
             opening = self.lexer.take()
             if opening.text == "*":
                 suffixes.append(None)
+                self._qualifiers()
             else:
-                suffixes.append(int(self.lexer.take().value) if self.lexer.peek().kind == "int" else 0)
+                suffixes.append(self._count())
                 opening = self.expect("]", "after the size of the array")
             span = span.to(opening.span)
         return ast.TypeName(name, span, tuple(suffixes), struct)
+
+    def _qualifiers(self) -> Token:
+        """The next token behind `const` and its like, which change no value."""
+        while (token := self.lexer.peek()).kind == "name" and token.text in _QUALIFIERS:
+            self.lexer.take()
+        return token
+
+    def _count(self) -> int:
+        """The size of an array, 0 where none is given."""
+        token = self.lexer.peek()
+        if token.text in self.defines:
+            self.lexer.take()
+            found = self._defined(token)
+            if isinstance(found, ast.IntLit):
+                return found.value
+        return int(self.lexer.take().value) if token.kind == "int" else 0
 
     def _postfix(self, expr: ast.Expr) -> ast.Expr:
         while True:
@@ -402,3 +443,19 @@ class ExpressionParser:
 def _widen(expr: ast.Expr, span: Span) -> ast.Expr:
     """The same expression with the parentheses in its span."""
     return replace(expr, span=span)
+
+
+def _placed(node: AnyPart, span: Span) -> AnyPart:
+    """The same tree, all of which stands at one place."""
+    changes: dict[str, Any] = {}
+    for name in names(node):
+        value: Any = getattr(node, name)
+        if isinstance(value, Span):
+            changes[name] = span
+        elif isinstance(value, (ast.Expr, ast.TypeName)):
+            changes[name] = _placed(value, span)
+        elif isinstance(value, tuple):
+            changes[name] = tuple(
+                [_placed(each, span) if isinstance(each, (ast.Expr, ast.TypeName)) else each for each in value]
+            )
+    return replace(node, **changes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Source, Span
@@ -15,24 +16,68 @@ from tracer.lang import unsupported
 from tracer.lang.syntax import ast, attach
 from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser, TooManyFaults
+from tracer.lang.types.declared import Declared
+
+if TYPE_CHECKING:
+    from tracer.lang.syntax.c.declarations import Declarations
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DIRECTIVE = re.compile(r"^[ \t]*#[^!]", re.M)
 
 
-def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
+class Headers(NamedTuple):
+    """What the command line says of headers: those that are included before the program, and where to look for them."""
+
+    included: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+NO_HEADERS = Headers()
+
+
+def parse(source: Source, params: Sequence[str] = (), headers: Headers = NO_HEADERS) -> ast.Program:
     """The syntax tree of a program; `params` are what `$1`, `$2`, … stand for.
 
     Raises `ProgramError` with a diagnostic for each fault.
     """
     parser = Parser(source, params)
+    if headers.included or ("#" in source.text and _DIRECTIVE.search(source.text)):
+        parser = _preprocessed(source, params, headers)
     program = parser.program()
     if parser.diagnostics:
         raise ProgramError(source, parser.diagnostics)
-    return program
+    return replace(program, source=source)
+
+
+def _preprocessed(source: Source, params: Sequence[str], headers: Headers) -> Parser:
+    """The parser of what the preprocessor leaves of a program."""
+    from tracer.lang.syntax.c.directives import preprocess
+
+    try:
+        done = preprocess(source.text, headers.included, headers.paths)
+    except Fault as fault:
+        raise ProgramError(source, [fault.diagnostic]) from None
+    parser = Parser(replace(source, text=done.text), params)
+    parser.defines = done.macros
+    if done.headers:
+        parser.declarations.header(done.headers)
+    return parser
 
 
 class Parser(StatementParser):
     """Clauses and what may stand before them."""
+
+    _declarations: Declarations | None = None
+
+    @property
+    def declarations(self) -> Declarations:
+        """The types of C that are declared so far."""
+        if self._declarations is None:
+            from tracer.lang.syntax.c.declarations import Declarations
+
+            self._declarations = Declarations()
+            self.typedefs = self._declarations.types
+        return self._declarations
 
     def program(self) -> ast.Program:
         """The whole text; faults are in `diagnostics`."""
@@ -53,7 +98,8 @@ class Parser(StatementParser):
                 )
         except TooManyFaults:
             pass
-        return ast.Program(self.source, tuple(config), tuple(clauses), macros=tuple(self._macros))
+        types = self._declarations.declared() if self._declarations is not None else Declared()
+        return ast.Program(self.source, tuple(config), tuple(clauses), types, macros=tuple(self._macros))
 
     def _at_end(self) -> bool:
         try:
@@ -80,19 +126,11 @@ class Parser(StatementParser):
                 )
             elif word == "macro":
                 self._macros.append(self._macro())
+            elif word in ("struct", "union", "enum", "typedef"):
+                self.lexer.seek(self.declarations.declaration(text, start, self.defines))
             elif word in unsupported.STATEMENTS:
                 message, hint = unsupported.phrase(f"'{word}'", unsupported.STATEMENTS[word])
                 self.fail(message, Span(start, start + len(word)), hint)
-            elif text[start] == "#":
-                line_end = text.find("\n", start)
-                self.lexer.seek(line_end if line_end >= 0 else len(text))
-                self.record(
-                    Diagnostic(
-                        "preprocessor directives are not supported",
-                        Span(start, self.lexer.position),
-                        "write constants in the program itself; headers are never needed",
-                    )
-                )
             else:
                 clauses.append(self._clause())
         except Fault as fault:

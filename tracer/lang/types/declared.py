@@ -5,7 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracer.dataclass import dataclass, field
-from tracer.lang.types import INTEGER_TYPES, NamedType, Type
+from tracer.lang.types import BOOL, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
+
+_words = str.split
+
+USUAL: dict[str, IntType | BoolType] = {
+    **INTEGER_TYPES,
+    **{f"{prefix}{sign}{bits}": IntType(bits, sign == "s") for prefix in ("", "__") for sign in "su"
+       for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(_words("ssize_t ptrdiff_t intptr_t time_t off_t loff_t clock_t"), IntType(64, True)),
+    **dict.fromkeys(_words("ino_t dev_t nlink_t rlim_t"), IntType(64, False)),
+    **dict.fromkeys(_words("pid_t clockid_t key_t wchar_t"), IntType(32, True)),
+    **dict.fromkeys(_words("uid_t gid_t mode_t socklen_t"), IntType(32, False)),
+    **dict.fromkeys(_words("sa_family_t in_port_t"), IntType(16, False)),
+}  # fmt: skip
+"""Types that nobody declares or includes a header for."""
+
+_INTEGER_WORDS = frozenset(_words("char short int long signed unsigned _Bool bool"))
+
+
+def integer_of(words: list[str]) -> IntType | BoolType | None:
+    """The type of C's own words in any order, `long unsigned int`; None where one is another."""
+    if not _INTEGER_WORDS.issuperset(words):
+        return None
+    if "_Bool" in words or "bool" in words:
+        return BOOL
+    signed = "unsigned" not in words
+    if "char" in words:
+        return CharType() if signed and "signed" not in words else IntType(8, signed)
+    return IntType(16 if "short" in words else 64 if "long" in words else 32, signed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +47,7 @@ class Declared:
 
     def find(self, name: str) -> Type | None:
         """The type of a name, None where there is none."""
-        return INTEGER_TYPES.get(name) or self.types.get(name)
+        return self.types.get(name) or USUAL.get(name) or integer_of(name.split())
 
     def complete(self, type: Type) -> Type | None:
         """A type that can be read: what a pointer leads to, looked up where it is known by name alone."""

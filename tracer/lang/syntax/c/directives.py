@@ -1,0 +1,155 @@
+"""`#define`, `#include` and conditions: what a C preprocessor does to a program before it is read.
+
+A program that only defines needs none. For headers and conditions the directives, and nothing else of the program, go
+through `cc -E`; it tells which lines of the program are left out. What is no longer needed becomes blanks, so that
+every place in the text stays what it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tracer.errors import Diagnostic, Fault, Span
+
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*([a-z]+)((?:\\\r?\n|[^\n])*)", re.M)
+_DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)(\()?(.*)", re.S)
+_MARKER = re.compile(r'# ([0-9]+) "((?:\\.|[^"\\])*)"')
+_COMPLAINT = re.compile(r"^<stdin>:([0-9]+):(?:[0-9]+:)? (?:fatal )?error: (.*)$", re.M)
+_ANY_COMPLAINT = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.M)
+_KNOWN = ("define", "undef", "include", "ifdef", "ifndef", "if", "elif", "else", "endif", "pragma", "error", "warning")
+_LINE = "__line_of_the_program__"
+_PATIENCE_S = 20
+_COMPILERS = ("cc", "gcc", "clang")
+
+
+class Preprocessed(NamedTuple):
+    """The program with blanks for what is not its own, its macros without parameters, and the text of the headers."""
+
+    text: str
+    macros: dict[str, str]
+    headers: str = ""
+
+
+def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = ()) -> Preprocessed:
+    """What is left of a program. `includes` are headers that the command line names, `paths` where to look for headers.
+    Raises `Fault`.
+    """
+    found = list(_directives(text))
+    for word, _, span in found:
+        if word not in _KNOWN:
+            raise Fault(Diagnostic(f"unknown directive '#{word}'", span, "known are #include, #define and conditions"))
+    blanked = list(text)
+    for _, _, span in found:
+        _blank(blanked, span.start, span.end)
+    if not includes and all(word in ("define", "undef", "pragma") for word, _, _ in found):
+        return Preprocessed("".join(blanked), _defined((word, rest) for word, rest, _ in found))
+    output = _run(text, found, includes, paths)
+    macros, headers, lines = _read(output)
+    start = 0
+    for number, line in enumerate(text.splitlines(keepends=True)):
+        if number not in lines:
+            _blank(blanked, start, start + len(line))
+        start += len(line)
+    return Preprocessed("".join(blanked), macros, headers)
+
+
+def _directives(text: str) -> Iterator[tuple[str, str, Span]]:
+    """The directives that stand in no comment: the word, the rest, the place."""
+    comments = [found.span() for found in _COMMENT.finditer(text)]
+    for found in _DIRECTIVE.finditer(text):
+        start = found.start() + len(found.group()) - len(found.group().lstrip())
+        if not any(first < start < last for first, last in comments):
+            rest = re.sub(r"\\\r?\n", " ", found[2])
+            yield found[1], re.sub(r"/\*.*?\*/|//.*", " ", rest, flags=re.S), Span(start, found.end())
+
+
+def _blank(text: list[str], start: int, end: int) -> None:
+    for at in range(start, end):
+        if text[at] != "\n":
+            text[at] = " "
+
+
+def _defined(directives: Iterator[tuple[str, str]]) -> dict[str, str]:
+    macros: dict[str, str] = {}
+    for word, rest in directives:
+        found = _DEFINITION.match(rest)
+        if found is None:
+            continue
+        if word == "undef":
+            macros.pop(found[1], None)
+        elif word == "define" and not found[2]:
+            macros[found[1]] = found[3].strip()
+    return macros
+
+
+def _run(text: str, found: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> str:
+    import os
+    import shutil
+    import subprocess
+
+    first = next((span for word, _, span in found if word not in ("define", "undef", "pragma")), Span(0, 0))
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    if compiler is None:
+        hint = "install a C compiler, gcc or clang; types can be declared in the program itself"
+        raise Fault(Diagnostic("headers and conditions need a C compiler, and there is none", first, hint))
+    wanted = [*(f"-I{path}" for path in paths), *(word for name in includes for word in ("-include", name))]
+    try:
+        done = subprocess.run(
+            [compiler, "-E", "-dD", "-x", "c", *wanted, "-"], input=_skeleton(text, found).encode(errors="replace"),
+            capture_output=True, timeout=_PATIENCE_S, check=False, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = f"takes longer than {_PATIENCE_S} s" if isinstance(error, subprocess.TimeoutExpired) else str(error)
+        raise Fault(Diagnostic(f"{compiler} {why}", first)) from None
+    if done.returncode:
+        raise Fault(_complaint(text, done.stderr.decode(errors="replace"), found))
+    return done.stdout.decode(errors="replace")
+
+
+def _skeleton(text: str, found: list[tuple[str, str, Span]]) -> str:
+    """As many lines as the program has: its directives, and of every other its number."""
+    of_directives = {text.count("\n", 0, span.start): span for _, _, span in found}
+    lines = [f"{_LINE} {number}" for number in range(text.count("\n") + 1)]
+    for number, span in of_directives.items():
+        whole = text[span.start : span.end].split("\n")
+        lines[number : number + len(whole)] = whole
+    return "\n".join(lines) + "\n"
+
+
+def _complaint(text: str, log: str, found: list[tuple[str, str, Span]]) -> Diagnostic:
+    """The preprocessor's first error, under the directive that it is about."""
+    at = _COMPLAINT.search(log)
+    if at is not None:
+        number = int(at[1]) - 1
+        span = next((span for _, _, span in found if text.count("\n", 0, span.start) == number), Span(0, 0))
+        missing = at[2].endswith("No such file or directory")
+        return Diagnostic(at[2], span, "-I DIR says where headers are looked for" if missing else None)
+    first = _ANY_COMPLAINT.search(log)
+    return Diagnostic(first[1] if first else "the preprocessor failed", Span(0, 0))
+
+
+def _read(output: str) -> tuple[dict[str, str], str, set[int]]:
+    """The macros, the text of headers alone, and which lines of the program are not left out."""
+    definitions: list[tuple[str, str]] = []
+    headers: list[str] = []
+    lines: set[int] = set()
+    file = ""
+    for line in output.split("\n"):
+        if line.startswith("#"):
+            marker = _MARKER.match(line)
+            word, _, rest = line[1:].partition(" ")
+            if marker is not None:
+                file = marker[2]
+            elif word in ("define", "undef") and file != "<built-in>":
+                definitions.append((word, rest))
+            elif word == "pragma":
+                headers.append(line)
+        elif file == "<stdin>":
+            if line.startswith(_LINE):
+                lines.add(int(line[len(_LINE) :]))
+        else:
+            headers.append(line)
+    return _defined(iter(definitions)), "\n".join(headers), lines
