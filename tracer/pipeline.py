@@ -76,6 +76,25 @@ def plan(
     return lowered, found
 
 
+def probes(
+    source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS,
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
+    """The probes that a program would be attached to, each once, in the order of its text; BEGIN and END are none."""
+    from tracer.lang.config import configure
+    from tracer.lang.syntax.parser import parse
+    from tracer.resolve.sites.expand import expand
+
+    tree = parse(source, params)
+    config = configure(tree.config, environment)[0]
+    sites = expand(tree, target, config.max_probes, missing="ignore", unsafe_returns=config.unsafe_returns)
+    found: list[str] = []
+    for index, clause in enumerate(tree.clauses):
+        found += [point.text for point in clause.points if point.kind == "interval"]
+        found += sorted({site.probe for site in sites.get(index, ())})
+    return list(dict.fromkeys(found))
+
+
 def compile(
     plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation | None = None
 ) -> Compiled:

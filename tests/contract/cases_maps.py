@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.case import Case, by_hand
 from tests.contract.depot import HUNDRED, LABELS, NULL, TOUCHED, rounds, u
-from tests.contract.expect import NOTHING, keyed, lhist, printf, scalar, together, value
+from tests.contract.expect import NOTHING, keyed, lhist, no_averages, printf, scalar, together, value
 from tests.contract.grouping import by, counted, summed
 
 R = rounds()
@@ -260,7 +260,9 @@ CASES = [
         "usdt:T:depot:parcel { @n = count(); @s = sum(arg3); @a = avg(arg3); @hi = max((int32)arg4); }"
         ' END { printf("%d %d %d %d\\n", @n, @s, @a, @hi); if (@n > 39) { printf("many\\n"); }'
         " clear(@n); clear(@s); clear(@a); clear(@hi); }",
-        printf(f"40 {sum(r.weight for r in R)} {sum(r.weight for r in R) // 40} 5\n") + printf("many\n"),
+        printf(f"40 {sum(r.weight for r in R)} {sum(r.weight for r in R) // 40} 5\n")
+        + printf("many\n")
+        + no_averages("@a"),
         probes=2,
     ),
     Case(
@@ -337,7 +339,9 @@ CASES = [
             '{"type": "stats", "data": {"@s": {"count": 0, "average": 0, "total": 0}}}',
         )
         + scalar("@t", (0, "", False))
-        + scalar("@n", 0),
+        + scalar("@n", 0)
+        + no_averages("@a")
+        + no_averages("@s"),
         probes=3,
     ),
     Case(

@@ -73,6 +73,11 @@ def keyed(name: str, items: Mapping[Any, Plain], kind: str = "map", order: Calla
     return Out(text, (_line(kind, _named(name.encode(), b"{" + members + b"}")),))
 
 
+def no_averages(name: str) -> Out:
+    """A map of avg() or stats() that is empty at the end: JSON has it all the same, as bpftrace's does."""
+    return Out(b"", (_line("stats", _named(name.encode(), b"{}")),))
+
+
 def average(name: str, values: list[int] | Mapping[Any, list[int]]) -> Out:
     """avg() over the values, of the whole or by key."""
     if isinstance(values, list):

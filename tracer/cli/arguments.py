@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-COMMANDS = ("run", "list", "info", "cleanup", "demo")
+COMMANDS = ("run", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B"),
-    *("--pid", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
+    *("--pid", "--cmd", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 

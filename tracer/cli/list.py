@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from tracer.cli.errors import printable
-from tracer.cli.options import Json, Verbose, checked_pid
+from tracer.cli.options import Expression, Json, Verbose, checked_pid, program_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,12 @@ def command(
     pattern: Annotated[
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
         typer.Argument(
-            metavar="[PATTERN]", help="Which probes: usdt:PATH:*, uprobe:PATH:name*, or PATH.", show_default=False
+            metavar="[PATTERN]",
+            help="Which probes: usdt:PATH:*, uprobe:PATH:name*, *:PATH:name, or PATH; or a program's file.",
+            show_default=False,
         ),
     ] = None,
+    expression: Expression = None,
     verbose: Verbose = False,
     as_json: Json = False,
     pid: Annotated[
@@ -33,6 +37,8 @@ def command(
     ] = None,
 ) -> int:
     """List the probes of a file or a process.
+
+    With a program (-e, or its file) those that it would be attached to.
 
     With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds every
     site's address and arguments.
@@ -45,6 +51,13 @@ def command(
 
         with RunningProcess(checked_pid(pid)):
             pass  # it is there, and no thread: said in one line if not
+    if expression is not None or (pattern is not None and _is_program(pattern)):
+        from tracer import pipeline
+
+        source, params = program_text(expression, () if pattern is None else (pattern,))
+        for name in pipeline.probes(source, params, Target(pid), os.environ):
+            print(printable(name))
+        return 0
     left_out: list[str] = []
     if not verbose and not as_json:
         for lines in list_lines(pattern, Target(pid), left_out):
@@ -62,6 +75,15 @@ def command(
     for text in left_out:
         sys.stderr.write(f"tracer: {printable(text)}\n")
     return 0
+
+
+def _is_program(name: str) -> bool:
+    """Whether a word is the file of a program's text, not one that holds probes."""
+    try:
+        with open(name, "rb") as file:
+            return b"\0" not in file.read(4096)
+    except (OSError, ValueError):
+        return False
 
 
 def site_lines(listed: Listed) -> Iterator[str]:

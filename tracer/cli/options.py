@@ -1,10 +1,12 @@
 """What several commands share: the types of their options, as Typer wants them."""
 
+import sys
+from collections.abc import Sequence
 from typing import Annotated, Literal, Optional
 
 import typer
 
-from tracer.errors import UsageError
+from tracer.errors import Source, TracerError, UsageError
 
 Format = Literal["text", "json"]
 """`-f`: a name of `render.RENDERERS`."""
@@ -20,6 +22,16 @@ Pid = Annotated[
     Optional[int],  # noqa: UP045 - see above
     typer.Option("-p", "--pid", metavar="PID", help="Only this process, with all its threads; ends with it."),
 ]
+Words = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Argument(
+        metavar="[FILE] [ARGS]", help="The program's file (- is stdin), then its $1, $2, …", show_default=False
+    ),
+]
+Expression = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("-e", metavar="PROGRAM", help="The program itself.", show_default=False),
+]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -29,3 +41,41 @@ def checked_pid(pid: int) -> int:
     if pid <= 0:
         raise UsageError(f"-p {pid}: a process number is positive")
     return pid
+
+
+def program_text(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequence[str]]:
+    """The program's text and its positional parameters."""
+    if expression is not None:
+        return Source(expression), words
+    if not words:
+        raise UsageError("no program", "give one with -e 'PROGRAM', or a file")
+    name = words[0]
+    if name == "-":
+        return Source(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin"), words[1:]
+    try:
+        with open(name, "rb") as file:
+            return Source(_decoded(file.read(), name), name), words[1:]
+    except FileNotFoundError:
+        raise UsageError(f"no such file: {name}", _meant(name)) from None
+    except OSError as error:
+        raise TracerError(f"cannot read {name}: {error.strerror}") from None
+
+
+def _meant(word: str) -> str:
+    """What somebody may have wanted who wrote a word that is no file."""
+    from difflib import get_close_matches
+
+    from tracer.cli.arguments import COMMANDS
+
+    if any(mark in word for mark in "{:/") and not word.startswith(("/", ".")):
+        return "a program is given with -e"
+    near = get_close_matches(word, COMMANDS, 1, 0.6)
+    return f"did you mean the command {near[0]}?" if near else "a program is given with -e"
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{name}: line {line} is not UTF-8", "is it a program's text?") from None

@@ -3,14 +3,24 @@
 # Annotations are values here: Typer would evaluate each of their texts at every start.
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tracer.cli.options import BackendName, Buffering, Format, Pid, Stage, Verbose, checked_pid
-from tracer.errors import Source, TracerError, UsageError
+from tracer.cli.options import (
+    BackendName,
+    Buffering,
+    Expression,
+    Format,
+    Pid,
+    Stage,
+    Verbose,
+    Words,
+    checked_pid,
+    program_text,
+)
+from tracer.errors import UsageError
 
 if TYPE_CHECKING:
     from tracer.running import RunningProcess
@@ -19,20 +29,14 @@ EXAMPLE = "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /
 
 
 def command(
-    words: Annotated[
-        Optional[list[str]],  # noqa: UP045 - older versions of Typer know no `X | None`
-        typer.Argument(
-            metavar="[FILE] [ARGS]", help="The program's file (- is stdin), then its $1, $2, …", show_default=False
-        ),
-    ] = None,
-    expression: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("-e", metavar="PROGRAM", help="The program itself.", show_default=False),
-    ] = None,
+    words: Words = None,
+    expression: Expression = None,
     pid: Pid = None,
     child: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("-c", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False),
+        Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
+        typer.Option(
+            "-c", "--cmd", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
@@ -49,6 +53,10 @@ def command(
         ),
     ] = "line",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    no_warnings: Annotated[bool, typer.Option("--no-warnings", help="Say no warnings.")] = False,
+    failed_reads: Annotated[
+        bool, typer.Option("-k", "--warnings", help="As always here: what could not be read is counted and said.")
+    ] = False,
     verbose: Verbose = False,
     stage: Annotated[
         Optional[Stage],  # noqa: UP045
@@ -92,7 +100,7 @@ def command(
     ] = False,
 ) -> int:
     """Trace with a program."""
-    source, params = _source(expression, words or [])
+    source, params = program_text(expression, words or [])
     if pid is not None and child is not None:
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
     if follow and pid is None and child is None:
@@ -127,7 +135,7 @@ def command(
             from tracer.dataclass import replace
 
             plan = replace(plan, separate_points=max_rate is not None, priority=not no_priority)
-        if said := [each for each in warnings if each.lacking or not quiet]:
+        if said := [each for each in warnings if not no_warnings and (each.lacking or not quiet)]:
             from tracer.cli.errors import diagnostics_text
 
             sys.stderr.write(diagnostics_text(source, said))
@@ -161,41 +169,3 @@ def _process(pid: int | None) -> "AbstractContextManager[RunningProcess | None]"
     from tracer.running import RunningProcess
 
     return RunningProcess(checked_pid(pid))
-
-
-def _source(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequence[str]]:
-    """The program's text and its positional parameters."""
-    if expression is not None:
-        return Source(expression), words
-    if not words:
-        raise UsageError("no program", "give one with -e 'PROGRAM', or a file")
-    name = words[0]
-    if name == "-":
-        return Source(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin"), words[1:]
-    try:
-        with open(name, "rb") as file:
-            return Source(_decoded(file.read(), name), name), words[1:]
-    except FileNotFoundError:
-        raise UsageError(f"no such file: {name}", _meant(name)) from None
-    except OSError as error:
-        raise TracerError(f"cannot read {name}: {error.strerror}") from None
-
-
-def _meant(word: str) -> str:
-    """What somebody may have wanted who wrote a word that is no file."""
-    from difflib import get_close_matches
-
-    from tracer.cli.arguments import COMMANDS
-
-    if any(mark in word for mark in "{:/") and not word.startswith(("/", ".")):
-        return "a program is given with -e"
-    near = get_close_matches(word, COMMANDS, 1, 0.6)
-    return f"did you mean the command {near[0]}?" if near else "a program is given with -e"
-
-
-def _decoded(raw: bytes, name: str) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{name}: line {line} is not UTF-8", "is it a program's text?") from None

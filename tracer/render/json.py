@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracer.lang.types import Type
     from tracer.render.values import Show
     from tracer.results.events import Loss
-    from tracer.results.values import MapSnapshot, MapValue
+    from tracer.results.values import Key, MapSnapshot, MapValue
 
 _NUL = rb"\u0000"
 
@@ -50,18 +50,25 @@ class JsonRenderer(Renderer):
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """One line for the map; keys are strings."""
+        self._print_entries(snapshot, ordered(snapshot, top), div)
+
+    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
+        """An empty map of averages is `{}`, as in bpftrace; others that are empty are left out."""
+        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
+            self._print_entries(snapshot, ordered(snapshot) if snapshot.items else [], 0)
+
+    def _print_entries(self, snapshot: MapSnapshot, entries: list[tuple[Key, MapValue]], div: int) -> None:
         decl = snapshot.decl
-        entries = ordered(snapshot, top)
-        if not entries:
+        type = b"map" if decl.kind == "scalar" else AGGREGATIONS[decl.kind].json
+        if not entries and type != b"stats":
             return
         scalar, key_text = self.show(decl.value), json_key(decl.key, self.text)
-        if decl.key:
+        if decl.key or not entries:
             members = [b"%b: %b" % (key_text(k), _map_value(decl, v, div or 1, scalar)) for k, v in entries]
             data = b"{%b}" % b", ".join(members)
         else:
             data = _map_value(decl, entries[0][1], div or 1, scalar)
         name = json_string(decl.name.encode())
-        type = b"map" if decl.kind == "scalar" else AGGREGATIONS[decl.kind].json
         self.write(_line(type, b"{%b: %b}" % (name, data)))
 
     def attached(self, probes: int) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tracer.lang.typed import Printf, Program
-from tracer.lang.types import BoolType, FloatType, IntType, StringType, Type, Value
+from tracer.lang.types import BoolType, EnumType, FloatType, IntType, PointerType, StringType, Type, Value
 from tracer.lang.walk import walk_clause
 from tracer.render.values import Show, ValueText
 
@@ -124,7 +124,7 @@ def _text(spec: _Spec, type: Type, values: ValueText) -> _Shown:
     template = f"%{spec.align}{cut}b"
     if isinstance(type, StringType):
         return _Shown(template)
-    if isinstance(type, IntType) and spec.precision is None:
+    if isinstance(type, IntType) and not isinstance(type, (EnumType, PointerType)) and spec.precision is None:
         return _Shown(f"%{spec.align}d")
     return _Shown(template, function=values.of(type))
 

@@ -1,8 +1,8 @@
 """What `tracer list` shows: the probes of files, found in their notes and symbol tables, nothing attached or checked.
 
 A pattern is an attach point whose parts may be left out at the end: `usdt:PATH`, `usdt:PATH:PROVIDER:NAME`,
-`usdt:PATH:NAME`, `uprobe:PATH:FUNCTION`, `PATH` alone for both kinds; with a process also `*`, or nothing, for all
-files it has mapped.
+`usdt:PATH:NAME`, `uprobe:PATH:FUNCTION`, `*:PATH:NAME` or `PATH` alone for both kinds; with a process also `*`, or
+nothing, for all files it has mapped.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _Listed = TypeVar("_Listed")
 
 _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads)
 """What is listed where no kind is asked for: functions once, by their entries."""
+
+_WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if "note" in kind.reads)
+"""What `*:PATH:PROVIDER:NAME` can be."""
 
 # A number would be an address, and `+8` at the end an offset.
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
@@ -150,6 +153,9 @@ def _parse(pattern: str | None) -> _Pattern:
         return _Pattern((named.name,), path, provider or "*", name or "*", cpp)
     if text == "*":
         return _Pattern(_LISTED, None)
+    if kind == "*" and 2 <= len(fields) <= 3:
+        provider = fields[1] if len(fields) == 3 else "*"
+        return _Pattern(_LISTED if len(fields) == 2 else _WITH_PROVIDER, path, provider or "*", fields[-1] or "*")
     if colon and not rest.startswith("/") and "/" not in kind:
         raise TracerError(
             f"'{printable(kind)}' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"

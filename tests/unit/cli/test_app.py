@@ -56,6 +56,29 @@ def test_a_wrong_line_is_one_line_of_error(
     assert said(capsys, *shlex.split(line)) == (status, "", f"tracer: error: {error}\n")
 
 
+def test_a_program_is_checked_without_being_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "one.bt"
+    file.write_text("BEGIN {\n  exit();\n  print(1);\n}\n")
+    warning = "^^^^^^^^ warning: this statement is never reached; what stands before it leaves the block"
+    assert said(capsys, "check", str(file)) == (0, "", f"{file}:3:3\n  print(1);\n  {warning}\n")
+    status, out, err = said(capsys, "check", "-e", "BEGIN { print(@x); }")
+    assert (status, out) == (1, "") and "error: undefined map @x" in err
+
+
+def test_warnings_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    program = "BEGIN { exit(); print(1); }"
+    assert "warning" in said(capsys, "--dry-run", "-e", program)[2]
+    assert said(capsys, "--dry-run", "--no-warnings", "-e", program)[2] == ""
+
+
+def test_the_probes_of_a_program_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = "interval:s:1 { } interval:s:1, interval:ms:5 { } END { }"
+    file = tmp_path / "one.bt"
+    file.write_text(program)
+    for words in (("-l", "-e", program), ("-l", str(file))):
+        assert said(capsys, *words) == (0, "interval:s:1\ninterval:ms:5\n", "")
+
+
 def test_names_the_choices_of_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = said(capsys, "-e", "x", "--backend", "ebpf")
     assert (status, out) == (2, "")

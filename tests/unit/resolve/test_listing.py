@@ -55,6 +55,9 @@ def test_patterns_may_leave_parts_out(app: Path) -> None:
         (f"uprobe:{app}:*", functions),
         (f"uprobe:{app}:g", functions[1:2]),
         (f"uretprobe:{app}:g", [f"uretprobe:{app}:g"]),
+        (f"*:{app}:q", [usdt[1], usdt[2]]),
+        (f"*:{app}:g", functions[1:2]),
+        (f"*:{app}:p:*", usdt[:2]),
         (f"{app}", usdt + functions),
         (f"{app.parent}/*", usdt + functions),
     ]:

@@ -18,7 +18,28 @@ from tracer.lang.types import INT64, IntType, TupleType, Type
 
 def statements(ctx: Context, nodes: tuple[ast.Stmt, ...]) -> tuple[typed.Stmt, ...]:
     """Statements in the scope that is open."""
-    return tuple([made for node in nodes for made in statement(ctx, node)])
+    made: list[typed.Stmt] = []
+    reached = True
+    for node, before in zip(nodes, (None, *nodes), strict=False):
+        if reached and before is not None and _leaves(before):
+            reached = False
+            ctx.warn("this statement is never reached", node.span, "what stands before it leaves the block")
+        made += statement(ctx, node)
+    return tuple(made)
+
+
+def _leaves(node: ast.Stmt) -> bool:
+    """Whether nothing behind a statement runs."""
+    match node:
+        case ast.Return() | ast.Break() | ast.Continue():
+            return True
+        case ast.ExprStmt(expr=ast.Call(name="exit")):
+            return True
+        case ast.Block(body=body):
+            return any(map(_leaves, body))
+        case ast.If(then=then, otherwise=otherwise):
+            return any(map(_leaves, then)) and any(map(_leaves, otherwise))
+    return False
 
 
 def block(ctx: Context, nodes: tuple[ast.Stmt, ...], loop: str | None = None) -> tuple[typed.Stmt, ...]:

@@ -1,0 +1,30 @@
+"""`tracer check`: whether a program is right, without root and without tracing."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tracer.cli.options import Expression, Words, program_text
+from tracer.errors import ProgramError
+
+EXAMPLE = "tracer check script.bt"
+
+
+def command(words: Words = None, expression: Expression = None) -> int:
+    """Check a program: its text, its types, and that its probes are there.
+
+    Ends with status 1 where something is wrong; the warnings are shown too.
+    """
+    from tracer import pipeline
+
+    source, params = program_text(expression, words or [])
+    try:
+        warnings = pipeline.plan(source, params, environment=os.environ)[1]
+    except ProgramError as error:
+        raise ProgramError(source, error.diagnostics, error.detail, exit_code=1) from None
+    if warnings:
+        from tracer.cli.errors import diagnostics_text
+
+        sys.stderr.write(diagnostics_text(source, warnings))
+    return 0
