@@ -9,9 +9,10 @@ Each arrow is one function; each result is an immutable value that `-d` can prin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.resolve.model import EVERY_PROCESS, Target
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
     from tracer.backends.choose import Activation, Choice
     from tracer.plan.model import Plan
+    from tracer.resolve.dwarf.debug_info import DebugInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,20 @@ def plan(
         from tracer.kernel.trials.nop10 import at_fast_nops
 
         sites = at_fast_nops(sites)
-    typed = analyse(tree, sites, environment)
+
+    @lru_cache(maxsize=1)
+    def outside() -> DebugInfo:
+        from tracer.resolve.dwarf.debug_info import DebugInfo
+
+        return DebugInfo(site for own in sites.values() for site in own)
+
+    if any(sites.values()):
+        tree = replace(tree, types=replace(tree.types, outside=outside))
+    try:
+        typed = analyse(tree, sites, environment)
+    finally:
+        if outside.cache_info().currsize:
+            outside().keep()
     from tracer.plan.check import check_arguments
     from tracer.plan.lower import lower
 

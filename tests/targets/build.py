@@ -66,6 +66,8 @@ RECIPES: dict[str, Recipe] = {
     "throws": Recipe(("throws.cc",), compiler="g++"),
     "texts": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=0")),
     "texts-other": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=1")),
+    "records-O0": Recipe(("records.c",), ("-O0", "-g")),
+    "records-O2": Recipe(("records.c",)),
     "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 

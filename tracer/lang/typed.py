@@ -188,8 +188,8 @@ class TupleItem(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
-    """`*(int32 *)addr`: reads memory of the hit process at `address` (uint64), in the width and sign of `type`, or all
-    the bytes of a struct, union or array.
+    """`*(int32 *)addr`: reads memory of the hit process at `address` (uint64), in the width and sign of `type`, the
+    bits of a float, or all the bytes of a struct, union or array.
     """
 
     address: Expr

@@ -91,7 +91,6 @@ ELSEWHERE: dict[str, str] = {
 """What other tools call a function that is here by another name."""
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
-    "args": ("it needs debug information, which tracer does not read yet", "use arg0, arg1, …"),
     **dict.fromkeys(("curtask", "cgroup", "ctx", "jiffies", "usermode"), (_KERNEL, None)),
     "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
     "rand": ("it would make two runs differ", "nsecs % n is a poor man's random number"),

@@ -7,7 +7,7 @@ from itertools import count
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.requires import needs
-from tracer.resolve.model import ArgSpec, Site, Unreadable
+from tracer.resolve.model import STACK_POINTER, ArgSpec, Reg, Site, Unreadable
 from tracer.steps.lower import lower as steps_of
 from tracer.steps.model import Argument, Fetch, ReturnValue, SiteText, Steps
 from tracer.steps.walk import parts, used, walk
@@ -72,6 +72,8 @@ _Layout = tuple[int, _Args]
 
 
 def _argument(site: Site, index: int) -> ArgSpec:
+    if index == STACK_POINTER:
+        return ArgSpec("sp", 8, False, Reg("sp"))
     if index < len(site.args):
         return site.args[index]
     have = len(site.args)

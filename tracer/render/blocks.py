@@ -11,6 +11,7 @@ from tracer.lang.types import (
     BoolType,
     CharType,
     Field,
+    FloatType,
     IntType,
     StringType,
     StructType,
@@ -81,6 +82,8 @@ def reader(type: Type) -> Callable[[bytes], Any]:
     match type:
         case IntType(signed=signed):
             return lambda raw: int.from_bytes(raw, sys.byteorder, signed=signed)
+        case FloatType():
+            return lambda raw: int.from_bytes(raw, sys.byteorder)
         case BoolType():
             return any
         case ArrayType(item=CharType()):

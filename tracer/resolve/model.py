@@ -69,6 +69,9 @@ class Unreadable:
     reason: str
 
 
+STACK_POINTER = 255
+"""The number under which the stack pointer is an argument of every site, beside those that have an argN."""
+
 Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
 
 

@@ -8,7 +8,7 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.builtins.registry import lower_of
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType, Type
+from tracer.lang.types import BOOL, INT64, UINT64, BoolType, FloatType, IntType, StringType, TupleType, Type
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
 from tracer.steps.model import (
@@ -134,6 +134,9 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
             place = value(ctx, address)
             if isinstance(expr.type, IntType):
                 return memory.integer_at(ctx, place, expr.type, expr.span)
+            if isinstance(expr.type, FloatType):
+                bits = memory.integer_at(ctx, place, IntType(expr.type.bits, False), expr.span)
+                return Op(expr.type, "as", (bits,))
             return memory.block_at(ctx, place, expr.type, expr.span)
         case typed.Part(operand=operand, offset=offset):
             return Op(expr.type, "part", values(ctx, (operand, offset)))

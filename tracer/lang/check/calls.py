@@ -27,10 +27,13 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         from tracer.lang.builtins import probe
 
         return probe.argument(ctx, word, int(found[1][:9]), span)
+    if word == "args":
+        from tracer.lang.check import parameters
+
+        return parameters.whole(ctx, span)
     value = VALUES.get(word)
-    if value is None and word in ctx.types.constants:
-        number, own = ctx.types.constants[word]
-        return typed.IntLit(own, span, number)
+    if value is None and (constant := ctx.types.constant(word)) is not None:
+        return typed.IntLit(constant[1], span, constant[0])
     if value is None:
         _no_value(ctx, node)
         return None

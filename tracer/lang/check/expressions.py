@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.errors import Fault
-from tracer.lang import suggest, typed, unsupported
+from tracer.lang import suggest, typed
 from tracer.lang.check import calls, maps, memory
 from tracer.lang.check.context import Context
 from tracer.lang.check.operands import condition, integer, known, present
@@ -184,9 +184,9 @@ def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
 
 def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
     if isinstance(node.operand, ast.Name) and node.operand.name == "args":
-        message, hint = unsupported.phrase(ctx.text(node.span), unsupported.BUILTINS["args"])
-        ctx.error(message, node.span, hint)
-        return None
+        from tracer.lang.check import parameters
+
+        return parameters.named(ctx, node.name, node.span)
     operand = expr(ctx, node.operand)
     if operand is None:
         return None

@@ -18,6 +18,7 @@ from tracer.lang.types import (
     BoolType,
     CharType,
     Field,
+    FloatType,
     IntType,
     NamedType,
     PointerType,
@@ -36,7 +37,7 @@ def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
         ctx.error(f"'*' needs an address, not {a(operand.type)}", operand.span)
         return None
     target = UINT64 if not isinstance(operand.type, PointerType) else _target(ctx, operand)
-    return None if target is None else _load(ctx, target, operand, 0, span)
+    return None if target is None else load(ctx, target, operand, 0, span)
 
 
 def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Expr | None:
@@ -117,9 +118,9 @@ def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span:
         ctx.error(f"'{type}' is not declared", span)
         return None
     if isinstance(operand.type, PointerType):
-        return _load(ctx, found, operand, offset, span)
+        return load(ctx, found, operand, offset, span)
     if isinstance(operand, typed.Load):
-        return _load(ctx, found, operand.address, offset, span)
+        return load(ctx, found, operand.address, offset, span)
     if isinstance(found, ArrayType) and isinstance(found.item, CharType):
         return typed.Part(StringType(found.count + 1), span, operand, offset)
     if isinstance(operand, typed.Part):
@@ -128,9 +129,10 @@ def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span:
     return typed.Part(found, span, operand, offset)
 
 
-def _load(
+def load(
     ctx: Context, type: Type, address: typed.Expr, offset: typed.Expr | int, span: Span
 ) -> typed.Expr | None:
+    """The value of a type at an address and so many bytes behind it."""
     if not ctx.reads_memory(span, "memory is read where a probe is hit"):
         return None
     if isinstance(offset, int):
@@ -142,7 +144,7 @@ def _load(
         place = fold(typed.Binary(UINT64, span, "+", place, offset))
     if isinstance(type, ArrayType) and isinstance(type.item, CharType):
         return typed.Str(StringType(type.count + 1), span, place, True)
-    if isinstance(type, IntType) or is_block(type):
+    if isinstance(type, IntType | FloatType) or is_block(type):
         return typed.Load(type, span, place)
     if isinstance(type, BoolType):
         return convert(typed.Load(IntType(8, False), span, place), type)

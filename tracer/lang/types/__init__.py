@@ -160,10 +160,11 @@ class StructType:
 @dataclass(frozen=True, slots=True)
 class NamedType:
     """What a pointer leads to, by its name alone: it is looked up where somebody reads there, so that a struct can lead
-    to itself and nothing is read that nobody needs.
+    to itself and nothing is read that nobody needs. `place`: where debug information has it, a file and an entry.
     """
 
     name: str
+    place: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         return self.name

@@ -1,11 +1,15 @@
-"""Types that have a name: those of the language, and those that a program declares."""
+"""Types that have a name: those of the language, those that a program declares, and those of the traced files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
-from tracer.lang.types import BOOL, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
+from tracer.lang.types import BOOL, INT64, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
+
+if TYPE_CHECKING:
+    from tracer.lang.types.outside import Outside
 
 _words = str.split
 
@@ -39,16 +43,28 @@ def integer_of(words: list[str]) -> IntType | BoolType | None:
 @dataclass(frozen=True, slots=True)
 class Declared:
     """`types` by name as C writes it: `struct sock`, `union u`, `enum e`, or a typedef's bare name. `constants` are the
-    names of enumerators and of `#define`s of numbers, each with its type.
+    names of enumerators and of `#define`s of numbers, each with its type. `outside`: what the program does not declare.
     """
 
     types: Mapping[str, Type] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, Type]] = field(default_factory=dict)
+    outside: Callable[[], Outside] | None = None
 
     def find(self, name: str) -> Type | None:
         """The type of a name, None where there is none."""
-        return self.types.get(name) or USUAL.get(name) or integer_of(name.split())
+        found = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
+        return found if found is not None or self.outside is None else self.outside().type(name)
 
     def complete(self, type: Type) -> Type | None:
         """A type that can be read: what a pointer leads to, looked up where it is known by name alone."""
-        return self.find(type.name) if isinstance(type, NamedType) else type
+        if not isinstance(type, NamedType):
+            return type
+        if type.place is None or type.name in self.types or self.outside is None:
+            return self.find(type.name)
+        return self.outside().at(type.place)
+
+    def constant(self, name: str) -> tuple[int, Type] | None:
+        """The value of an enumerator, and its type."""
+        found = self.constants.get(name)
+        value = self.outside().constant(name) if found is None and self.outside is not None else None
+        return found if value is None else (value, INT64)

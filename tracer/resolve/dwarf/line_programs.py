@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import posixpath
 import struct
-import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -24,11 +23,9 @@ from typing import NamedTuple
 from tracer.errors import TracerError
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.line_headers import MAX_PATH, Header, Unit, read_header, units
-from tracer.resolve.elf.file import MAX_READ, Elf
+from tracer.resolve.dwarf.sections import content
+from tracer.resolve.elf.file import Elf
 
-_COMPRESSED = 0x800  # SHF_COMPRESSED
-_AT_LEAST, _MOST_UNPACKED = 1 << 20, 64
-"""Bytes that a compressed section may become, and how many times its size; line programs take three."""
 _MANY_REFERENCES = 256
 _TOP_DIE = 1 << 14
 """More than the attributes of a compile unit take before DW_AT_stmt_list: two paths and the compiler's options."""
@@ -91,28 +88,11 @@ class LinePrograms:
 
     @cached_property
     def _lines(self) -> bytes:
-        return self._content(".debug_line")
+        return content(self._elf, ".debug_line")
 
     @cached_property
     def _names(self) -> bytes:
-        return self._content(".debug_line_str")
-
-    def _content(self, name: str) -> bytes:
-        section = self._elf.section(name)
-        if section is None:
-            return b""
-        data = self._elf.content(section)
-        if not section.flags & _COMPRESSED:
-            return data
-        if len(data) < 24:
-            raise self._elf.error(f"section {name} is damaged")
-        kind, _, size, _ = struct.unpack_from("<IIQQ", data)
-        if kind != 1 or size > min(MAX_READ, _AT_LEAST + _MOST_UNPACKED * len(data)):
-            raise self._elf.error(f"section {name} is compressed in a way that is not supported", "only zlib's is")
-        try:
-            return zlib.decompressobj().decompress(data[24:], size) if size else b""
-        except zlib.error as error:
-            raise self._elf.error(f"section {name} is damaged: {error}") from None
+        return content(self._elf, ".debug_line_str")
 
     def _candidates(self, name: bytes) -> list[Unit]:
         """The units whose header may name a file that ends in `name`."""
@@ -147,7 +127,7 @@ class LinePrograms:
         found: dict[int, bytes] = {}
         with open(self._elf.path, "rb") as file:
             dwarf = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=False)
-            info = self._content(".debug_info")
+            info = content(self._elf, ".debug_info")
             at = 0
             while at + 11 <= len(info) and len(found) < len(wanted):
                 (length,) = struct.unpack_from("<I", info, at)

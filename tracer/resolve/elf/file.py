@@ -24,6 +24,7 @@ from tracer.errors import TracerError
 from tracer.resolve.elf.layout import (
     ET_DYN,
     ET_EXEC,
+    ET_REL,
     PF_X,
     PT_DYNAMIC,
     PT_LOAD,
@@ -56,15 +57,18 @@ class Elf:
     """An open ELF file. A context manager; also closes when it is collected."""
 
     def __init__(
-        self, path: str, content: bytes | None = None, descriptor: int | None = None, label: str | None = None
+        self, path: str, content: bytes | None = None, descriptor: int | None = None, label: str | None = None,
+        objects: bool = False,
     ) -> None:
         """Opens and checks `path`; with `content` the file's bytes come from there and `path` is only its name.
 
         `descriptor` is an already open file, which then belongs to this object. `label` is what errors call the file.
+        `objects`: an object file will do, as dwz writes one.
         """
         self.path = path
         self._label = printable(label or path)
         self._content = content
+        self._objects = objects
         self._fd = -1
         self._contents = 0
         if content is not None:
@@ -151,7 +155,7 @@ class Elf:
         self.entry: int = fields[3]
         self._phoff, self._shoff = fields[4], fields[5]
         self._phentsize, self._phnum, self._shentsize, self._shnum, self._shstrndx = fields[8:13]
-        if self.type not in (ET_EXEC, ET_DYN):
+        if self.type not in (ET_EXEC, ET_DYN) and not (self._objects and self.type == ET_REL):
             what = {1: "an object file", 4: "a core dump"}.get(self.type, f"an ELF file of type {self.type}")
             raise self.error(f"neither a program nor a shared library but {what}")
 

@@ -1,0 +1,230 @@
+"""Types and parameters out of what compilers write, in each of its forms."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.targets.build import HERE
+from tracer import cache
+from tracer.lang.types import (
+    ArrayType,
+    CharType,
+    EnumType,
+    FloatType,
+    IntType,
+    NamedType,
+    PointerType,
+    StructType,
+    Type,
+    memory_size,
+)
+from tracer.lang.types.declared import Declared
+from tracer.lang.types.outside import Parameter
+from tracer.resolve.binary import Binary
+from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.functions.lookup import find_functions
+from tracer.resolve.model import Site
+
+INT, LONG = IntType(32), IntType(64)
+
+FORMS = {
+    "plain": ("-O2", "-g"),
+    "O0": ("-O0", "-g"),
+    "dwarf-2": ("-O1", "-gdwarf-2", "-gstrict-dwarf"),
+    "dwarf-3": ("-O1", "-gdwarf-3"),
+    "dwarf-4": ("-O1", "-gdwarf-4"),
+    "dwarf-5": ("-O1", "-gdwarf-5"),
+    "type units 4": ("-O1", "-gdwarf-4", "-fdebug-types-section"),
+    "type units 5": ("-O1", "-gdwarf-5", "-fdebug-types-section"),
+    "compressed": ("-O1", "-g", "-gz=zlib"),
+    "compressed as before": ("-O1", "-g", "-gz=zlib-gnu"),
+    "no .debug_aranges": ("-O1", "-g", "-fno-dwarf2-cfi-asm", "-Wl,--strip-debug-aranges"),
+    "64 bits": ("-O1", "-gdwarf-5", "-gdwarf64"),
+    "sections": ("-O1", "-g", "-ffunction-sections", "-Wl,--gc-sections"),
+    "lto": ("-O2", "-g", "-flto"),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "load", lambda kind, key: None)
+    monkeypatch.setattr(cache, "store", lambda kind, key, content: None)
+
+
+def compiled(place: Path, source: Path, *flags: str, compiler: str = "gcc") -> Path:
+    program = place / "program"
+    flags = tuple(flag for flag in flags if flag != "-Wl,--strip-debug-aranges")
+    subprocess.run([compiler, *flags, "-w", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def sites(program: Path, *names: str) -> list[Site]:
+    binary = Binary(str(program))
+    found = [function for name in names for function in find_functions(binary, name, "uprobe", False, None, [])]
+    return [
+        Site("uprobe", str(program), binary.identity, each.address, 0, f"uprobe:{program}:{each.name}", each.name)
+        for each in found
+    ]
+
+
+def parameters(program: Path, name: str) -> dict[str, Parameter]:
+    (site,) = sites(program, name)
+    found = DebugInfo([site]).parameters(site)
+    assert not isinstance(found, str), found
+    return {each.name: each for each in found}
+
+
+@pytest.fixture(scope="module", params=list(FORMS))
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    made = compiled(tmp_path_factory.mktemp("form"), HERE / "records.c", *FORMS[request.param])
+    if request.param == "no .debug_aranges":
+        subprocess.run(["objcopy", "--remove-section=.debug_aranges", str(made)], check=True)
+    yield made
+
+
+def in_register(number: int, size: int) -> tuple[tuple[int, int, int, int], ...]:
+    return ((0, size, number, 0),)
+
+
+def test_parameters_in_registers(program: Path) -> None:
+    found = parameters(program, "take")
+    assert [(each.name, each.text, each.pieces, each.reason) for each in found.values()] == [
+        ("a", "int", in_register(0, 4), ""),
+        ("n", "struct node*", in_register(1, 8), ""),
+        ("s", "const char*", in_register(2, 8), ""),
+        ("c", "enum colour", in_register(3, 4), ""),
+        ("u", "u32", in_register(4, 4), ""),
+        ("b", "_Bool", in_register(5, 1), ""),
+    ]
+    assert [found[name].type for name in "ascub"] == [
+        INT, PointerType(target=CharType()), IntType(32, False), IntType(32, False), IntType(8, False),
+    ]  # fmt: skip
+
+
+def test_parameters_on_the_stack_and_by_value(program: Path) -> None:
+    assert [parameters(program, "more")[name].stack for name in ("seventh", "eighth")] == [8, 16]
+    found = parameters(program, "pass")
+    assert [(each.name, each.pieces, each.stack) for each in found.values()] == [
+        ("s", in_register(0, 8), None),
+        ("m", ((0, 8, 1, 0), (8, 8, 2, 0)), None),
+        ("g", (), 8),
+        ("o", ((0, 8, 3, 0), (8, 2, 4, 0), (10, 1, 4, 16)), None),
+        ("after", in_register(5, 4), None),
+    ]
+
+
+def test_what_is_in_floating_point_registers_is_refused_and_the_rest_found(program: Path) -> None:
+    found = parameters(program, "floats")
+    assert [(each.name, each.pieces) for each in found.values() if not each.reason] == [
+        ("i", in_register(0, 4)),
+        ("j", in_register(2, 4)),
+    ]
+    assert "floating-point register" in found["d"].reason and found["d"].type == FloatType(64)
+    assert found["m"].reason.startswith("a part of it")
+
+
+def test_a_result_in_memory_takes_the_first_register(program: Path) -> None:
+    assert parameters(program, "make")["i"].pieces == in_register(1, 8)
+    assert parameters(program, "none") == {}
+
+
+def test_members(program: Path) -> None:
+    info = DebugInfo(sites(program, "take"))
+    node = info.type("struct node")
+    assert isinstance(node, StructType) and node.size == memory_size(node) == 40
+    inner = info.type("struct inner")
+    assert isinstance(inner, StructType)
+    assert node.field("in") is not None and node.field("in").type == inner  # type: ignore[union-attr]
+    assert inner.field("name") is not None and inner.field("name").type == ArrayType(CharType(), 8)  # type: ignore[union-attr]
+    for name, shift, width in (("low", 0, 3), ("high", 3, 5)):
+        field = node.field(name)
+        assert field is not None and isinstance(field.type, IntType)
+        assert (8 * field.offset + field.shift, field.width) == (8 * 26 + shift, width)
+    member = node.field("u")
+    assert member is not None and (member.type, member.offset) == (IntType(32, False), 32)
+    following = node.field("next")
+    assert following is not None and isinstance(following.type, PointerType)
+    assert isinstance(following.type.target, NamedType) and following.type.target.name == "struct node"
+    assert Declared(outside=lambda: info).complete(following.type.target) == node
+    assert info.type("node_t") == node
+    assert info.type("box_t") == StructType("box_t", 4, info.type("box_t").fields)  # type: ignore[union-attr]
+    assert info.type("struct nothing") is None
+
+
+def test_enums(program: Path) -> None:
+    info = DebugInfo(sites(program, "take"))
+    assert info.type("enum colour") == EnumType(32, False, "enum colour", (("RED", 0), ("GREEN", 5), ("BLUE", 6)))
+    assert (info.constant("BLUE"), info.constant("MINUS"), info.constant("NOTHING")) == (6, -1, None)
+
+
+def names_of(type: Type | None) -> list[str]:
+    assert isinstance(type, StructType)
+    return [field.name for field in type.fields]
+
+
+def test_a_debug_file_by_link(tmp_path: Path) -> None:
+    made = compiled(tmp_path, HERE / "records.c", "-O1", "-g")
+    subprocess.run(["objcopy", "--only-keep-debug", str(made), f"{made}.debug"], check=True)
+    subprocess.run(["strip", "-g", str(made)], check=True)
+    (site,) = sites(made, "take")
+    assert DebugInfo([site]).parameters(site) == "there is no debug information of it"
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={made}.debug", str(made)], check=True)
+    assert list(parameters(made, "take")) == ["a", "n", "s", "c", "u", "b"]
+    assert "next" in names_of(DebugInfo(sites(made, "take")).type("struct node"))
+
+
+@pytest.mark.skipif(shutil.which("dwz") is None, reason="dwz is not installed")
+def test_what_dwz_moved_to_another_file(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    made = [compiled(folder, HERE / "records.c", "-O1", "-g") for folder in folders]
+    for each in made:
+        subprocess.run(["cp", str(each), f"{each}-2"], check=True)
+    common = tmp_path / "common"
+    subprocess.run(["dwz", "-m", str(common), *map(str, made)], check=True)
+    assert common.exists()
+    test_parameters_in_registers(made[0])
+    test_members(made[1])
+    test_enums(made[1])
+
+
+def test_a_damaged_section_is_an_answer_and_no_traceback(tmp_path: Path) -> None:
+    made = compiled(tmp_path, HERE / "records.c", "-O1", "-g")
+    whole = made.read_bytes()
+    subprocess.run(["objcopy", "-O", "binary", "--only-section=.debug_info", "--set-section-flags=.debug_info=alloc",
+                    str(made), f"{made}.info"], check=True)  # fmt: skip
+    info = Path(f"{made}.info").read_bytes()
+    start = whole.index(info)
+    for at in range(0, len(info), max(1, len(info) // 60)):
+        damaged = bytearray(whole)
+        damaged[start + at] ^= 0xFF
+        made.write_bytes(damaged)
+        (site,) = sites(made, "take")
+        answers = DebugInfo([site])
+        found = answers.parameters(site)
+        assert isinstance(found, str | tuple)
+        try:
+            answers.type("struct node")
+        except Exception as error:
+            assert "debug information cannot be read" in str(error)
+
+
+def test_a_second_run_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, bytes] = {}
+    monkeypatch.setattr(cache, "load", lambda kind, key: kept.get(key))
+    monkeypatch.setattr(cache, "store", lambda kind, key, content: kept.update({key: content}))
+    made = compiled(tmp_path, HERE / "records.c", "-O1", "-g")
+    (site,) = sites(made, "take")
+    first = DebugInfo([site])
+    answers = first.parameters(site), first.type("struct node"), first.constant("BLUE"), first.type("struct nothing")
+    first.keep()
+    made.unlink()
+    second = DebugInfo([site])
+    assert (second.parameters(site), second.type("struct node"), second.constant("BLUE"),
+            second.type("struct nothing")) == answers  # fmt: skip

@@ -1,0 +1,120 @@
+"""`args` and `args.name`: the parameters of the function that was entered, as debug information describes them."""
+
+from __future__ import annotations
+
+from tracer.dataclass import replace
+from tracer.errors import Span
+from tracer.lang import suggest, typed
+from tracer.lang.builtins.probe import RETURN_HINT
+from tracer.lang.check import memory
+from tracer.lang.check.context import Context
+from tracer.lang.fold import cast, convert, fold
+from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block
+from tracer.lang.types.combine import a
+from tracer.lang.types.outside import Parameter
+from tracer.resolve.model import STACK_POINTER
+
+_NUMBERED = "arg0, arg1, … are there without debug information"
+
+
+def whole(ctx: Context, span: Span) -> typed.Expr | None:
+    """`args`: a record of all."""
+    parameters = _parameters(ctx, span)
+    if parameters is None:
+        return None
+    if not parameters:
+        ctx.error("the function has no parameters, so there are no args", span)
+        return None
+    values = [_value(ctx, parameter, span) for parameter in parameters]
+    found = [value for value in values if value is not None]
+    if len(found) < len(values):
+        return None
+    names = tuple(parameter.name for parameter in parameters)
+    return typed.TupleExpr(TupleType(tuple(value.type for value in found), names), span, tuple(found))
+
+
+def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
+    """`args.name`."""
+    parameters = _parameters(ctx, span)
+    if parameters is None:
+        return None
+    found = next((parameter for parameter in parameters if parameter.name == name), None)
+    if found is None:
+        names = [parameter.name for parameter in parameters]
+        hint = suggest.hint(name, names, f"it has {', '.join(names)}") if names else None
+        ctx.error(f"the function has no parameter '{name}'", span, hint)
+        return None
+    return _value(ctx, found, span)
+
+
+def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
+    """Those that all the functions of the clause have."""
+    unit = ctx.unit
+    if not unit.reads("probe"):
+        ctx.error(f"args is not known in {unit.place}", span, "it belongs to uprobes")
+        return None
+    if unit.returns_only:
+        ctx.error("args is not known when the function returns", span, RETURN_HINT.replace("arg0", "args.name"))
+        return None
+    sites = [site for site in unit.sites if site.kind == "uprobe"]
+    if not sites or len(sites) < len(unit.sites) or ctx.types.outside is None:
+        where = "is not known where no function is entered" if unit.sites else "needs a function, and there is none"
+        ctx.error(f"args {where}", span, "it belongs to uprobes; a USDT probe has arg0, arg1, …")
+        return None
+    first: tuple[Parameter, ...] | None = None
+    for site in sites:
+        found = ctx.types.outside().parameters(site)
+        if isinstance(found, str):
+            ctx.error(f"the parameters of {site.probe} are not known: {found}", span, _NUMBERED)
+            return None
+        if first is not None and found != first:
+            ctx.error(
+                f"{site.probe} has other parameters than {sites[0].probe}", span, "write a clause for each of them"
+            )
+            return None
+        first = found
+    return first
+
+
+def _value(ctx: Context, parameter: Parameter, span: Span) -> typed.Expr | None:
+    type, what = parameter.type, f"args.{parameter.name}"
+    if parameter.reason or type is None:
+        ctx.error(f"{what} ({parameter.text}) cannot be read: {parameter.reason}", span)
+        return None
+    complete = ctx.types.complete(type)
+    if parameter.reference and (complete is None or not (isinstance(complete, IntType) or is_block(complete))):
+        type = complete = PointerType(target=type)
+    elif parameter.reference:
+        pointer = _at_entry(ctx, parameter, PointerType(target=type), span)
+        return pointer and memory.load(ctx, complete or type, pointer, 0, span)
+    return _at_entry(ctx, parameter, complete or type, span)
+
+
+def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typed.Expr | None:
+    if parameter.indirect:
+        address = _at_entry(ctx, _address(parameter), PointerType(target=type), span)
+        return address and memory.load(ctx, type, address, 0, span)
+    if parameter.stack is not None:
+        return memory.load(ctx, type, typed.Arg(UINT64, span, STACK_POINTER), parameter.stack, span)
+    if isinstance(type, IntType):
+        ((_, _, index, _),) = parameter.pieces
+        return cast(typed.Arg(UINT64, span, index), type)
+    if not is_block(type):
+        ctx.error(f"args.{parameter.name} is {a(type)}, which cannot be read", span)
+        return None
+    items: list[typed.Expr] = []
+    end = 0
+    for offset, size, index, shift in parameter.pieces:
+        items += [typed.IntLit(IntType(8, False), span, 0)] * (offset - end)
+        word: typed.Expr = typed.Arg(UINT64, span, index)
+        if shift:
+            word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, shift)))
+        items.append(convert(word, IntType(8 * size, False)))
+        end = offset + size
+    return typed.Pack(type, span, tuple(items))
+
+
+def _address(parameter: Parameter) -> Parameter:
+    """The parameter as the address that stands in its place."""
+    return replace(parameter, indirect=False)
+

@@ -1,0 +1,45 @@
+"""What the debug information of the traced files tells the language."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tracer.dataclass import dataclass
+from tracer.lang.types import Type
+from tracer.resolve.model import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function, and where its value is when the function is entered.
+
+    In `pieces` of registers: (byte offset in the value, size, index of the argument that is the register, bit); or at
+    `stack` bytes above the stack pointer. `indirect`: what stands there is the value's address; `reference`: it is
+    one in the program too, C++'s `T &`, whose `type` is T. `reason` says why none of it can be read. `text` is the type
+    as the program has it.
+    """
+
+    name: str
+    text: str
+    type: Type | None = None
+    pieces: tuple[tuple[int, int, int, int], ...] = ()
+    stack: int | None = None
+    indirect: bool = False
+    reference: bool = False
+    reason: str = ""
+
+
+class Outside(Protocol):
+    """What the debug information of the traced files says, looked up when somebody asks. Raises `TracerError`."""
+
+    def type(self, name: str) -> Type | None:
+        """The type of a name, as `Declared.find` has it."""
+
+    def at(self, place: tuple[str, int]) -> Type | None:
+        """The type at a place of a file (`NamedType.place`)."""
+
+    def constant(self, name: str) -> int | None:
+        """The value of an enumerator."""
+
+    def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
+        """The parameters of the function that a site is the entry of; else why they are not known."""

@@ -1,0 +1,331 @@
+"""What the debug information of the traced files says of types and parameters: `lang.types.outside.Outside`.
+
+A file is opened when something is asked that no earlier run was told. Answers are kept by the build id, or and not at
+all where a file has none: a debug file of a hundred megabytes is then not even opened.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import re
+import struct
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from typing import Any
+
+from tracer import cache
+from tracer.dataclass import names
+from tracer.errors import TracerError
+from tracer.lang.types import (
+    ArrayType,
+    CharType,
+    EnumType,
+    Field,
+    FloatType,
+    IntType,
+    NamedType,
+    PointerType,
+    StructType,
+    Type,
+)
+from tracer.lang.types.outside import Parameter
+from tracer.resolve.arch import ARCHES
+from tracer.resolve.dwarf import constants as dw
+from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.arguments import Convention, GoConvention, RustConvention
+from tracer.resolve.dwarf.entries import OTHER_AT, Entries, Entry
+from tracer.resolve.dwarf.functions import (
+    attribute,
+    function_at,
+    has,
+    location_at,
+    name_of,
+    parameters_of,
+    start_of,
+)
+from tracer.resolve.elf.debug_file import DEBUG_ROOT, find_debug_file
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.model import FileIdentity, Site
+
+_KIND = "types"
+_TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, Parameter, PointerType, StructType)
+_CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
+_NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+_CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
+_GO_CHECK = 256
+"""Bytes of a Go function that check its stack; its arguments stay where they are there."""
+_NOTHING = "there is no debug information of it"
+_REGISTERS = {
+    62: ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16))),
+    183: tuple(f"x{number}" for number in range(31)),
+}
+"""By the number of the ELF header's machine: the names of DWARF's registers from 0 on."""
+
+
+class DebugInfo:
+    """Of the files of these sites."""
+
+    def __init__(self, sites: Iterable[Site]) -> None:
+        self._files: dict[str, _File] = {}
+        for site in sites:
+            key = _key(site.identity)
+            file = self._files.get(key)
+            if file is None:
+                file = self._files[key] = _File(key, site.path, site.identity.build_id is not None)
+            if site.kind != "usdt":
+                file.addresses.add(site.address)
+
+    def type(self, name: str) -> Type | None:
+        """See `Outside`."""
+        return next((found for file in self._files.values() if (found := file.type(name)) is not None), None)
+
+    def at(self, place: tuple[str, int]) -> Type | None:
+        """See `Outside`."""
+        return self._files[place[0]].at(place[1])
+
+    def constant(self, name: str) -> int | None:
+        """See `Outside`."""
+        return next((found for file in self._files.values() if (found := file.constant(name)) is not None), None)
+
+    def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
+        """See `Outside`."""
+        return self._files[_key(site.identity)].parameters(site)
+
+    def keep(self) -> None:
+        """Keeps for the next run what was read, and closes the files."""
+        for file in self._files.values():
+            file.keep()
+
+
+class _File:
+    """One file. `known` are the answers so far."""
+
+    def __init__(self, key: str, path: str, lasting: bool) -> None:
+        self.key, self._path, self._lasting = key, path, lasting
+        self.addresses: set[int] = set()
+        self._elf: Elf | None = None
+        self._new = False
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str | int], Any]:
+        content = cache.load(_KIND, cache.key_of(_reader(), self.key)) if self._lasting else None
+        return marshal.loads(content) if content is not None else {}  # its digest was right: `keep` wrote it
+
+    def _answer(self, question: str, about: str | int, find: Callable[[Entries], Any]) -> Any:
+        known = self._known.get((question, about), self)
+        if known is self:
+            entries = self._entries
+            if entries is None:
+                return None
+            try:
+                found = find(entries)
+            except TracerError:
+                return None
+            except _NONSENSE as error:
+                raise entries.elf.error(f"its debug information cannot be read: {error}") from None
+            known = self._known[question, about] = _plain(found)
+            self._new = True
+        return _made(known)
+
+    @cached_property
+    def _entries(self) -> Entries | None:
+        """The debug information, of the file itself or of its debug file; None where there is none."""
+        try:
+            elf: Elf | None = Elf(self._path)
+        except TracerError:
+            return None
+        if elf is not None and not _has_info(elf):
+            own, elf = elf, find_debug_file(elf)
+            own.close()
+            if elf is not None and not _has_info(elf):
+                elf.close()
+                elf = None
+        if elf is None:
+            return None
+        self._elf = elf
+        other = _alternate(elf)
+        return Entries(elf, None if other is None else Entries(other, base=OTHER_AT))
+
+    def type(self, name: str) -> Type | None:
+        """The type of a name: of those in the units of the traced functions, else of any."""
+        found: Type | None = self._answer("type", name, lambda entries: self._type(entries, name))
+        return found
+
+    def _type(self, entries: Entries, name: str) -> Type | None:
+        word, _, rest = name.partition(" ")
+        tags = types.TAGS.get(word)
+        wanted = rest
+        if tags is None or not rest:
+            tags, wanted = types.TAGS[""], name
+        functions = [function_at(entries, address) for address in sorted(self.addresses)[:16]]
+        units = {id(each.unit): each.unit for each in functions if each is not None}
+        for unit in (*units.values(), None):
+            for entry in entries.named(wanted, tags, unit):
+                if dw.DECLARATION not in entry:
+                    return types.named(entry, self.key)
+        return None
+
+    def at(self, place: int) -> Type | None:
+        """The type at a place."""
+
+        def find(entries: Entries) -> Type | None:
+            entry = types.defined(entries.at(place))
+            return None if entry is None else types.type_of(entry, self.key)
+
+        found: Type | None = self._answer("at", place, find)
+        return found
+
+    def constant(self, name: str) -> int | None:
+        """The value of an enumerator."""
+        found: int | None = self._answer("constant", name, lambda entries: types.constant(entries, name))
+        return found
+
+    def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
+        """The parameters of a function, or why they are not known."""
+        found: tuple[Parameter, ...] | str | None
+        try:
+            found = self._answer("parameters", site.address, lambda entries: self._parameters(entries, site))
+        except TracerError as error:
+            return error.message
+        return _NOTHING if found is None else found
+
+    def _parameters(self, entries: Entries, site: Site) -> tuple[Parameter, ...] | str:
+        function = function_at(entries, site.address)
+        if function is None:
+            return _NOTHING
+        language = function.unit.top.number(dw.LANGUAGE, 0) or 0
+        start = start_of(function) or 0
+        late = site.address - start
+        if late and not (language == dw.GO and late < _GO_CHECK and "+" not in site.probe.rpartition(":")[2]):
+            return "they are known where a function begins, and this is inside one"
+        return tuple(self._each(entries, function, language, start, site.probe))
+
+    def _each(self, entries: Entries, function: Entry, language: int, start: int, probe: str) -> list[Parameter]:
+        arch = ARCHES[entries.elf.machine]
+        kind = {dw.GO: GoConvention, dw.RUST: RustConvention}.get(language, Convention)
+        convention = kind(arch)
+        result = attribute(function, dw.TYPE)
+        with suppress(types.UnknownType):
+            convention.hidden(types.type_of(result, self.key) if result is not None else None, _by_reference(result))
+        changed = _CHANGED.search(probe) is not None
+        local = not has(function, dw.EXTERNAL) and language != dw.GO
+        found: list[Parameter] = []
+        lost = ""
+        for declared, own in parameters_of(function):
+            if language == dw.GO and own.number(dw.VARIABLE_PARAMETER):
+                continue  # a result
+            kinds = attribute(declared, dw.TYPE)
+            name, text = name_of(declared), types.spelling(kinds)
+            if not name:
+                name = f"arg{len(found)}"
+            below = types.plain(kinds)
+            reference = below is not None and below.tag in dw.REFERENCES
+            try:
+                type = types.type_of(kinds, self.key)
+            except types.UnknownType as error:
+                lost = lost or f"{error.message}, and so has no known place"
+                found.append(Parameter(name, text, reason=lost))
+                continue
+            place = convention.place(type, _by_reference(kinds))
+            register = self._register(own, start, entries.elf.machine)
+            reason = lost or place.reason
+            pieces = place.pieces
+            if register in arch.args and language != dw.GO and (changed or local) and len(pieces) <= 1:
+                number = arch.args.index(register)
+                if pieces or place.stack is not None:
+                    size = pieces[0][1] if pieces else 8
+                    place, pieces = place._replace(stack=None), ((0, size, number, 0),)
+            elif changed or (local and dw.LOCATION not in own and language != dw.GO):
+                value = own.signed(dw.CONST_VALUE)
+                reason = "the compiler has optimised it out" + ("" if value is None else f": it is always {value}")
+            inner: Type | None = type
+            if reference:
+                assert isinstance(type, PointerType)
+                inner = type.target
+                reference = inner is not None
+                inner = inner or type
+            found.append(Parameter(name, text, inner, () if reason else pieces, None if reason else place.stack,
+                                   place.indirect, reference, reason))  # fmt: skip
+        return found
+
+    def _register(self, entry: Entry, start: int, machine: int) -> str | None:
+        """The register that holds a parameter at the function's start, where debug information says so."""
+        expression = location_at(entry, start)
+        if not expression or len(expression) != 1 or not 0x50 <= expression[0] <= 0x6F:  # DW_OP_reg0 to reg31
+            return None
+        registers, number = _REGISTERS[machine], expression[0] - 0x50
+        return registers[number] if number < len(registers) else None
+
+    def keep(self) -> None:
+        """Keeps the answers, and closes the file."""
+        if self._new and self._lasting:
+            cache.store(_KIND, cache.key_of(_reader(), self.key), marshal.dumps(self._known))
+            self._new = False
+        if self._elf is not None:
+            self._elf.close()
+
+
+def _by_reference(entry: Entry | None) -> bool:
+    """Whether a class must not be copied as bytes, so that its address is passed."""
+    found = types.plain(entry)
+    return found is not None and found.tag in dw.RECORDS and found.number(dw.CALLING_CONVENTION) == dw.BY_REFERENCE
+
+
+def _key(identity: FileIdentity) -> str:
+    return identity.build_id or f"{identity.device}:{identity.inode}:{identity.size}:{identity.mtime_ns}"
+
+
+def _has_info(elf: Elf) -> bool:
+    for name in (".debug_info", ".zdebug_info"):
+        section = elf.section(name)
+        if section is not None and section.type != 8 and section.size:  # NOBITS: it lies in another file
+            return True
+    return False
+
+
+def _alternate(elf: Elf) -> Elf | None:
+    """The file that dwz moved to what several files have in common: its path and build id stand in a section."""
+    section = elf.section(".gnu_debugaltlink")
+    if section is None:
+        return None
+    text, _, build_id = elf.content(section).partition(b"\0")
+    path, wanted = os.fsdecode(text), build_id.hex()
+    places = [os.path.join(os.path.dirname(os.path.realpath(elf.path)), path)]
+    places += [f"{DEBUG_ROOT}/.dwz/{os.path.basename(path)}", f"{DEBUG_ROOT}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
+    for each in places:
+        if os.path.isfile(each):
+            try:
+                found = Elf(each, objects=True)
+            except TracerError:
+                continue
+            if found.build_id == wanted:
+                return found
+            found.close()
+    return None
+
+
+@lru_cache(maxsize=1)
+def _reader() -> str:
+    """What reads debug information, in the version that is here."""
+    folder = os.path.dirname(__file__)
+    with os.scandir(folder) as entries:
+        files = [(each.name, each.stat()) for each in entries if each.name.endswith(".py")]
+    return repr(sorted((name, status.st_size, status.st_mtime_ns) for name, status in files))
+
+
+def _plain(value: Any) -> Any:
+    """A value as something that marshal knows: an object as its class's name and its fields, a tuple with no name."""
+    if value.__class__ is tuple:
+        return ("", *map(_plain, value))
+    name = value.__class__.__name__
+    return (name, *[_plain(getattr(value, each)) for each in names(value)]) if name in _CLASSES else value
+
+
+def _made(value: Any) -> Any:
+    """The opposite of `_plain`."""
+    if value.__class__ is not tuple:
+        return value
+    items = map(_made, value[1:])
+    return _CLASSES[value[0]](*items) if value[0] else tuple(items)

@@ -1,0 +1,301 @@
+"""Entries of debug information → types of the language.
+
+What a pointer leads to stays a name and a place until somebody reads there. An `enum` is the integer that it is, as in
+bpftrace; asked for by its name it has its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.errors import TracerError
+from tracer.lang.types import (
+    ArrayType,
+    CharType,
+    EnumType,
+    Field,
+    FloatType,
+    IntType,
+    NamedType,
+    PointerType,
+    StructType,
+    Type,
+    memory_size,
+)
+from tracer.resolve.dwarf import constants as dw
+from tracer.resolve.dwarf.entries import Entries, Entry
+from tracer.resolve.dwarf.leb import leb
+
+_WORDS = {dw.STRUCTURE: "struct ", dw.CLASS: "struct ", dw.UNION: "union ", dw.ENUMERATION: "enum "}
+TAGS = {
+    "struct": frozenset((dw.STRUCTURE, dw.CLASS)),
+    "union": frozenset((dw.UNION,)),
+    "enum": frozenset((dw.ENUMERATION,)),
+    "": frozenset((dw.TYPEDEF, dw.BASE_TYPE, dw.STRUCTURE, dw.CLASS)),
+}
+"""What a name is looked for as, by the word of C before it."""
+
+_DEEPEST = 24
+_MOST_FIELDS, _MOST_ITEMS = 4096, 1 << 20
+_BYTE = IntType(8, False)
+
+
+class UnknownType(TracerError):
+    """A type that the language does not have."""
+
+
+def signed(entry: Entry | None) -> Entry | None:
+    """A type, out of its own unit where here only its signature stands."""
+    if entry is None or entry.tag not in _WORDS or dw.SIGNATURE not in entry:
+        return entry
+    return entry.follow(dw.SIGNATURE) or entry
+
+
+def plain(entry: Entry | None) -> Entry | None:
+    """The type behind typedefs and qualifiers, None for void."""
+    for _ in range(_DEEPEST):
+        if entry is None or not (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
+            return signed(entry)
+        entry = entry.follow(dw.TYPE)
+    return None
+
+
+def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Type:
+    """The type of an entry. `key` names the file in `NamedType.place`; `name` is the typedef's by which it was reached.
+    Raises `UnknownType`.
+    """
+    while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
+        deep += 1
+        if deep > _DEEPEST:
+            break
+        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
+        entry = entry.follow(dw.TYPE)
+    if entry is None or deep > _DEEPEST:
+        raise UnknownType("it has no type")
+    entry = signed(entry) or entry
+    size = entry.number(dw.BYTE_SIZE, 0) or 0
+    match entry.tag:
+        case dw.BASE_TYPE:
+            return _base(entry, size)
+        case dw.POINTER | dw.REFERENCE | dw.RVALUE_REFERENCE:
+            return PointerType(target=_target(entry.follow(dw.TYPE), key, deep + 1))
+        case dw.ENUMERATION:
+            return _enumeration(entry, size)
+        case dw.ARRAY:
+            return _array(entry, key, deep + 1)
+        case dw.STRUCTURE | dw.CLASS | dw.UNION:
+            return _record(entry, key, name, size, deep + 1)
+        case 0x1F:  # DW_TAG_ptr_to_member_type
+            return _block(size or 8)
+    raise UnknownType("a type that the language does not have")
+
+
+def named(entry: Entry, key: str) -> Type:
+    """The type that a name stands for in a program: an enum with its words."""
+    found = plain(entry)
+    if found is not None and found.tag == dw.ENUMERATION:
+        kind = type_of(found, key)
+        words = tuple((each.text(), each.signed(dw.CONST_VALUE) or 0) for each in found.children())
+        assert isinstance(kind, IntType)
+        return EnumType(kind.bits, kind.signed, _WORDS[found.tag] + (found.text() or entry.text()), words)
+    return type_of(entry, key)
+
+
+def defined(entry: Entry) -> Entry | None:
+    """The definition of a type that may only be declared here."""
+    entry = signed(entry) or entry
+    if dw.DECLARATION not in entry:
+        return entry
+    name = entry.text()
+    tags = dw.RECORDS if entry.tag in dw.RECORDS else frozenset((entry.tag,))
+    if not name:
+        return None
+    return next((each for each in entry.unit.file.named(name, tags) if dw.DECLARATION not in each), None)
+
+
+def constant(entries: Entries, name: str) -> int | None:
+    """The value of an enumerator."""
+    for entry in entries.named(name, frozenset((dw.ENUMERATOR,))):
+        return entry.signed(dw.CONST_VALUE)
+    return None
+
+
+def spelling(entry: Entry | None, deep: int = 0) -> str:
+    """A type as `list -v` shows it, which is as bpftrace writes it."""
+    if entry is None or deep > _DEEPEST:
+        return "void"
+    entry, inner = signed(entry) or entry, entry.follow(dw.TYPE)
+    if entry.tag in (dw.BASE_TYPE, dw.TYPEDEF):
+        return entry.text()
+    if entry.tag == dw.POINTER:
+        return f"{spelling(inner, deep + 1)}*"
+    if entry.tag in dw.REFERENCES:
+        return f"{spelling(inner, deep + 1)}{'&' if entry.tag == dw.REFERENCE else '&&'}"
+    if entry.tag in _WORDS:
+        return _WORDS[entry.tag] + (entry.text() or "<anonymous>")
+    if entry.tag in (dw.CONST, dw.VOLATILE):
+        return f"{'const' if entry.tag == dw.CONST else 'volatile'} {spelling(inner, deep + 1)}"
+    return "<unknown type>"
+
+
+def _base(entry: Entry, size: int) -> Type:
+    encoding = entry.number(dw.ENCODING, 0)
+    if encoding == dw.FLOAT and size in (4, 8):
+        return FloatType(8 * size)
+    if encoding == dw.ADDRESS:
+        return PointerType()
+    if encoding in (dw.BOOLEAN, dw.SIGNED, dw.SIGNED_CHAR, dw.UNSIGNED, dw.UNSIGNED_CHAR, dw.UTF):
+        if size == 1 and (encoding == dw.SIGNED_CHAR or entry.text() == "char"):
+            return CharType()
+        if size in (1, 2, 4, 8):
+            return IntType(8 * size, encoding in (dw.SIGNED, dw.SIGNED_CHAR))
+        if size == 16:
+            return ArrayType(IntType(64, False), 2)
+        if size == 0:
+            return StructType(entry.text(), 0, ())  # Rust's ()
+    raise UnknownType(f"the type {entry.text() or 'without a name'} is not known")
+
+
+def _enumeration(entry: Entry, size: int) -> IntType:
+    below = plain(entry.follow(dw.TYPE))
+    if below is not None and below.tag == dw.BASE_TYPE:
+        found = _base(below, below.number(dw.BYTE_SIZE, 0) or 0)
+        if isinstance(found, IntType):
+            return IntType(found.bits, found.signed)
+    signed = any((each.signed(dw.CONST_VALUE) or 0) < 0 for each in entry.children())
+    if size not in (1, 2, 4, 8):
+        raise UnknownType("an enum of an unusual size")
+    return IntType(8 * size, signed)
+
+
+def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
+    """What a pointer leads to: None where nobody can say more than that it is there."""
+    name = ""
+    while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
+        deep += 1
+        if deep > _DEEPEST:
+            return None
+        name = entry.text() or name if entry.tag == dw.TYPEDEF else name
+        entry = entry.follow(dw.TYPE)
+    if entry is None or entry.tag in (dw.SUBROUTINE_TYPE, dw.UNSPECIFIED) or deep > _DEEPEST:
+        return None
+    if entry.tag in dw.RECORDS:
+        entry = signed(entry) or entry
+        own = entry.text()
+        return NamedType(_WORDS[entry.tag] + own if own else name or "struct", (key, entry.id))
+    try:
+        return type_of(entry, key, deep=deep)
+    except UnknownType:
+        return None
+
+
+def _array(entry: Entry, key: str, deep: int) -> Type:
+    item = type_of(entry.follow(dw.TYPE), key, deep=deep)
+    for each in reversed([each for each in entry.children() if each.tag == dw.SUBRANGE]):
+        last = each.signed(dw.UPPER_BOUND)
+        count = each.number(dw.COUNT) if dw.COUNT in each else 0 if last is None else last + 1
+        if count is None or not 0 <= count * max(memory_size(item), 1) <= _MOST_ITEMS:
+            count = 0
+        item = ArrayType(item, count)
+    return item
+
+
+def _record(entry: Entry, key: str, name: str, size: int, deep: int) -> StructType:
+    found = defined(entry)
+    if found is None:
+        raise UnknownType(f"{_WORDS[entry.tag]}{entry.text() or name} is declared and nowhere defined")
+    if found is not entry:
+        size = found.number(dw.BYTE_SIZE, 0) or 0
+    own = found.text()
+    fields = tuple(_fields(found, key, deep))[:_MOST_FIELDS]
+    return StructType(_WORDS[found.tag] + own if own else name or _WORDS[found.tag].strip(), size, fields)
+
+
+def _fields(entry: Entry, key: str, deep: int) -> Iterator[Field]:
+    inherited: list[Field] = []
+    own: list[Field] = []
+    for each in entry.children():
+        if each.tag == dw.INHERITANCE:
+            at = _offset(each)
+            base = _type_or_none(each, key, deep)
+            if at is not None and isinstance(base, StructType):
+                inherited += [Field(f.name, f.type, f.offset + at, f.shift, f.width) for f in base.fields]
+        elif each.tag == dw.MEMBER:
+            own += _member(each, key, deep)
+        elif each.tag == dw.VARIANT_PART:
+            own += _variants(each, key, deep)
+    names = {field.name for field in own if field.name}
+    yield from (field for field in inherited if field.name not in names)
+    yield from own
+
+
+def _member(entry: Entry, key: str, deep: int, name: str = "") -> list[Field]:
+    artificial = dw.ARTIFICIAL in entry and not name
+    if dw.EXTERNAL in entry or dw.DECLARATION in entry or artificial:
+        return []  # a static member, or a pointer to C++'s virtual functions
+    type = _type_or_none(entry, key, deep)
+    if type is None:
+        return []
+    name = entry.text() or name
+    width = entry.number(dw.BIT_SIZE)
+    if width:
+        return _bits(entry, name, type, width)
+    at = _offset(entry)
+    return [] if at is None else [Field(name, type, at)]
+
+
+def _bits(entry: Entry, name: str, type: Type, width: int) -> list[Field]:
+    """A bit field, in the integer of its type that holds it."""
+    if not isinstance(type, IntType) or type.bits < width:
+        return []
+    if dw.DATA_BIT_OFFSET in entry:
+        first = entry.number(dw.DATA_BIT_OFFSET, 0) or 0
+    else:  # until DWARF 3: counted from the highest bit of the storage
+        storage = entry.number(dw.BYTE_SIZE) or memory_size(type)
+        from_top = entry.signed(dw.BIT_OFFSET) or 0
+        first = 8 * (_offset(entry) or 0) + 8 * storage - from_top - width
+    offset, shift = first // type.bits * (type.bits // 8), first % type.bits
+    if shift + width > type.bits:  # packed: across two of them
+        offset, shift = first // 8, first % 8
+        if shift + width > type.bits:
+            return []
+    return [Field(name, type, offset, shift, width)]
+
+
+def _variants(entry: Entry, key: str, deep: int) -> Iterator[Field]:
+    """The variants of an enum of Rust, each a member of its name, and what tells which one it is."""
+    chosen = entry.follow(dw.DISCR)
+    if chosen is not None:
+        yield from _member(chosen, key, deep, "discriminant")
+    for variant in entry.children():
+        if variant.tag == dw.VARIANT:
+            for each in variant.children():
+                if each.tag == dw.MEMBER:
+                    yield from _member(each, key, deep)
+
+
+def _offset(entry: Entry) -> int | None:
+    """Where a member begins; None where that is computed, as for a virtual base."""
+    found = entry.raw(dw.MEMBER_LOCATION)
+    if found is None:
+        return 0
+    value = found[1]
+    if isinstance(value, int):
+        return value
+    if value[:1] == b"\x23":  # DW_OP_plus_uconst
+        number, end = leb(value, 1)
+        return number if end == len(value) else None
+    return None
+
+
+def _type_or_none(entry: Entry, key: str, deep: int) -> Type | None:
+    try:
+        return type_of(entry.follow(dw.TYPE), key, deep=deep)
+    except UnknownType:
+        below = plain(entry.follow(dw.TYPE))
+        size = below.number(dw.BYTE_SIZE, 0) if below is not None else 0
+        return _block(size) if size and size < _MOST_ITEMS else None
+
+
+def _block(size: int) -> Type:
+    return ArrayType(_BYTE, size)
