@@ -65,6 +65,9 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print sites, backend and kernel program, and attach nothing.")
     ] = False,
+    fmt: Annotated[
+        bool, typer.Option("--fmt", help="Print the program in its usual layout, and trace nothing.")
+    ] = False,
     max_rate: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
@@ -101,6 +104,11 @@ def command(
 ) -> int:
     """Trace with a program."""
     source, params = program_text(expression, words or [])
+    if fmt:
+        from tracer.lang.syntax.layout import laid_out
+
+        sys.stdout.write(laid_out(source))
+        return 0
     if pid is not None and child is not None:
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
     if follow and pid is None and child is None:

@@ -1,0 +1,82 @@
+"""`--fmt`: another layout, the same program."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.cases import CASES
+from tests.golden.lang.blocks import PARAMS, blocks, files
+from tracer.errors import ProgramError, Source
+from tracer.lang.syntax.layout import laid_out
+from tracer.lang.syntax.parser import parse
+from tracer.lang.syntax.printer import print_ast
+
+PROGRAMS = [block.program for kind in ("dumps", "errors") for file in files(kind) for block in blocks(file)]
+PROGRAMS += [case.program for case in CASES]
+
+
+def test_a_program_gets_a_line_for_each_statement() -> None:
+    text = """#!/usr/bin/env bpftrace
+config={max_strlen=32;missing_probes=warn}
+uprobe:/bin/a:f,uprobe:/bin/b:g /pid==1&&comm=="x"/ {// first
+@[pid,comm]=count(); for($i:0..10){print($i)} if($a>1){$y=(uint8)-5*-2}else if ($z) {$a= !1} else{--$y}
+
+ // own
+ $v++; /* in */ print((1,(2,"a b"))); // end
+ return;}
+
+
+/* block */ interval:s:1{@a++; exit()}
+END { }
+"""
+    assert laid_out(Source(text)) == """#!/usr/bin/env bpftrace
+config = {
+  max_strlen = 32;
+  missing_probes = warn;
+}
+uprobe:/bin/a:f,
+uprobe:/bin/b:g
+/pid == 1 && comm == "x"/
+{
+  // first
+  @[pid, comm] = count();
+  for $i : 0..10 {
+    print($i);
+  }
+  if ($a > 1) {
+    $y = (uint8)-5 * -2;
+  } else if $z {
+    $a = !1;
+  } else {
+    --$y;
+  }
+
+  // own
+  $v++; /* in */
+  print((1, (2, "a b"))); // end
+  return;
+}
+
+
+/* block */
+interval:s:1
+{
+  @a++;
+  exit();
+}
+END
+{}
+"""
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_layout_changes_nothing_else(program: str) -> None:
+    try:
+        tree = print_ast(parse(Source(program), PARAMS))
+    except ProgramError:
+        with pytest.raises(ProgramError):
+            laid_out(Source(program))
+        return
+    text = laid_out(Source(program))
+    assert print_ast(parse(Source(text), PARAMS)) == tree
+    assert laid_out(Source(text)) == text

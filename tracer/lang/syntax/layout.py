@@ -1,0 +1,350 @@
+"""A program's text laid out anew, as `--fmt` prints it: two columns for each block, a statement a line.
+
+Works on the words of the text, not on the tree: comments, the spelling of numbers and blank lines stay. The layout is
+that of bpftrace's `--fmt`, but for brackets, which stay as they were written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tracer.errors import Fault, Source
+from tracer.lang.syntax import attach
+from tracer.lang.syntax.lexer import OPERATORS
+from tracer.lang.syntax.parser import parse
+
+_WORD = re.compile(
+    r"(?P<blank>[ \t\r\n\f\v]+)|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\\n])*\")"
+    r"|(?P<name>[$@]?[A-Za-z_]\w*|@|\$#|\$?[0-9]\w*)"
+    r"|(?P<op>\?:|" + "|".join(map(re.escape, OPERATORS)) + ")|(?P<other>.)",
+    re.S,
+)
+_DIRECTIVE = re.compile(r"[ \t]*#(?:\\\n|[^\n])*")
+_HEADED = ("if", "while", "for", "unroll", "else")
+_words_of = str.split
+_SPACED = frozenset(_words_of("= += -= *= /= %= &= |= ^= <<= >>= == != <= >= && || << >> ? : ?: < > / % | ^"))
+_EITHER = frozenset("+-*&")
+_BEFORE_A_VALUE = frozenset(_words_of("return let comptime if while for unroll else in"))
+
+
+class _Word(NamedTuple):
+    kind: str
+    text: str
+    lines: int
+    """How many line breaks stand before it."""
+
+
+def laid_out(source: Source) -> str:
+    """The text in its layout. Raises `ProgramError` where it is no program."""
+    parse(source)
+    return _Layout(source.text).whole()
+
+
+class _Layout:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.out: list[str] = []
+
+    def whole(self) -> str:
+        while True:
+            lines = self._skip()
+            if self.at >= len(self.text):
+                return "".join(self.out)
+            if self.out:
+                self.out.append("\n" * (lines - 1))
+            if self.text[self.at] == "#":
+                found = _DIRECTIVE.match(self.text, self.at)
+                assert found is not None
+                self.at = found.end()
+                self.out.append(found.group().rstrip() + "\n")
+            elif self.text.startswith(("//", "/*"), self.at):
+                self.out.append(_comment(self._take()) + "\n")
+            elif self.text[self.at] == ";":
+                self.at += 1
+            else:
+                self._part()
+
+    def _part(self) -> None:
+        word = _WORD.match(self.text, self.at)
+        name = word.group() if word is not None else ""
+        if name in ("struct", "union", "enum", "typedef", "import"):
+            self._as_it_is()
+        elif name == "config":
+            self.out.append("config = ")
+            self.at = self.text.index("{", self.at)
+            self.out.append(_block(self._body(), 0) + "\n")
+        elif name in ("macro", "fn"):
+            start = self.at
+            self.at = self.text.index("{", start)
+            self.out.append(_line(list(_words(self.text[start : self.at]))) + "\n")
+            self.out.append(_block(self._body(), 0, closed=False) + "\n")
+        else:
+            self._clause()
+
+    def _as_it_is(self) -> None:
+        """Up to the end of a declaration."""
+        start, depth = self.at, 0
+        while self.at < len(self.text):
+            word = self._take()
+            depth += (word.text == "{") - (word.text == "}")
+            if depth == 0 and (word.text == ";" or (word.text == "}" and not self._follows(";"))):
+                break
+        self.out.append(self.text[start : self.at].rstrip() + "\n")
+
+    def _clause(self) -> None:
+        points = []
+        while True:
+            self._comments()
+            start = self.at
+            try:
+                self.at = attach.scan(self.text, self.at)[1]
+            except Fault as fault:
+                self.at = fault.diagnostic.span.end
+            points.append(self.text[start : self.at].strip())
+            self._comments()
+            if not self._follows(","):
+                break
+            self.at += 1
+        self.out.append(",\n".join(points) + "\n")
+        self._comments()
+        if self._follows("/"):
+            predicate: list[_Word] = []
+            self.at += 1
+            depth = 0
+            while depth or not self._closes():
+                word = self._take()
+                depth += (word.text in "([") - (word.text in ")]")
+                predicate.append(word)
+            self.at += 1
+            self.out.append(f"/{_line(predicate)}/\n")
+            self._comments()
+        self.out.append(_block(self._body(), 0) + "\n")
+
+    def _comments(self) -> None:
+        """Comments between the parts of a clause get lines of their own, before what follows."""
+        self._skip()
+        while self.text.startswith(("//", "/*"), self.at):
+            self.out.append(_comment(self._take()) + "\n")
+            self._skip()
+
+    def _closes(self) -> bool:
+        """Whether the slash that is next ends the predicate: a block follows."""
+        lines = self._skip()
+        if self.text[self.at : self.at + 1] != "/" or lines < 0:
+            return self.at >= len(self.text)
+        return re.compile(r"/(?:\s|//[^\n]*\n|/\*.*?\*/)*\{", re.S).match(self.text, self.at) is not None
+
+    def _body(self) -> list[_Word]:
+        """The words of a block, its braces included."""
+        found, depth = [self._take()], 1
+        while depth and self.at < len(self.text):
+            word = self._take()
+            depth += (word.text == "{") - (word.text == "}")
+            found.append(word)
+        return found
+
+    def _follows(self, text: str) -> bool:
+        kept = self.at
+        self._skip()
+        found = self.text.startswith(text, self.at) and not self.text.startswith(("//", "/*"), self.at)
+        if not found:
+            self.at = kept
+        return found
+
+    def _skip(self) -> int:
+        """Passes over blanks; how many lines that were."""
+        found = re.compile(r"\s*").match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+        return found.group().count("\n")
+
+    def _take(self) -> _Word:
+        lines = self._skip()
+        found = _WORD.match(self.text, self.at)
+        if found is None or found.lastgroup is None:
+            return _Word("end", "", lines)
+        self.at = found.end()
+        return _Word(found.lastgroup, found.group(), lines)
+
+
+def _words(text: str) -> Iterator[_Word]:
+    layout = _Layout(text)
+    while (word := layout._take()).kind != "end":
+        yield word
+
+
+def _comment(word: _Word) -> str:
+    return word.text.rstrip()
+
+
+def _block(words: list[_Word], depth: int, closed: bool = True) -> str:
+    """A block in lines of its own; `closed`: its last statement ends in a semicolon."""
+    inner = words[1:-1]
+    if not inner:
+        return "{}"
+    pad = "  " * (depth + 1)
+    lines: list[str] = []
+    for index, statement in enumerate(parts := list(_statements(inner))):
+        if lines:
+            lines += [""] * max(statement[0].lines - 1, 0)
+        elif statement[0].lines > 1:
+            lines += [""] * (statement[0].lines - 1)
+        if statement[0].kind == "comment":
+            if statement[0].lines == 0 and lines and lines[-1]:
+                lines[-1] += " " + _comment(statement[0])
+            else:
+                lines.append(pad + _comment(statement[0]))
+            continue
+        last = all(each[0].kind == "comment" for each in parts[index + 1 :])
+        lines.append(pad + _statement(statement, depth + 1, closed or not last))
+    return "{\n" + "\n".join(lines) + "\n" + "  " * depth + "}"
+
+
+def _statements(words: list[_Word]) -> Iterator[list[_Word]]:
+    """The statements of a block, and the comments between them."""
+    at = 0
+    while at < len(words):
+        if words[at].kind == "comment":
+            yield [words[at]]
+            at += 1
+            continue
+        start = at
+        at = _end(words, at)
+        if any(word.text != ";" for word in words[start:at]):
+            yield words[start:at]
+
+
+def _end(words: list[_Word], at: int) -> int:
+    """Where the statement ends that begins there."""
+    first, depth = words[at].text, 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
+        if depth:
+            continue
+        if word.text == ";":
+            return at
+        if word.text == "}" and first in (*_HEADED, "{"):
+            if at < len(words) and words[at].text == "else":
+                continue
+            return at
+    return at
+
+
+def _statement(words: list[_Word], depth: int, closed: bool) -> str:
+    if words[0].text in (*_HEADED, "{"):
+        return _headed(words, depth)
+    ended = words[-1].text == ";"
+    body = words[:-1] if ended else words
+    return _line(body) + (";" if ended or closed else "")
+
+
+def _headed(words: list[_Word], depth: int) -> str:
+    """`if`, `else`, loops and bare blocks."""
+    pieces: list[str] = []
+    head: list[_Word] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        level = 0
+        if word.text == "{":
+            start = at
+            while True:
+                level += (words[at].text == "{") - (words[at].text == "}")
+                at += 1
+                if not level:
+                    break
+            if head:
+                pieces.append(_line(_bare(head)))
+            pieces.append(_block(words[start:at], depth))
+            head = []
+            continue
+        head.append(word)
+        at += 1
+    if rest := _line([word for word in head if word.text != ";"]):
+        pieces.append(rest)
+    return " ".join(pieces)
+
+
+def _bare(head: list[_Word]) -> list[_Word]:
+    """The head of a statement without the brackets that a single value, or what a loop goes over, does not need."""
+    first = next((index for index, word in enumerate(head) if word.text == "("), -1)
+    if first < 1 or head[first - 1].text not in ("if", "while", "for") or head[-1].text != ")":
+        return head
+    depth = 0
+    inner = head[first + 1 : -1]
+    for index, word in enumerate(inner):
+        depth += (word.text in ("(", "[")) - (word.text in (")", "]"))
+        if depth < 0 or word.kind == "comment":
+            return head
+        operator = word.text in _SPACED or (word.text in _EITHER and index > 0)
+        if operator and head[first - 1].text != "for" and not depth:
+            return head
+    return [*head[:first], *inner]
+
+
+def _line(words: list[_Word]) -> str:
+    """An expression or a simple statement in one line; comments in it become `/* … */`."""
+    made = ""
+    before: _Word | None = None
+    unary = False
+    types = _casts(words)
+    for index, word in enumerate(words):
+        text = word.text
+        if word.kind == "comment":
+            text = _comment(word)
+            text = f"/* {text[2:].strip()} */" if text.startswith("//") else text
+            made += (" " if made else "") + text
+            before, unary = _Word("op", "=", 0), False
+            continue
+        value_before = before is not None and (
+            before.kind in ("string",)
+            or (before.kind == "name" and before.text not in _BEFORE_A_VALUE)
+            or (before.text in (")", "]", "}") and index - 1 not in types)
+            or (before.text in ("++", "--") and not unary)
+        )
+        is_unary = text in ("!", "~") or (text in (*_EITHER, "++", "--") and not value_before)
+        if before is None or unary or text in (",", ";", ")", "]", ".", "->", "..") or before.text in (
+            "(", "[", ".", "->", "..",
+        ):  # fmt: skip
+            gap = ""
+        elif text in ("++", "--"):
+            gap = "" if value_before else " "
+        elif text in ("(", "["):
+            gap = "" if value_before or index - 1 in types else " "
+        elif index - 1 in types:
+            gap = ""
+        else:
+            gap = " "
+        if text == "*" and index + 1 < len(words) and words[index + 1].text in (")", "*") and not is_unary:
+            gap = " " if before is not None and before.text != "*" else ""
+        made += gap + text
+        before, unary = word, is_unary and text not in (")",)
+    return made
+
+
+def _casts(words: list[_Word]) -> set[int]:
+    """Where the brackets close that hold a type before a value."""
+    found = set()
+    for index, word in enumerate(words):
+        if word.text != "(" or (index and words[index - 1].kind == "name" and words[index - 1].text not in ("return",)):
+            continue
+        at = index + 1
+        names = 0
+        while at < len(words) and (words[at].kind == "name" and words[at].text[0].isalpha()):
+            names += 1
+            at += 1
+        while at < len(words) and (words[at].text in ("*", "[", "]") or words[at].text.isdigit()):
+            at += 1
+        if not names or at + 1 >= len(words) or words[at].text != ")":
+            continue
+        behind = words[at + 1]
+        known = re.fullmatch(r"u?int\d+(_t)?|bool|char|short|int|long|struct|union|enum|unsigned|string|size_t|void",
+                             words[index + 1].text)  # fmt: skip
+        if behind.kind in ("name", "string") or behind.text in ("(", "!", "~") or known:
+            found.add(at)
+    return found
