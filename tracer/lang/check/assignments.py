@@ -7,9 +7,9 @@ from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check import calls, maps
 from tracer.lang.check.context import Context, Variable
-from tracer.lang.check.operators import binary
+from tracer.lang.check.operators import binary, warn_of_bend
 from tracer.lang.check.typenames import named
-from tracer.lang.fold import convert, fold
+from tracer.lang.fold import constant, convert, fold
 from tracer.lang.syntax import ast
 from tracer.lang.types import BOOL, INT64, BoolType, IntType, StringType, TupleType, Type
 from tracer.lang.types.combine import LITERAL, a, say, stored, wide
@@ -53,14 +53,23 @@ def _set_variable(
     conflict = facts.add(value.type, span)
     if conflict is not None:
         what = f"{variable.name} is assigned {a(value.type)} here, but {a(conflict)} at {ctx.at(facts.span)}"
+        if isinstance(value.type, StringType) and isinstance(conflict, StringType):
+            what = f"{variable.name} is a {conflict}, which cannot hold a {value.type}"
         ctx.error(what, value.span, maps.mismatch_hint(value.type, conflict))
         return ()
     type = ctx.variable_type(variable)
-    return () if type is None else (typed.VarSet(span, variable.slot, _fit(value, type)),)
+    if type is None:
+        return ()
+    number = constant(value)
+    if facts.fixed and number is not None and constant(_fit(ctx, value, type)) != number:
+        what = f"{variable.name} is {a(type)}, which cannot hold {number}"
+        ctx.error(what, value.span, f"write ({type}){ctx.text(value.span)} to cut it")
+    return (typed.VarSet(span, variable.slot, _fit(ctx, value, type)),)
 
 
-def _fit(value: typed.Expr, type: Type) -> typed.Expr:
+def _fit(ctx: Context, value: typed.Expr, type: Type) -> typed.Expr:
     """A conversion that may meet types of an unfinished pass."""
+    warn_of_bend(ctx, value, type)
     try:
         return convert(value, type)
     except ValueError:
@@ -84,7 +93,7 @@ def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
             return ()
         facts = ctx.found.variable(variable.key)
         facts.add(declared, node.type.span)
-        facts.fixed = not isinstance(declared, StringType)
+        facts.fixed = node.type.name != "string" or bool(node.type.suffixes)
     if node.value is not None:
         return _set_variable(ctx, node.span, variable, value)
     type = ctx.variable_type(variable)
@@ -119,7 +128,7 @@ def _assign_map(ctx: Context, node: ast.Assign, target: ast.MapRef) -> tuple[typ
     elif type is None:
         what = f"{ctx.text(value.span)} is an aggregation, whose value needs a cast here"
         ctx.error(what, value.span, f"write {target.name} = (int64){ctx.text(value.span)};")
-    return () if type is None else (typed.MapSet(node.span, target.name, key, _fit(value, type)),)
+    return () if type is None else (typed.MapSet(node.span, target.name, key, _fit(ctx, value, type)),)
 
 
 def _compound_map(
@@ -190,14 +199,15 @@ def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.St
     known = ctx.known.maps[target.name].value.type() if target.name in ctx.known.maps else None
     if key is None or known is None:
         return ()
+    warn_of_bend(ctx, operand, known)
     return (typed.Aggregate(node.span, target.name, key, kind, convert(operand, known)),)
 
 
 def _weak(op: str, type: Type) -> IntType:
     """What a compound assignment says about its target."""
-    if not isinstance(type, IntType):
-        return LITERAL
-    return INT64 if op == "-=" and type != LITERAL else type if type == LITERAL else wide(type)
+    if op == "-=":
+        return INT64
+    return wide(type) if isinstance(type, IntType) and type != LITERAL else LITERAL
 
 
 def _empty(type: Type, span: Span) -> typed.Expr | None:

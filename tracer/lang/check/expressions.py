@@ -8,7 +8,7 @@ from tracer.lang import suggest, typed
 from tracer.lang.check import calls, maps, memory
 from tracer.lang.check.context import Context
 from tracer.lang.check.operands import condition, integer, known, present
-from tracer.lang.check.operators import binary
+from tracer.lang.check.operators import binary, warn_of_bend
 from tracer.lang.check.typenames import named
 from tracer.lang.fold import constant, convert, fold, literal, string
 from tracer.lang.syntax import ast
@@ -134,11 +134,11 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
     if chosen is None or then is None or otherwise is None:
         return None
     type = join(then.type, otherwise.type)
-    if type is None and isinstance(then.type, IntType) and isinstance(otherwise.type, IntType):
-        type = INT64
     if type is None:
         ctx.error(f"{node.word} has {a(then.type)} on one side and {a(otherwise.type)} on the other", node.span)
         return None
+    for side in (then, otherwise):
+        warn_of_bend(ctx, side, type)
     return fold(typed.Ternary(type, node.span, chosen, convert(then, type), convert(otherwise, type)))
 
 
@@ -165,13 +165,13 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
     variable = ctx.lookup(node.target.name)
     if variable is None:
         return None
-    ctx.found.variable(variable.key).add_weak(LITERAL, node.span)
+    ctx.found.variable(variable.key).add_weak(LITERAL if delta > 0 else INT64, node.span)
     if value is None:
         return None
     if not isinstance(value.type, IntType):
         ctx.error(f"'{node.op}' needs an integer, {node.target.name} is {a(value.type)}", node.span)
         return None
-    return typed.VarIncr(value.type, node.span, variable.slot, delta, node.prefix)
+    return typed.VarIncr(value.type, node.span, variable.slot, delta * memory.step(ctx, value.type), node.prefix)
 
 
 # --- types

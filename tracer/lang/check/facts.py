@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import NOWHERE, Span
-from tracer.lang.types import INT64, IntType, Type
-from tracer.lang.types.combine import LITERAL, join, wide
+from tracer.lang.types import IntType, PointerType, Type
+from tracer.lang.types.combine import LITERAL, join
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class ValueFacts:
     """
 
     strong: Type | None = None
-    weak: Type | None = None
+    weak: IntType | None = None
     span: Span | None = None
     assigned: bool = False
     fixed: bool = False
@@ -35,7 +35,7 @@ class ValueFacts:
         if self.strong is None:
             self.strong = type
             return None
-        if self.fixed and type == LITERAL and isinstance(self.strong, IntType):
+        if self.fixed and isinstance(type, IntType) and isinstance(self.strong, IntType):
             return None
         common = join(self.strong, type)
         if common is None or (self.fixed and common != self.strong):
@@ -47,7 +47,9 @@ class ValueFacts:
         """A compound assignment of such a value."""
         if self.span is None:
             self.span = span
-        self.weak = type if self.weak is None else join(self.weak, type) or INT64
+        common = type if self.weak is None else join(self.weak, type)
+        assert isinstance(common, IntType)
+        self.weak = common
 
     def type(self) -> Type | None:
         """The type so far."""
@@ -55,7 +57,7 @@ class ValueFacts:
             return self.weak
         if self.weak is None or self.fixed or not isinstance(self.strong, IntType):
             return self.strong
-        return join(self.strong, self.weak) or wide(self.strong)
+        return self.strong if isinstance(self.strong, PointerType) else join(self.strong, self.weak)
 
     def identity(self) -> object:
         """Equal if another pass would change nothing."""
@@ -141,6 +143,6 @@ def joined(name: str, parts: Sequence[Facts]) -> MapFacts | None:
         span = each.value.span or NOWHERE
         if each.value.strong is not None:
             whole.value.add(each.value.strong, span)
-        if isinstance(each.value.weak, IntType):
+        if each.value.weak is not None:
             whole.value.add_weak(each.value.weak, span)
     return whole

@@ -8,10 +8,12 @@ from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.context import Context
+from tracer.lang.check.memory import step
 from tracer.lang.check.operands import present
+from tracer.lang.check.operators import warn_of_bend
 from tracer.lang.fold import convert, tuple_items
 from tracer.lang.syntax import ast
-from tracer.lang.types import IntType, TimestampType, TupleType, Type
+from tracer.lang.types import INT64, IntType, TimestampType, TupleType, Type
 from tracer.lang.types.combine import LITERAL, a, join, say, stored
 
 KEY_HINT = "all uses of a map have the same number and types of keys"
@@ -55,7 +57,9 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
     types = ctx.known.maps[name].key if name in ctx.known.maps else None
     if types is None or len(types) != len(parts):
         return tuple(parts)
-    return tuple(convert(part, type) for part, type in zip(parts, types, strict=True))
+    for part, type in zip(parts, types, strict=True):
+        warn_of_bend(ctx, part, type)
+    return tuple([convert(part, type) for part, type in zip(parts, types, strict=True)])
 
 
 def _agree(ctx: Context, name: str, types: tuple[Type, ...], span: Span) -> bool:
@@ -71,16 +75,11 @@ def _agree(ctx: Context, name: str, types: tuple[Type, ...], span: Span) -> bool
     if None in common:
         here, there = _keys(types), _keys(facts.key)
         ctx.error(
-            f"the key of {name} is {here} here, but {there} at {place}", span, _cast_hint(types, facts.key)
+            f"the key of {name} is {here} here, but {there} at {place}", span, KEY_HINT
         )
         return False
     facts.key = tuple(type for type in common if type is not None)
     return True
-
-
-def _cast_hint(here: tuple[Type, ...], there: tuple[Type, ...]) -> str:
-    both = {str(type) for type in (*here, *there)}
-    return "cast one of them, as in (int64)arg0" if both == {"int64", "uint64"} else KEY_HINT
 
 
 def hold(ctx: Context, node: ast.MapRef, kind: str, parameters: tuple[int, ...] = ()) -> bool:
@@ -139,14 +138,14 @@ def increment(ctx: Context, node: ast.IncDec, target: ast.MapRef, delta: int) ->
     parts = key(ctx, target.name, target.key, target.span)
     if not hold(ctx, target, "scalar") or parts is None:
         return None
-    ctx.found.map(target.name).value.add_weak(LITERAL, node.span)
+    ctx.found.map(target.name).value.add_weak(LITERAL if delta > 0 else INT64, node.span)
     type = ctx.map_type(target.name)
     if type is None:
         return None
     if not isinstance(type, IntType):
         ctx.error(f"'{node.op}' needs an integer, {target.name} holds {a(type)}", node.span)
         return None
-    return typed.MapIncr(type, node.span, target.name, parts, delta, node.prefix)
+    return typed.MapIncr(type, node.span, target.name, parts, delta * step(ctx, type), node.prefix)
 
 
 def element(ctx: Context, node: ast.Call) -> tuple[str, tuple[typed.Expr, ...]] | None:
@@ -172,10 +171,7 @@ def element(ctx: Context, node: ast.Call) -> tuple[str, tuple[typed.Expr, ...]] 
 
 def mismatch_hint(one: Type, other: Type) -> str | None:
     """What to do about two types that do not go together."""
-    pair = {str(one), str(other)}
-    if pair == {"int64", "uint64"}:
-        return f"cast the value, as in ({other})(…)"
-    if "string" in {say(one), say(other)} and pair & {"int64", "uint64"}:
+    if "string" in {say(one), say(other)} and {str(one), str(other)} & {"int64", "uint64"}:
         return "str(addr) reads the string at an address"
     return None
 

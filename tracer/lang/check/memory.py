@@ -76,8 +76,15 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
 
 def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
     """So many values of a type, in bytes: uint64."""
-    size = memory_size(ctx.types.complete(item) or UINT64)
+    size = step(ctx, PointerType(target=item))
     return fold(typed.Binary(UINT64, count.span, "*", convert(count, UINT64), _constant(size, count.span)))
+
+
+def step(ctx: Context, type: Type) -> int:
+    """How far `++` moves a value: a pointer by what it leads to."""
+    if not isinstance(type, PointerType) or type.target is None:
+        return 1
+    return memory_size(ctx.types.complete(type.target) or UINT64)
 
 
 def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Expr | None:

@@ -8,8 +8,8 @@ from tracer.lang import typed
 from tracer.lang.check import memory
 from tracer.lang.check.context import Context
 from tracer.lang.fold import constant, convert, fold, literals
-from tracer.lang.types import BOOL, UINT64, BoolType, IntType, PointerType, StringType, TupleType, Type, is_block
-from tracer.lang.types.combine import LITERAL, a, arithmetic, compared, join, say
+from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, PointerType, StringType, TupleType, Type, is_block
+from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join
 from tracer.lang.types.operations import COMPARISON
 
 TEXT_HINT = 'compare it, as in str(arg0) == "text"'
@@ -75,7 +75,7 @@ def _integers(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
     if op in COMPARISON:
         if one is None or other is None:
             _warn_of_sign(ctx, op, left, right, span)
-        return _converted(op, left, right, compared(left.type, right.type)[0], span, BOOL)
+        return _converted(op, left, right, compared(left.type, right.type), span, BOOL)
     if other == 0 and op in ("/", "%"):
         ctx.error("division by zero", span)
         return None
@@ -98,14 +98,16 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
         written = ctx.text(left.span)
         ctx.warn(f"this is always {outcome}: {written} is unsigned", span, f"write (int64){written}")
         return
-    if compared(left.type, right.type)[1]:
+    common = compared(left.type, right.type)
+    for side in (left, right):
+        warn_of_bend(ctx, side, common)
+
+
+def warn_of_bend(ctx: Context, value: typed.Expr, to: Type) -> None:
+    """Says where a value becomes of a type that cannot hold all of its kind, because of what it meets."""
+    known = constant(value)
+    if not bends(value.type, to) or (known is not None and constant(convert(value, to)) == known):
         return
-    signed, unsigned = (left, right) if left.type.signed else (right, left)
-    value = constant(signed)
-    written = ctx.text(unsigned.span)
-    if value is not None:
-        what = f"{written} is unsigned: {value} is compared as {value % (1 << 64)}"
-        ctx.warn(what, span, f"write (int64){written}, or (int32){written} for a C int")
-    else:
-        what = f"{say(left.type)} and {say(right.type)} are compared as unsigned"
-        ctx.warn(what, span, f"cast one of them: (int64){written}")
+    written = ctx.text(value.span)
+    what = f"{written} is {a(value.type)} and becomes {a(to)} here, which cannot hold all that it can be"
+    ctx.warn(what, value.span, f"write ({to}){written}{f', or (int32){written} for a C int' * (to == INT64)}")

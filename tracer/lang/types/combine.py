@@ -1,11 +1,11 @@
-"""How types combine: bpftrace 0.26's rules for integers, stated once.
+"""How types combine: bpftrace 0.27's rules for integers, stated once.
 
 bpftrace types a literal as the smallest integer that holds it, and so lets `1` go with signed and unsigned values
 alike; values such as `pid` have 32 bits there, with the same effect. Here all of them have 64 bits, and what the small
 width meant is a type that yields to others while types are inferred. The typed program has what `settled` makes of it.
 
-Results of arithmetic have 64 bits. `-` gives int64. An int64 that meets a uint64 has no common type: arithmetic gives
-int64 and computes in uint64 where the sign matters (`/`, `%`), a comparison is unsigned, an assignment is an error.
+Results of arithmetic have 64 bits. `-` gives int64. An int64 that meets a uint64 makes an int64 of it, with a warning:
+compared, assigned and as a key. Of the two `/` and `%` compute in uint64, and give int64.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def join(left: Type, right: Type) -> Type | None:
     return left if left == right else None
 
 
-def _join_ints(left: IntType, right: IntType) -> IntType | None:
+def _join_ints(left: IntType, right: IntType) -> IntType:
     for yielding in _YIELDING:
         if yielding in (left, right):
             other = right if left == yielding else left
@@ -68,7 +68,7 @@ def _join_ints(left: IntType, right: IntType) -> IntType | None:
     signed, unsigned = (left, right) if left.signed else (right, left)
     if signed.bits > unsigned.bits:
         return signed
-    return IntType(unsigned.bits * 2, True) if unsigned.bits < 64 else None
+    return IntType(min(unsigned.bits * 2, 64), True)
 
 
 def _join_tuples(left: TupleType, right: TupleType) -> TupleType | None:
@@ -100,8 +100,8 @@ def stored(type: Type) -> Type:
 def arithmetic(op: str, left: IntType, right: IntType) -> tuple[IntType, IntType]:
     """The type that the operands of `+ - * / % & | ^ << >>` are converted to, and the type of the result."""
     common = left if op in ("<<", ">>") and left != LITERAL else _join_ints(left, right)
-    if common is None:
-        return (UINT64, INT64) if op in ("/", "%") else (INT64, INT64)
+    if op in ("/", "%") and (bends(left, common) or bends(right, common)):
+        return UINT64, INT64
     if op == "-":
         return INT64, INT64
     result = common if common in (LITERAL, NOTED) else wide(common)
@@ -115,10 +115,16 @@ def inverted(type: Type) -> IntType:
     return IntType(32, False) if type == SMALL else type
 
 
-def compared(left: IntType, right: IntType) -> tuple[IntType, bool]:
-    """The type in which two integers are compared, and whether that keeps the values of both."""
-    common = _join_ints(left, right)
-    return (UINT64, False) if common is None else (wide(common), True)
+def compared(left: IntType, right: IntType) -> IntType:
+    """The type in which two integers are compared."""
+    return wide(_join_ints(left, right))
+
+
+def bends(type: Type, to: Type) -> bool:
+    """Whether `to` cannot hold all values of an integer type: an int64 those of a uint64."""
+    if not isinstance(type, IntType) or not isinstance(to, IntType) or type in _YIELDING:
+        return False
+    return (type.signed and not to.signed) or type.bits - type.signed > to.bits - to.signed
 
 
 def say(type: Type) -> str:
