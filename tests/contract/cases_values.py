@@ -148,6 +148,18 @@ CASES = [
         scalar("@signed32", 8) + scalar("@signed64", 8) + scalar("@unsigned", 24),
     ),
     Case(
+        "decrements_are_signed",
+        "usdt:T:depot:parcel { @down[arg0 & 1]--; @less -= arg3; $u = (uint64)0; $u--; @low = $u; }",
+        keyed("@down", {0: -20, 1: -20}) + scalar("@less", -sum(r.weight for r in R)) + scalar("@low", -1),
+    ),
+    said(
+        "signed_meets_unsigned",
+        'BEGIN { $n = (uint8)250; $n += 10; let $w: uint8 = 255; $w++; @k[(uint64)5] = 1; @k[-1] = 2;'
+        ' @v = (uint64)3; @v = -1; $p = (int32 *)16; $p++; printf("%d %d %d %d %d %lld %p\\n",'
+        ' (uint64)1 > -1, -5 < (uint64)3, $n, $w, has_key(@k, 4 - 5), @v, $p); clear(@k); clear(@v); exit(); }',
+        "1 1 260 0 1 -1 0x14",
+    ),
+    Case(
         "signed_division_in_a_probe",
         "usdt:T:depot:parcel { @q[(int32)arg4 / 3] = count(); @r[(int32)arg4 % 3] = count(); @s[(int32)arg4 >>"
         " 1] = count(); }",
@@ -170,8 +182,8 @@ CASES = [
     said(
         "wraps_of_64_bits",
         'BEGIN { $x = 9223372036854775807; $x++; printf("%ld\\n", $x); $u = (uint64)18446744073709551615; $u++;'
-        ' printf("%lu\\n", $u); $u--; printf("%lu\\n", $u); $m = -9223372036854775807; $m -= 1; printf("%ld\\n", $m'
-        " / -1);"
+        ' printf("%lu\\n", $u); $u = ~(uint64)0; printf("%lu\\n", $u); $m = -9223372036854775807; $m -= 1;'
+        ' printf("%ld\\n", $m / -1);'
         ' $m *= 2; printf("%ld\\n", $m); exit(); }',
         "-9223372036854775808\n0\n18446744073709551615\n-9223372036854775808\n0",
     ),

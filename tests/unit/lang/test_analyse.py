@@ -180,7 +180,8 @@ def test_literals_and_small_values_join_with_either_sign() -> None:
 @pytest.mark.parametrize(
     ("left", "right", "common"),
     [
-        (INT64, UINT64, None),
+        (INT64, UINT64, INT64),
+        (IntType(8, True), UINT64, INT64),
         (IntType(32, True), IntType(32, False), INT64),
         (IntType(16, True), IntType(8, False), IntType(16, True)),
         (IntType(8, True), IntType(16, False), IntType(32, True)),
@@ -189,7 +190,7 @@ def test_literals_and_small_values_join_with_either_sign() -> None:
         (StringType(3), INT64, None),
         (TupleType((LITERAL, StringType(2))), TupleType((UINT64, StringType(9))), TupleType((UINT64, StringType(9)))),
         (TupleType((INT64,)), TupleType((INT64, INT64)), None),
-        (TupleType((INT64,)), TupleType((UINT64,)), None),
+        (TupleType((INT64,)), TupleType((UINT64,)), TupleType((INT64,))),
     ],
 )
 def test_two_types_join_in_the_smallest_that_holds_both(left: object, right: object, common: object) -> None:

@@ -61,9 +61,10 @@ def _set_variable(
     if type is None:
         return ()
     number = constant(value)
-    if facts.fixed and number is not None and constant(_fit(ctx, value, type)) != number:
+    if facts.fixed and number is not None and constant(convert(value, type)) != number:
         what = f"{variable.name} is {a(type)}, which cannot hold {number}"
         ctx.error(what, value.span, f"write ({type}){ctx.text(value.span)} to cut it")
+        return ()
     return (typed.VarSet(span, variable.slot, _fit(ctx, value, type)),)
 
 

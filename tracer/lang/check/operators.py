@@ -9,7 +9,7 @@ from tracer.lang.check import memory
 from tracer.lang.check.context import Context
 from tracer.lang.fold import constant, convert, fold, literals
 from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, PointerType, StringType, TupleType, Type, is_block
-from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join
+from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join, join_ints, wide
 from tracer.lang.types.operations import COMPARISON
 
 TEXT_HINT = 'compare it, as in str(arg0) == "text"'
@@ -75,14 +75,26 @@ def _integers(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
     if op in COMPARISON:
         if one is None or other is None:
             _warn_of_sign(ctx, op, left, right, span)
-        return _converted(op, left, right, compared(left.type, right.type), span, BOOL)
+        return _converted(op, left, right, compared(op, left.type, right.type), span, BOOL)
     if other == 0 and op in ("/", "%"):
         ctx.error("division by zero", span)
         return None
     if one is not None and other is not None and _is_literal(left, one) and _is_literal(right, other):
-        return literals(op, one, other, span)
+        return _literals(ctx, op, one, other, span)
     operands, result = arithmetic(op, left.type, right.type)
     return convert(_converted(op, left, right, operands, span), result)
+
+
+def _literals(ctx: Context, op: str, one: int, other: int, span: Span) -> typed.Expr | None:
+    """Of two literals, where 64 bits hold the result."""
+    if op in ("<<", ">>") and not 0 <= other < 64:
+        ctx.error(f"{other} is no number of bits to shift by", span, "0 to 63 are")
+        return None
+    exact = {"+": one + other, "-": one - other, "*": one * other}.get(op, 0)
+    if not -(1 << 63) <= exact < 1 << 64:
+        ctx.error(f"{ctx.text(span)} does not fit in 64 bits", span)
+        return None
+    return literals(op, one, other, span)
 
 
 def _is_literal(expr: typed.Expr, value: int) -> bool:
@@ -98,7 +110,7 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
         written = ctx.text(left.span)
         ctx.warn(f"this is always {outcome}: {written} is unsigned", span, f"write (int64){written}")
         return
-    common = compared(left.type, right.type)
+    common = wide(join_ints(left.type, right.type))
     for side in (left, right):
         warn_of_bend(ctx, side, common)
 

@@ -48,7 +48,7 @@ def settled(type: Type) -> Type:
 def join(left: Type, right: Type) -> Type | None:
     """The type that holds every value of both, None where there is none."""
     if isinstance(left, IntType) and isinstance(right, IntType):
-        return _join_ints(left, right)
+        return join_ints(left, right)
     if isinstance(left, StringType) and isinstance(right, StringType):
         return StringType(max(left.size, right.size))
     if isinstance(left, TupleType) and isinstance(right, TupleType):
@@ -56,7 +56,8 @@ def join(left: Type, right: Type) -> Type | None:
     return left if left == right else None
 
 
-def _join_ints(left: IntType, right: IntType) -> IntType:
+def join_ints(left: IntType, right: IntType) -> IntType:
+    """The type that takes the values of both; an int64 for an int64 and a uint64."""
     for yielding in _YIELDING:
         if yielding in (left, right):
             other = right if left == yielding else left
@@ -99,7 +100,7 @@ def stored(type: Type) -> Type:
 
 def arithmetic(op: str, left: IntType, right: IntType) -> tuple[IntType, IntType]:
     """The type that the operands of `+ - * / % & | ^ << >>` are converted to, and the type of the result."""
-    common = left if op in ("<<", ">>") and left != LITERAL else _join_ints(left, right)
+    common = left if op in ("<<", ">>") and left != LITERAL else join_ints(left, right)
     if op in ("/", "%") and (bends(left, common) or bends(right, common)):
         return UINT64, INT64
     if op == "-":
@@ -115,9 +116,12 @@ def inverted(type: Type) -> IntType:
     return IntType(32, False) if type == SMALL else type
 
 
-def compared(left: IntType, right: IntType) -> IntType:
-    """The type in which two integers are compared."""
-    return wide(_join_ints(left, right))
+def compared(op: str, left: IntType, right: IntType) -> IntType:
+    """The type in which two integers are compared. Whether they are equal does not hang on the sign, and an unsigned
+    field of an event is what a filter of the kernel can look at.
+    """
+    common = wide(join_ints(left, right))
+    return UINT64 if op in ("==", "!=") and (bends(left, common) or bends(right, common)) else common
 
 
 def bends(type: Type, to: Type) -> bool:
