@@ -13,10 +13,14 @@ from tracer.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A program's text and where it came from (`-e` or a file's path)."""
+    """A program's text and where it came from (`-e` or a file's path). `included` are headers that the command line
+    puts before it, `include_paths` where it looks for headers.
+    """
 
     text: str
     name: str = "-e"
+    included: tuple[str, ...] = ()
+    include_paths: tuple[str, ...] = ()
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1, of a character offset into `text`."""

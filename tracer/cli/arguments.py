@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 COMMANDS = ("run", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
-    *("-e", "-p", "-c", "-f", "-o", "-d", "-B"),
-    *("--pid", "--cmd", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
+    *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
+    *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 

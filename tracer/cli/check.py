@@ -5,20 +5,25 @@ from __future__ import annotations
 import os
 import sys
 
-from tracer.cli.options import Expression, Words, program_text
+from tracer.cli.options import Expression, Included, IncludePaths, Words, program_text
 from tracer.errors import ProgramError
 
 EXAMPLE = "tracer check script.bt"
 
 
-def command(words: Words = None, expression: Expression = None) -> int:
+def command(
+    words: Words = None,
+    expression: Expression = None,
+    included: Included = None,
+    include_paths: IncludePaths = None,
+) -> int:
     """Check a program: its text, its types, and that its probes are there.
 
     Ends with status 1 where something is wrong; the warnings are shown too.
     """
     from tracer import pipeline
 
-    source, params = program_text(expression, words or [])
+    source, params = program_text(expression, words or [], included, include_paths)
     try:
         warnings = pipeline.plan(source, params, environment=os.environ)[1]
     except ProgramError as error:

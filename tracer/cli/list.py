@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tracer.cli.errors import printable
-from tracer.cli.options import Expression, Json, Verbose, checked_pid, program_text
+from tracer.cli.options import Expression, Included, IncludePaths, Json, Verbose, checked_pid, program_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,8 @@ def command(
         ),
     ] = None,
     expression: Expression = None,
+    included: Included = None,
+    include_paths: IncludePaths = None,
     verbose: Verbose = False,
     as_json: Json = False,
     pid: Annotated[
@@ -54,7 +56,7 @@ def command(
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 
-        source, params = program_text(expression, () if pattern is None else (pattern,))
+        source, params = program_text(expression, () if pattern is None else (pattern,), included, include_paths)
         for name in pipeline.probes(source, params, Target(pid), os.environ):
             print(printable(name))
         return 0

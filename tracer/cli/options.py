@@ -32,6 +32,14 @@ Expression = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("-e", metavar="PROGRAM", help="The program itself.", show_default=False),
 ]
+Included = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--include", metavar="FILE", help="A header to include before the program.", show_default=False),
+]
+IncludePaths = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("-I", metavar="DIR", help="Where to look for headers, too.", show_default=False),
+]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -43,8 +51,15 @@ def checked_pid(pid: int) -> int:
     return pid
 
 
-def program_text(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequence[str]]:
-    """The program's text and its positional parameters."""
+def program_text(
+    expression: str | None, words: Sequence[str], included: Sequence[str] | None, paths: Sequence[str] | None
+) -> tuple[Source, Sequence[str]]:
+    """The program's text, with the headers that the command line names, and its positional parameters."""
+    source, params = _text(expression, words)
+    return Source(source.text, source.name, tuple(included or ()), tuple(paths or ())), params
+
+
+def _text(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequence[str]]:
     if expression is not None:
         return Source(expression), words
     if not words:

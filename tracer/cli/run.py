@@ -13,6 +13,8 @@ from tracer.cli.options import (
     Buffering,
     Expression,
     Format,
+    Included,
+    IncludePaths,
     Pid,
     Stage,
     Verbose,
@@ -31,6 +33,8 @@ EXAMPLE = "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /
 def command(
     words: Words = None,
     expression: Expression = None,
+    included: Included = None,
+    include_paths: IncludePaths = None,
     pid: Pid = None,
     child: Annotated[
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
@@ -103,7 +107,7 @@ def command(
     ] = False,
 ) -> int:
     """Trace with a program."""
-    source, params = program_text(expression, words or [])
+    source, params = program_text(expression, words or [], included, include_paths)
     if fmt:
         from tracer.lang.syntax.layout import laid_out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,16 @@ def test_warnings_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     program = "BEGIN { exit(); print(1); }"
     assert "warning" in said(capsys, "--dry-run", "-e", program)[2]
     assert said(capsys, "--dry-run", "--no-warnings", "-e", program)[2] == ""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="headers are read by a C compiler")
+def test_the_command_line_names_headers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "shop.h").write_text("#define CUPS 7\n")
+    program = "BEGIN { print(CUPS + ENOENT); }"
+    for words in (("check",), ("--dry-run",), ("-l",)):
+        line = (*words, "-I", str(tmp_path), "--include", "shop.h", "--include", "errno.h", "-e", program)
+        assert said(capsys, *line)[::2] == (0, ""), words
+    assert said(capsys, "check", "--include", "no-such-header.h", "-e", program)[0] == 1
 
 
 def test_the_probes_of_a_program_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def _bare(head: list[_Word]) -> list[_Word]:
         depth += (word.text in ("(", "[")) - (word.text in (")", "]"))
         if depth < 0 or word.kind == "comment":
             return head
-        operator = word.text in _SPACED or (word.text in _EITHER and index > 0)
+        operator = word.text in _SPACED or word.text == "," or (word.text in _EITHER and index > 0)
         if operator and head[first - 1].text != "for" and not depth:
             return head
     return [*head[:first], *inner]

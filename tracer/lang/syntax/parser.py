@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Source, Span
@@ -25,36 +25,26 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^!]", re.M)
 
 
-class Headers(NamedTuple):
-    """What the command line says of headers: those that are included before the program, and where to look for them."""
-
-    included: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-
-
-NO_HEADERS = Headers()
-
-
-def parse(source: Source, params: Sequence[str] = (), headers: Headers = NO_HEADERS) -> ast.Program:
+def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
     """The syntax tree of a program; `params` are what `$1`, `$2`, … stand for.
 
     Raises `ProgramError` with a diagnostic for each fault.
     """
     parser = Parser(source, params)
-    if headers.included or ("#" in source.text and _DIRECTIVE.search(source.text)):
-        parser = _preprocessed(source, params, headers)
+    if source.included or ("#" in source.text and _DIRECTIVE.search(source.text)):
+        parser = _preprocessed(source, params)
     program = parser.program()
     if parser.diagnostics:
         raise ProgramError(source, parser.diagnostics)
     return replace(program, source=source)
 
 
-def _preprocessed(source: Source, params: Sequence[str], headers: Headers) -> Parser:
+def _preprocessed(source: Source, params: Sequence[str]) -> Parser:
     """The parser of what the preprocessor leaves of a program."""
     from tracer.lang.syntax.c.directives import preprocess
 
     try:
-        done = preprocess(source.text, headers.included, headers.paths)
+        done = preprocess(source.text, source.included, source.include_paths)
     except Fault as fault:
         raise ProgramError(source, [fault.diagnostic]) from None
     parser = Parser(replace(source, text=done.text), params)
@@ -117,6 +107,8 @@ class Parser(StatementParser):
             if word == "config":
                 if clauses:
                     self.fail("config must stand before the first clause", Span(start, start + len(word)))
+                if config:
+                    self.fail("a program has one config", Span(start, start + len(word)), "put all settings into it")
                 config.extend(self._config())
             elif word == "let":
                 self.fail(
