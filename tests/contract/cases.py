@@ -10,6 +10,7 @@ from tests.contract import (
     cases_maps,
     cases_notes,
     cases_probes,
+    cases_structs,
     cases_values,
 )
 from tests.contract.case import Case
@@ -19,6 +20,7 @@ CASES: tuple[Case, ...] = (
     *cases_maps.CASES,
     *cases_aggregations.CASES,
     *cases_values.CASES,
+    *cases_structs.CASES,
     *cases_notes.CASES,
     *cases_builtins.CASES,
     *cases_found.CASES,

@@ -48,6 +48,7 @@ RECIPES: dict[str, Recipe] = {
     "ticker": Recipe(("ticker.c",)),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "misread": Recipe(("misread.c",)),
+    "shapes": Recipe(("shapes.c",)),
     "beginnings": Recipe(("beginnings.c",)),
     "tls": Recipe(("tls.c",)),
     "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),

@@ -19,7 +19,7 @@ from tracer.lang.check.unroll import unrolled
 from tracer.lang.config import configure
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
-from tracer.lang.types.combine import settled, wide
+from tracer.lang.types.combine import settled, stored, wide
 from tracer.lang.walk import Node, rewrite
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
@@ -114,6 +114,6 @@ def _settle(node: Node) -> Node:
 def _declaration(facts: MapFacts) -> typed.MapDecl:
     kind, value = facts.kind, facts.value.type() or INT64
     assert kind is not None and facts.kind_span is not None
-    value = wide(value) if isinstance(value, IntType) else settled(value)
+    value = settled(stored(value)) if kind == "scalar" or not isinstance(value, IntType) else wide(value)
     key = tuple(map(settled, facts.key or ()))
     return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, facts.parameters)

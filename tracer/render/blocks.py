@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from tracer.dataclass import replace
 from tracer.lang.types import (
     ArrayType,
     BoolType,
@@ -34,7 +35,7 @@ def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
     """The same as JSON: objects and arrays; `quoted` makes a string of a name."""
     if isinstance(type, ArrayType):
         return _items(type, of, b"[%b]", b",")
-    return _members(type, of, b"{ %b }", b"%b: %b", lambda name: quoted(_name(name)))
+    return _members(type, of, b"{%b}", b"%b: %b", lambda name: quoted(_name(name)))
 
 
 def _name(name: str) -> bytes:
@@ -43,8 +44,17 @@ def _name(name: str) -> bytes:
 
 def _members(type: Type, of: Of, whole: bytes, one: bytes, name: Callable[[str], bytes]) -> Show:
     assert isinstance(type, StructType)
-    parts = [(name(field.name), member(field), of(shown(field.type))) for field in type.fields]
+    parts = [(name(field.name), member(field), of(shown(field.type))) for field in _named(type)]
     return lambda value: whole % b", ".join([one % (name, show(read(value))) for name, read, show in parts])
+
+
+def _named(type: StructType, offset: int = 0) -> Iterator[Field]:
+    """The members, those of unnamed structs and unions in their place."""
+    for field in type.fields:
+        if not field.name and isinstance(field.type, StructType):
+            yield from _named(field.type, offset + field.offset)
+        else:
+            yield replace(field, offset=offset + field.offset)
 
 
 def _items(type: ArrayType, of: Of, whole: bytes, join: bytes) -> Show:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.types import IntType
+from tracer.lang.types import EnumType, IntType, PointerType
 from tracer.render.renderer import Renderer
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
@@ -55,7 +55,8 @@ class TextRenderer(Renderer):
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
     """What stands behind the colon."""
     if decl.kind == "scalar":
-        return b" " + (b"%d" % quotient(cast(int, value), div) if isinstance(decl.value, IntType) else scalar(value))
+        plain = isinstance(decl.value, IntType) and not isinstance(decl.value, PointerType | EnumType)
+        return b" " + (b"%d" % quotient(cast(int, value), div) if plain else scalar(value))
     shown = AGGREGATIONS[decl.kind].parts(decl, value, div)
     if isinstance(shown, list):
         from tracer.render.histogram import text_histogram

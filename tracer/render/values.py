@@ -125,8 +125,6 @@ class ValueText:
 def json_value(type: Type, text: ValueText) -> Show:
     """Values as bpftrace's `-f json` writes them: tuples as arrays without blanks, what is text as a string."""
     match type:
-        case PointerType():
-            return lambda value: json_string(_pointer(value))
         case IntType():
             return json_number
         case BoolType():

@@ -167,7 +167,8 @@ EXAMPLES: dict[str, Value | Function] = {**registry.VALUES, **registry.FUNCTIONS
 def test_every_built_in_has_help_and_an_example_that_means_it(name: str) -> None:
     built_in = EXAMPLES[name]
     probe = "uretprobe" if built_in.place == "return" else "uprobe"
-    program = analysed(f"{probe}:/bin/app:f {{ {built_in.example} }} END {{ @x[1] = 1; @start[tid] = nsecs; }}")
+    declared, end, example = built_in.example.rpartition("}; ")
+    program = analysed(f"{declared}{end}{probe}:/bin/app:f {{ {example} }} END {{ @x[1] = 1; @start[tid] = nsecs; }}")
     assert built_in.help and name in built_in.example and program.clauses[0].body
 
 

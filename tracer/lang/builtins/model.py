@@ -103,6 +103,8 @@ class Argument:
     | map | a map without a key that some clause assigns | its name |
     | map or value | such a map, or anything else that can be computed with | its name, else the typed expression |
     | map or shown | such a map, or anything that can be shown | its name, else the typed expression |
+    | type | a type, or an expression, which is not computed: its type | the type |
+    | members | `a`, `a.b` | list of names |
     | key | the key of the map before it | its typed parts |
     | element | `@map, key` or `@map[key]`, so one argument or two | (name, typed parts of the key) |
     """

@@ -23,7 +23,7 @@ VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "process", "time"
 FUNCTIONS: Final[Registry[Function]] = Registry(
     *_families("FUNCTIONS", "control"),
     *aggregations.SOURCES,
-    *_families("FUNCTIONS", "printing", "time", "stacks", "strings", "integers", "maps"),
+    *_families("FUNCTIONS", "printing", "time", "stacks", "strings", "integers", "maps", "types"),
 )
 """All functions, by each of their names."""
 

@@ -12,9 +12,10 @@ from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check import maps
 from tracer.lang.check.context import Context
 from tracer.lang.check.operands import integer, known
+from tracer.lang.check.typenames import named
 from tracer.lang.fold import convert, made
 from tracer.lang.syntax import ast
-from tracer.lang.types import UINT64, IntType, StringType
+from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a
 
 ARGUMENT = re.compile(r"arg([0-9]+)")
@@ -228,6 +229,34 @@ def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str |
     return maps.whole(ctx, node, function)
 
 
+def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type | None:
+    if isinstance(node, ast.Call) and node.name == "typeof" and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.TypeExpr):
+        type = named(ctx, node.type)
+    else:
+        with ctx.unread():
+            value = ctx.expr(node)
+        type = None if value is None else value.type
+    found = None if type is None else ctx.types.complete(type)
+    if type is not None and found is None:
+        ctx.error(f"'{type}' is not declared", node.span)
+    return found
+
+
+def _members(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> list[str] | None:
+    match node:
+        case ast.Name(name=name):
+            return [name]
+        case ast.TypeExpr(type=ast.TypeName(name=name, suffixes=())):
+            return [name]
+        case ast.Field(operand=operand, name=name):
+            before = _members(ctx, operand, wanted, function)
+            return None if before is None else [*before, name]
+    ctx.error(f"expected {wanted.what}", node.span)
+    return None
+
+
 _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "integer": lambda ctx, node, wanted, function: integer(ctx, node, wanted.what),
     "unsigned": _unsigned,
@@ -236,6 +265,8 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "text": _text,
     "shown": lambda ctx, node, wanted, function: shown(ctx, node),
     "source": _source,
+    "type": _type,
+    "members": _members,
     "map": _map,
     "map or value": _map,
     "map or shown": _map,

@@ -82,6 +82,7 @@ class Context:
     scopes: list[dict[str, Variable]] = field(default_factory=list)
     slots: dict[Hashable, int] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
+    _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
     """The calls of macros that this is in, the innermost last."""
 
@@ -148,9 +149,20 @@ class Context:
 
     def reads_memory(self, span: Span, hint: str) -> bool:
         """Whether there is memory of a hit process here; reports it otherwise."""
+        if self._unread:
+            return True
         if not self.unit.reads("probe"):
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
         return self.unit.reads("probe")
+
+    @contextmanager
+    def unread(self) -> Iterator[None]:
+        """What is typed meanwhile is asked for its type alone, and never computed."""
+        self._unread += 1
+        try:
+            yield
+        finally:
+            self._unread -= 1
 
     # --- scopes and variables
 

@@ -58,6 +58,9 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
             return _block(ctx, node)
         case ast.Cast():
             return _cast(ctx, node)
+        case ast.TypeExpr():
+            ctx.error(f"'{ctx.text(node.span)}' is a type, and no value", node.span, "a cast is written (type)value")
+            return None
         case ast.TupleExpr():
             items = present([expr(ctx, item) for item in node.items])
             if items is None:

@@ -28,7 +28,9 @@ from tracer.lang.types import (
     is_block,
     memory_size,
 )
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import LITERAL, a
+
+_BYTE = IntType(8, False)
 
 
 def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
@@ -90,17 +92,45 @@ def step(ctx: Context, type: Type) -> int:
 def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Expr | None:
     """`(to)value`."""
     have = value.type
-    if isinstance(to, ArrayType) and isinstance(have, IntType | BoolType):
-        size = memory_size(have)
-        count = to.count or size // max(memory_size(to.item), 1)
-        if isinstance(to.item, IntType) and count * memory_size(to.item) == size:
-            return typed.Pack(ArrayType(to.item, count), span, (value,))
-    elif isinstance(to, IntType) and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
+    if isinstance(to, ArrayType) and isinstance(have, IntType | BoolType | StringType):
+        return _as_array(ctx, value, to, span)
+    if isinstance(to, StructType | ArrayType) and have == to:
+        return replace(value, span=span)
+    if isinstance(to, IntType) and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
         return typed.Part(to, span, value, _constant(0, span))
     elif isinstance(to, IntType | BoolType) and isinstance(have, IntType | BoolType):
         return replace(cast(value, to), span=span)
     ctx.error(f"{a(have)} cannot be cast to {to}", value.span)
     return None
+
+
+def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typed.Expr | None:
+    """The bytes of an integer, or of a text in the program, as an array, with zeros behind them."""
+    item = memory_size(to.item)
+    if isinstance(value, typed.StrLit):
+        have = len(value.value) + 1
+        parts: list[typed.Expr] = [typed.IntLit(_BYTE, span, byte) for byte in (*value.value, 0)]
+    elif isinstance(value.type, IntType | BoolType):
+        have = _width(value)
+        parts = [convert(value, IntType(8 * have, False))]
+    else:
+        ctx.error("only a text in the program can be cast to an array", value.span, "str() keeps what is read as text")
+        return None
+    size = to.count * item or have
+    if not isinstance(to.item, IntType | BoolType) or size < have or size % item:
+        what = f"{a(value.type)}" if have == memory_size(value.type) else f"a value of {have} bytes"
+        ctx.error(f"{what} cannot be cast to {to}, which has {size} bytes", value.span)
+        return None
+    parts += [typed.IntLit(_BYTE, span, 0)] * (size - have)
+    return typed.Pack(ArrayType(to.item, size // item), span, tuple(parts))
+
+
+def _width(value: typed.Expr) -> int:
+    """Bytes of an integer: a literal has as many as it needs."""
+    number = constant(value)
+    if value.type != LITERAL or number is None:
+        return memory_size(value.type)
+    return next(bits for bits in (8, 16, 32, 64) if -(1 << (bits - 1)) <= number < 1 << (bits - 1) or bits == 64) // 8
 
 
 def _target(ctx: Context, pointer: typed.Expr) -> Type | None:

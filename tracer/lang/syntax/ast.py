@@ -167,6 +167,13 @@ class TupleExpr(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeExpr(Expr):
+    """A type where an expression may stand: an argument of a function that takes one."""
+
+    type: TypeName
+
+
+@dataclass(frozen=True, slots=True)
 class Field(Expr):
     """`operand.name`, `operand->name`, or with a number `$t.0`."""
 

@@ -30,6 +30,7 @@ MAX_DEPTH = 128
 
 MAX_DIAGNOSTICS = 20
 
+_TAGS = ("struct", "union", "enum")
 _QUALIFIERS = ("const", "volatile")
 _TYPE_WORDS = frozenset(
     (*USUAL, "string", "buffer", "inet", "void", "signed", "unsigned", "_Bool", *_QUALIFIERS)
@@ -221,6 +222,10 @@ class ExpressionParser:
             return ast.Param(span, token.value, text)
         if token.kind == "paramcount":
             return ast.IntLit(span, len(self.params))
+        if token.text in _TAGS or token.text in _TYPE_WORDS or token.text in self.typedefs:
+            self.lexer.seek(span.start)
+            type = self.type_name()
+            return ast.TypeExpr(type.span, type)
         if token.kind == "name":
             if self.at("("):
                 return self._call(token)
@@ -351,7 +356,7 @@ class ExpressionParser:
     def _cast_type(self) -> ast.TypeName | None:
         """The type of a cast after its `(`, with the `)` taken; None, and nothing taken, where it is no cast."""
         start = self.lexer.peek().span.start
-        if self.at("struct", "union", "enum"):
+        if self.at(*_TAGS):
             return self._finish_type(self.type_name())
         word = self.lexer.peek()
         if word.kind != "name":
@@ -413,6 +418,7 @@ class ExpressionParser:
             found = self._defined(token)
             if isinstance(found, ast.IntLit):
                 return found.value
+            self.fail(f"the size of an array must be a number, and {token.text} is none", token.span)
         return int(self.lexer.take().value) if token.kind == "int" else 0
 
     def _postfix(self, expr: ast.Expr) -> ast.Expr:

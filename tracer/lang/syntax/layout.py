@@ -71,7 +71,7 @@ class _Layout:
         word = _WORD.match(self.text, self.at)
         name = word.group() if word is not None else ""
         if name in ("struct", "union", "enum", "typedef", "import"):
-            self._as_it_is()
+            self._as_it_is(name == "typedef")
         elif name == "config":
             self.out.append("config = ")
             self.at = self.text.index("{", self.at)
@@ -84,13 +84,14 @@ class _Layout:
         else:
             self._clause()
 
-    def _as_it_is(self) -> None:
-        """Up to the end of a declaration."""
+    def _as_it_is(self, to_semicolon: bool) -> None:
+        """Up to the end of a declaration: a `;`, which a struct without names behind it need not have."""
         start, depth = self.at, 0
         while self.at < len(self.text):
             word = self._take()
             depth += (word.text == "{") - (word.text == "}")
-            if depth == 0 and (word.text == ";" or (word.text == "}" and not self._follows(";"))):
+            more = to_semicolon or self._follows(";") or self._follows("__attribute__")
+            if depth == 0 and (word.text == ";" or (word.text == "}" and not more)):
                 break
         self.out.append(self.text[start : self.at].rstrip() + "\n")
 

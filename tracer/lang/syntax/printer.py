@@ -142,6 +142,8 @@ def expression(node: ast.Expr) -> str:
             return f"{{ {'; '.join([*lines, *([expression(node.value)] if node.value else [])])} }}"
         case ast.Cast():
             return f"(({_type(node.type)}){expression(node.operand)})"
+        case ast.TypeExpr():
+            return _type(node.type)
         case ast.TupleExpr():
             if node.names:
                 pairs = zip(node.names, node.items, strict=True)

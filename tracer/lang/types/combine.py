@@ -47,6 +47,9 @@ def settled(type: Type) -> Type:
 
 def join(left: Type, right: Type) -> Type | None:
     """The type that holds every value of both, None where there is none."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, PointerType) and isinstance(other, PointerType | LiteralType):
+            return one
     if isinstance(left, IntType) and isinstance(right, IntType):
         return join_ints(left, right)
     if isinstance(left, StringType) and isinstance(right, StringType):

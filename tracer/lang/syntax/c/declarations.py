@@ -54,7 +54,7 @@ class Declarations(Declarators):
         """All of them, as the language takes them."""
         whole = {name: self.complete(of).type for name, of in self.types.items()}
         constants: dict[str, tuple[int, Type]] = {
-            name: (number.value, self._owners[name]) for name, number in self.enumerators.items()
+            name: (self.enumerators[name].value, own) for name, own in self._owners.items()
         }
         return Declared({name: type for name, type in whole.items() if type is not None}, constants)
 

@@ -1,0 +1,115 @@
+"""Functions of types: how large they are, and where their members lie."""
+
+from __future__ import annotations
+
+from tracer.dataclass import replace
+from tracer.lang import suggest, typed
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.fold import convert, fold
+from tracer.lang.types import (
+    UINT64,
+    ArrayType,
+    NamedType,
+    PointerType,
+    StringType,
+    StructType,
+    TupleType,
+    Type,
+    memory_size,
+)
+from tracer.lang.types.combine import a, settled
+
+
+def _sizeof(call: Call) -> typed.Expr:
+    (type,) = call.args
+    return typed.IntLit(UINT64, call.span, size_of(settled(type)))
+
+
+def size_of(type: Type) -> int:
+    """Bytes of a value; the items of a tuple are aligned as bpftrace does it."""
+    if not isinstance(type, TupleType):
+        return memory_size(type)
+    end = 0
+    for item in type.items:
+        end = _up(end, _alignment(item)) + size_of(item)
+    return _up(end, _alignment(type))
+
+
+def _alignment(type: Type) -> int:
+    match type:
+        case TupleType(items=items):
+            return max(map(_alignment, items), default=1)
+        case ArrayType(item=item):
+            return _alignment(item)
+        case StringType():
+            return 1
+        case _:
+            return min(max(memory_size(type), 1), 8)
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | None:
+    """Where a member of a member lies in a struct."""
+    offset = 0
+    for name in members:
+        if not isinstance(type, StructType):
+            call.error(f"{a(type)} has no members", call.spans[span_of])
+            return None
+        field = type.field(name)
+        if field is None:
+            names = [each.name for each in type.fields if each.name]
+            hint = suggest.hint(name, names, f"it has {', '.join(names)}")
+            call.error(f"{type.name} has no member '{name}'", call.spans[span_of], hint)
+            return None
+        if field.width:
+            call.error(f"'{name}' is a bit field, which begins inside a byte", call.spans[span_of])
+            return None
+        offset, type = offset + field.offset, call.context.types.complete(field.type) or field.type
+    return offset
+
+
+def _offsetof(call: Call) -> typed.Expr | None:
+    type, members = call.args
+    offset = _offset(call, type, members, 1)
+    return None if offset is None else typed.IntLit(UINT64, call.span, offset)
+
+
+def _container_of(call: Call) -> typed.Expr | None:
+    pointer, type, members = call.args
+    offset = _offset(call, type, members, 2)
+    if offset is None:
+        return None
+    before = typed.IntLit(UINT64, call.span, offset)
+    start = fold(typed.Binary(UINT64, call.span, "-", convert(pointer, UINT64), before))
+    known = isinstance(type, StructType) and call.context.types.types.get(type.name) is type
+    to = PointerType(target=NamedType(str(type)) if known else type)
+    return replace(convert(start, to), type=to)
+
+
+_TYPE = Argument("type", "a type, or a value of it")
+_MEMBERS = Argument("members", "a member, as in a or a.b")
+
+FUNCTIONS = (
+    Function(
+        "sizeof", "value", "sizeof(type)", (_TYPE,), UINT64,
+        "bytes that a value of a type takes; of an expression, which is not computed, those of its type",
+        "print(sizeof(uint32));", "uint64", rule=_sizeof,
+    ),
+    Function(
+        "offsetof", "value", "offsetof(type, member)", (_TYPE, _MEMBERS), UINT64,
+        "how many bytes from the start of a struct a member lies, also one of a member",
+        "struct point { int x; int y; }; print(offsetof(struct point, y));", "uint64",
+        rule=_offsetof,
+    ),
+    Function(
+        "container_of", "value", "container_of(pointer, type, member)",
+        (Argument("integer", "the pointer of container_of()"), _TYPE, _MEMBERS), None,
+        "the struct around a member that a pointer leads to, as a pointer",
+        "struct item { int id; struct item *next; }; "
+        "$i = container_of(arg0, struct item, next); @[$i->id] = count();", "pointer",
+        rule=_container_of,
+    ),
+)  # fmt: skip
