@@ -122,3 +122,10 @@ def test_the_last_entry_of_the_error_log_about_a_line_is_its_own() -> None:
 def test_the_caret_says_which_fetch_argument_it_is_about(below: str, fetch: int | None) -> None:
     said = said_about("p:g/e0 /bin/app:0x10 f0=%nonsense:u64 f12=$arg1:u64", f"[ 1.0] trace_uprobe: error: No\n{below}")
     assert said is not None and (said.reason, said.fetch) == ("No", fetch)
+
+
+def test_a_key_that_is_listed_twice_is_the_one_that_was_set(tmp_path: Path) -> None:
+    event = tmp_path / "events" / "g" / "e"
+    event.mkdir(parents=True)
+    (event / "trigger").write_text("hist:keys=f0,common_cpucommon_cpu:vals=hitcount:size=128 [active]\n")
+    assert Tracefs(str(tmp_path)).triggers("g", "e") == ["hist:keys=f0,common_cpu:vals=hitcount:size=128"]
