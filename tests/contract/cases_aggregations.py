@@ -1,13 +1,16 @@
-"""Aggregations: count, sum, avg, min, max, stats, hist, lhist, of signed and unsigned values, with and without keys."""
+"""Aggregations: count, sum, avg, min, max, stats, hist, lhist and tseries, of signed and unsigned values, with and
+without keys.
+"""
 
 from __future__ import annotations
 
 from tests.contract.case import Case, by_hand
 from tests.contract.depot import rounds, signed, u
-from tests.contract.expect import average, hist, keyed, lhist, scalar, stats
+from tests.contract.expect import ONE_INTERVAL, average, hist, keyed, lhist, mean, scalar, series, stats, together
 from tests.contract.grouping import by, counted, summed, weights_by_item
 
 R = rounds()
+_ONCE = f"{ONE_INTERVAL}, 2"
 
 CASES = [
     Case(
@@ -51,6 +54,33 @@ CASES = [
         "stats",
         "usdt:T:depot:parcel { @ = stats(arg3); @d = stats((int32)arg4 - 9); @k[str(arg1)] = stats(arg3); }",
         stats("@", [r.weight for r in R]) + stats("@d", [r.delta - 9 for r in R]) + stats("@k", weights_by_item()),
+    ),
+    Case(
+        "tseries",
+        f"usdt:T:depot:parcel {{ @ = tseries(arg3, {_ONCE}); @k[str(arg1), arg2] = tseries((int32)arg4 - 50, {_ONCE});"
+        f' @s = tseries(arg3, {_ONCE}, "sum"); @t[arg2] = tseries((int32)arg4 - 9, {_ONCE}, "avg"); @u ='
+        f' tseries((int32)arg4 - 50, {_ONCE}, "max"); @v[(arg2, 1)] = tseries((int32)arg4 - 50, {_ONCE}, "min"); }}',
+        series("@", R[-1].weight)
+        + series("@k", {(r.item, r.zone): r.delta - 50 for r in R})
+        + series("@s", sum(r.weight for r in R))
+        + series("@t", {zone: mean([r.delta - 9 for r in group]) for zone, group in by("zone").items()})
+        + series("@u", max(r.delta - 50 for r in R))
+        + series("@v", {(zone, 1): min(r.delta - 50 for r in group) for zone, group in by("zone").items()}),
+    ),
+    Case(
+        "tseries_that_a_probe_prints_and_clears",
+        f'usdt:T:depot:plain {{ @ = tseries(arg0, {_ONCE}, "sum"); if (arg0 % 8 == 3) {{ print(@); clear(@); }} }}'
+        f' END {{ @ = tseries(7, {_ONCE}, "sum"); @k[1] = tseries(5, {_ONCE}); delete(@k, 1); }}',
+        together(series("@", sum(range(max(first, 1), first + 8))) for first in range(-4, 36, 8))
+        + series("@", sum(range(36, 41)) + 7),
+        probes=2,
+    ),
+    Case(
+        "tseries_whose_keys_a_probe_asks_for",
+        f"usdt:T:depot:plain {{ @[arg0] = tseries(arg0, {_ONCE}); @n = max(len(@)); }} END {{ clear(@); }}",
+        scalar("@n", len(R)),
+        probes=2,
+        refused={"bcc": "series"},
     ),
     Case("hist", "usdt:T:depot:parcel { @w = hist(arg3); }", hist("@w", [r.weight for r in R])),
     Case(

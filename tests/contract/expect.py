@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from time import localtime, strftime
 from typing import Any, Union
 
 Plain = Union[int, bool, str, bytes, tuple["Plain", ...]]  # noqa: UP007 - recursive
@@ -78,11 +79,43 @@ def no_averages(name: str) -> Out:
     return Out(b"", (_line("stats", _named(name.encode(), b"{}")),))
 
 
+ONE_INTERVAL = 1 << 62
+"""Nanoseconds of an interval that began in 1970 and ends in 2116: the time of day is then the same in every run."""
+
+
+def series(name: str, items: int | Mapping[Any, int]) -> Out:
+    """tseries() with ONE_INTERVAL, of one value or by key; values that fit 63 bits."""
+    many = items if isinstance(items, Mapping) else {}
+    ordered = sorted(many.items(), key=lambda row: _key_rank(row[0]))
+    lines: list[bytes] = []
+    for key, item in ordered if isinstance(items, Mapping) else ((None, items),):
+        scale = f"{'':19}{item - 1:<21}{item + 1:>32}"
+        rows = (
+            scale,
+            f"{'hh:mm:ss.ns':<19}|{'_' * 51}|",
+            strftime("%H:%M:%S.000000000", localtime(0)) + f" |{'*':^51}| {item}",
+            f"{'':19}v{'_' * 51}v",
+            scale,
+        )
+        head = name.encode() + (b"" if key is None else b"[" + key_text(key) + b"]")
+        lines += [head + b":\n", *(row.encode() + b"\n" for row in rows), b"\n"]
+    start = strftime("%Y-%m-%d %H:%M:%S.000000000", localtime(0))
+
+    def member(item: int) -> bytes:
+        return b'[{"interval_start":"%b","value":%d}]' % (start.encode(), item)
+
+    if isinstance(items, Mapping):
+        data = b"{" + b", ".join(quoted(key_text(key, b",")) + b": " + member(item) for key, item in ordered) + b"}"
+    else:
+        data = member(items)
+    return Out(b"".join(lines), (_line("tseries", _named(name.encode(), data)),))
+
+
 def average(name: str, values: list[int] | Mapping[Any, list[int]]) -> Out:
     """avg() over the values, of the whole or by key."""
     if isinstance(values, list):
-        return scalar(name, _mean(values), "stats")
-    return keyed(name, {key: _mean(each) for key, each in values.items()}, "stats")
+        return scalar(name, mean(values), "stats")
+    return keyed(name, {key: mean(each) for key, each in values.items()}, "stats")
 
 
 def stats(name: str, values: list[int] | Mapping[Any, list[int]]) -> Out:
@@ -90,7 +123,7 @@ def stats(name: str, values: list[int] | Mapping[Any, list[int]]) -> Out:
     if isinstance(values, list):
         text, data = _stats(values)
         return Out(name.encode() + b": " + text + b"\n", (_line("stats", _named(name.encode(), data)),))
-    rows = sorted(values.items(), key=lambda row: (_mean(row[1]), _key_rank(row[0])))
+    rows = sorted(values.items(), key=lambda row: (mean(row[1]), _key_rank(row[0])))
     lines = b"".join(name.encode() + b"[" + key_text(key) + b"]: " + _stats(each)[0] + b"\n" for key, each in rows)
     members = b", ".join(quoted(key_text(key, b",")) + b": " + _stats(each)[1] for key, each in rows)
     return Out(lines, (_line("stats", _named(name.encode(), b"{" + members + b"}")),))
@@ -251,14 +284,14 @@ def _key_rank(key: Plain) -> tuple[object, ...]:
     return (key if isinstance(key, int) else as_bytes(key),)
 
 
-def _mean(values: list[int]) -> int:
+def mean(values: list[int]) -> int:
     total = sum(values)
     return total // len(values) if total >= 0 else -(-total // len(values))
 
 
 def _stats(values: list[int]) -> tuple[bytes, bytes]:
-    count, mean, total = len(values), _mean(values), sum(values)
+    count, average, total = len(values), mean(values), sum(values)
     return (
-        b"{ .count = %d, .average = %d, .total = %d }" % (count, mean, total),
-        b'{"count": %d, "average": %b, "total": %b}' % (count, json_of(mean), json_of(total)),
+        b"{ .count = %d, .average = %d, .total = %d }" % (count, average, total),
+        b'{"count": %d, "average": %b, "total": %b}' % (count, json_of(average), json_of(total)),
     )

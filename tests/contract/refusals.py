@@ -23,6 +23,10 @@ REFUSALS: dict[str, str] = {
         "^^^^^^^ error: len(@c) is not available with bcc: BPF programs cannot walk a map, and leave what they clear to"
         " user space; --backend ftrace can"
     ),
+    "series": (
+        "^^^^^^ error: len(@) is not available with bcc: BPF programs send what tseries() takes to user space;"
+        " --backend ftrace can"
+    ),
 }
 """The message and the carets before it."""
 
@@ -33,5 +37,6 @@ CONSTRUCTS = {
     "indexed": "arg1",
     "shared": "(int64)@c",
     "length": "len(@c)",
+    "series": "len(@)",
 }
 """What the carets point at: the first place of this text in the program."""

@@ -25,7 +25,7 @@ from tracer.backends.bcc.program import BccProgram  # noqa: E402
 from tracer.backends.ftrace import features as ftrace  # noqa: E402
 from tracer.kernel import disabled  # noqa: E402 - run as a script, the path comes first
 from tracer.lang import config, typed, unsupported  # noqa: E402
-from tracer.lang.aggregations import histograms  # noqa: E402
+from tracer.lang.aggregations import histograms, series  # noqa: E402
 from tracer.lang.builtins import registry, stacks  # noqa: E402
 from tracer.lang.check.unroll import UNROLL_MOST, UNROLLED_MOST  # noqa: E402
 from tracer.lang.syntax import expressions, statements  # noqa: E402
@@ -94,6 +94,7 @@ def limits() -> str:
         ("frames of a stack", str(stacks.STACK_FRAMES_MOST)),
         ("second argument of `hist`", str(histograms.HIST_BITS_MOST)),
         ("buckets of `lhist` between low and high", str(histograms.LHIST_BUCKETS_MOST)),
+        ("intervals of `tseries`", str(series.MOST_INTERVALS)),
         ("arguments of a function (`uprobe`)", str(arch.MAX_FUNCTION_ARGS)),
         ("shortest interval", f"{timers.SHORTEST_PERIOD_NS} ns"),
     )

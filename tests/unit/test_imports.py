@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
-    "dataclass", "errors", "waiting", "paths", "cache", "resolve.model", "results.buckets", "results.integers",
+    "dataclass", "errors", "clock", "waiting", "paths", "cache", "resolve.model", "results.buckets", "results.integers",
     "probes", "lang.types", "lang.suggest", "lang.unsupported", "lang.syntax", "lang", "resolve.elf", "resolve.arch",
     "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.symbols",
     "resolve.binary", "resolve.functions", "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",

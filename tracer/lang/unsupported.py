@@ -59,7 +59,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "uaddr": ("symbols of the program cannot be looked up by name", "write the address: *(int32 *)0x1234"),
     "uptr": ("every address is an address of the traced program", "leave it out"),
     "unwatch": ("there are no watchpoints", None),
-    "tseries": ("time series are left out", "interval:s:1 { print(@x); clear(@x); } shows how a map changes"),
     "getopt": ("a program has positional arguments only", "$1, $2, … and str($1)"),
     "typeinfo": ("types cannot be asked for in a program", None),
     "typeof": ("types cannot be asked for in a program", None),

@@ -42,6 +42,7 @@ class Feature(Enum):
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
     KEYS_OF_CLEARED = "len, has_key or delete in a probe where probes clear or zero the map"
+    SERIES_KEYS = "len, has_key or delete of a tseries() map in a probe"
     SHARED_AGGREGATION = "reading an aggregation in a probe that BEGIN or an interval fills"
 
 

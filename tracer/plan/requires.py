@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tracer.errors import Span
+from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import Program
 from tracer.plan.features import Feature
 from tracer.plan.model import Need, ProbePlan
@@ -94,6 +95,9 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
                 construct = f"{step.map} as a value"
             case _:
                 continue
+        if keeps_of(program.maps[step.map]) == "series":
+            yield Need(Feature.SERIES_KEYS, construct, step.span)
+            continue
         zeros = step.map in zeroed and not isinstance(step, MapGet)
         if zeros or (step.map in cleared and isinstance(step, MapLength)):
             yield Need(Feature.KEYS_OF_CLEARED, construct, step.span)

@@ -1,14 +1,9 @@
-"""strftime(3) with microseconds, and the way from time since boot to time of day."""
+"""strftime(3) with microseconds."""
 
 from __future__ import annotations
 
 import re
 import time
-
-
-def boot_time_ns() -> int:
-    """Nanoseconds of CLOCK_REALTIME at boot: what turns a time since boot into a time of day."""
-    return time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def format_time(format: str, realtime_ns: int) -> bytes:

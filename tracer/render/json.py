@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from tracer.lang.aggregations.model import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import IntType
 from tracer.render.renderer import Renderer
@@ -108,6 +109,10 @@ def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
         from tracer.render.histogram import json_histogram
 
         return json_histogram(shown)
+    if isinstance(shown, Series):
+        from tracer.render.series import json_series
+
+        return json_series(shown)
     if isinstance(shown, dict):
         members = (b'"%b": %b' % (name.encode(), json_number(number)) for name, number in shown.items())
         return b"{%b}" % b", ".join(members)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from tracer.lang.aggregations.model import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.types import EnumType, IntType, PointerType
 from tracer.render.renderer import Renderer
@@ -62,6 +63,10 @@ def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
         from tracer.render.histogram import text_histogram
 
         return b"\n" + text_histogram(decl, shown)
+    if isinstance(shown, Series):
+        from tracer.render.series import text_series
+
+        return b"\n" + text_series(shown)
     if isinstance(shown, dict):
         return b" { %b }" % b", ".join(b".%b = %d" % (name.encode(), number) for name, number in shown.items())
     return b" %d" % shown

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
+from tracer.clock import boot_time_ns
 from tracer.lang.types import (
     ArrayType,
     BoolType,
@@ -22,7 +23,7 @@ from tracer.lang.types import (
     Type,
     UsernameType,
 )
-from tracer.render.clock import boot_time_ns, format_time
+from tracer.render.clock import format_time
 
 Show = Callable[[Any], bytes]
 """From a value in the form of `lang.types` to its bytes."""

@@ -1,13 +1,14 @@
 """The order in which a map prints: bpftrace's, with ties in the order of their keys.
 
 By value, ascending: integers and what count, sum, min and max hold by their value, avg and stats by their average,
-histograms by how many values they hold. Scalars of any other type go by key alone. Keys: integers as numbers, strings
-as bytes, parts from left to right.
+histograms by how many values they hold. Scalars of any other type, and series, go by key
+alone. Keys: integers as numbers, strings as bytes, parts from left to right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from tracer.lang.aggregations.registry import AGGREGATIONS
@@ -25,11 +26,15 @@ def ordered(snapshot: MapSnapshot, top: int = 0) -> list[tuple[Key, MapValue]]:
     aggregation = None if decl.kind == "scalar" else AGGREGATIONS[decl.kind]
     if not snapshot.items and not decl.key and (aggregation is None or aggregation.single):
         return [((), nothing(decl))]
-    rank: Callable[[Any], int] = int if isinstance(decl.value, IntType) else _by_key_alone
+    rank: Callable[[Any], int] | None = int if isinstance(decl.value, IntType) else _by_key_alone
+    items = snapshot.items
     if aggregation is not None:
         rank = aggregation.rank
+        items = dict(zip(items, aggregation.together(decl, list(items.values())), strict=True))
+    if rank is None:
+        return sorted(items.items(), key=itemgetter(0))
     # The parts of one map's keys have one type each, so that the tuples compare as they are.
-    entries = sorted(snapshot.items.items(), key=lambda entry: (rank(entry[1]), entry[0]))
+    entries = sorted(items.items(), key=lambda entry: (rank(entry[1]), entry[0]))
     return entries[-top:] if top else entries
 
 

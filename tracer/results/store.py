@@ -99,11 +99,12 @@ class LocalMaps:
         total = table.get(key, 0) + delta
         self.set(name, key, wrap_int(total, type.bits, type.signed) if isinstance(type, IntType) else total)
 
-    def aggregate(self, name: str, key: Key, function: str, value: int) -> None:
-        """One more value for an aggregation."""
+    def aggregate(self, name: str, key: Key, function: str, value: int, when: int = 0) -> None:
+        """One more value for an aggregation; `when` is the moment of one of a series."""
         decl, table = self._decls[name], self._tables[name]
         inner = table.get(key)
-        updated = AGGREGATIONS[function].update(decl, inner, wrap_int(value, 64, is_signed(decl)))
+        aggregation, sample = AGGREGATIONS[function], wrap_int(value, 64, is_signed(decl))
+        updated = aggregation.update(decl, inner, (when, sample) if aggregation.keeps == "series" else sample)
         if inner is None:
             self.inserter(name)(key, updated)
         else:

@@ -6,6 +6,7 @@
 | count, sum, min, max | int |
 | avg, stats | `Average(hits, total)` |
 | hist, lhist | dict from bucket number to count (see `results.buckets`) |
+| tseries | dict from the number of an interval to what it has (see `lang.aggregations.series`) |
 
 Keys are always tuples, () for a map without a key.
 """
@@ -13,17 +14,18 @@ Keys are always tuples, () for a map without a key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from tracer.dataclass import dataclass
 from tracer.lang.aggregations.model import Average as Average
+from tracer.lang.aggregations.model import Series as Series
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import Value
 
 Key = tuple[Value, ...]
 
 
-MapValue = Value | Average | dict[int, int]
+MapValue = Value | Average | dict[int, Any] | Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class MapStore(Protocol):
     def add(self, name: str, key: Key, delta: int) -> None:
         """Adds to a scalar integer, atomically; wraps at its width."""
 
-    def aggregate(self, name: str, key: Key, function: str, value: int) -> None:
-        """One more value for an aggregation (count: `value` is ignored)."""
+    def aggregate(self, name: str, key: Key, function: str, value: int, when: int = 0) -> None:
+        """One more value for an aggregation (count: `value` is ignored); `when` is the moment of one of a series."""
 
     def delete(self, name: str, key: Key) -> None:
         """Removes a key; no error where it is absent."""

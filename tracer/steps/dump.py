@@ -130,6 +130,7 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.MapSet: lambda step: f"{_at(step)} = {text(step.value)}",
     model.MapAdd: _add,
     model.Update: lambda step: f"update {_at(step)}" + ("" if step.value is None else f" with {text(step.value)}"),
+    model.Sample: lambda step: f"update {_at(step)} with {text(step.value)} at {text(step.when)}",
     model.MapDelete: lambda step: f"delete {_at(step)}",
     model.Moment: lambda step: f"{text(step.name)} = moment to {'zero' if step.zero else 'clear'} {step.map}",
     model.Empty: lambda step: f"{'zero' if step.zero else 'clear'} {step.map} as of {text(step.moment)}",

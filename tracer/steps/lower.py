@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tracer.lang import typed
+from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.types import UINT64, BoolType, IntType, StringType, Type
 from tracer.steps import arithmetic
 from tracer.steps.expressions import Lowering, truth, value, values
@@ -29,6 +30,7 @@ from tracer.steps.model import (
     PrintValue,
     Range,
     Require,
+    Sample,
     SetSlot,
     SiteText,
     Steps,
@@ -157,7 +159,10 @@ def _statement(ctx: Lowering, stmt: typed.Stmt) -> None:
             ctx.forget_map(map)
         case typed.Aggregate(map=map, key=key, value=optional):
             sample = None if optional is None else value(ctx, optional)
-            ctx.add(Update(map, values(ctx, key), sample))
+            if sample is not None and keeps_of(ctx.program.maps[map]) == "series":
+                ctx.add(Sample(map, values(ctx, key), ctx.built_in("nsecs", stmt.span), sample))
+            else:
+                ctx.add(Update(map, values(ctx, key), sample))
             ctx.forget_map(map)
         case typed.Delete(map=map, key=key):
             ctx.add(MapDelete(map, values(ctx, key), stmt.span))

@@ -251,6 +251,16 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """One more value for a series, and its moment in the time of `nsecs`."""
+
+    map: str
+    key: tuple[Value, ...]
+    when: Value
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class MapDelete:
     """Removes a key."""
 
@@ -384,9 +394,9 @@ class Leave:
 
 
 Step = (
-    Let | Fetch | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | MapDelete | Moment
-    | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break | Continue
-    | Leave
+    Let | Fetch | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample | MapDelete
+    | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break
+    | Continue | Leave
 )  # fmt: skip
 Block = tuple[Step, ...]
 

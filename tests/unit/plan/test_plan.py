@@ -165,9 +165,10 @@ def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
         ("{ @ = count(); @n = (uint64)@; } BEGIN { @ = count(); }", [("SHARED_AGGREGATION", "@ as a value")]),
         ("{ @[1] = sum(2); @n = has_key(@, 1); } interval:s:1 { zero(@); }", [("SHARED_AGGREGATION", "has_key(@)")]),
         ("{ @[1] = 2; @n = has_key(@, 1); } interval:s:1 { zero(@); @[2]++; }", []),
+        ("{ @[1] = tseries(2, 1s, 3); delete(@, 1); clear(@); }", [("SERIES_KEYS", "delete(@)")]),
         ("{ @[1] = sum(2); @n = len(@); } END { @[3] = sum(4); zero(@); }", []),
     ],
 )
 def test_maps_that_other_clauses_change_as_a_whole(text: str, needs: list[tuple[str, str]]) -> None:
     asked = [(feature.name, construct) for feature, construct in features(f"{ORDER} {text}")]
-    assert [need for need in asked if need[0] in ("KEYS_OF_CLEARED", "SHARED_AGGREGATION")] == needs
+    assert [need for need in asked if need[0] in ("KEYS_OF_CLEARED", "SERIES_KEYS", "SHARED_AGGREGATION")] == needs

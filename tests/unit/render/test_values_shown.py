@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracer.clock import boot_time_ns
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -22,7 +23,7 @@ from tracer.lang.types import (
     TupleType,
     UsernameType,
 )
-from tracer.render.clock import boot_time_ns, format_time
+from tracer.render.clock import format_time
 from tracer.render.values import ValueText, json_key, json_number, json_string, json_value, username
 
 TEXT = ValueText()

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, run, str_of, text
+from tracer.clock import clock_ns
 from tracer.lang import typed
 from tracer.lang.types import (
     BOOL,
@@ -24,7 +25,6 @@ from tracer.results.events import Event, ExitEvent, Loss, PrintfEvent
 from tracer.results.store import LocalMaps
 from tracer.results.values import Average
 from tracer.steps.lower import lower
-from tracer.steps.python.clock import clock_ns
 from tracer.steps.python.compile import compile_clause, source_of
 from tracer.steps.python.host import host_values
 from tracer.steps.python.runtime import NO_ROOM, Runtime

@@ -10,6 +10,16 @@ from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.steps.dump import dump
 
 PROGRAMS = {
+    "a value of a series has its moment, which is nsecs": (
+        '{ @[arg0] = tseries((int32)arg1, 1s, 5, "avg"); @n = nsecs; }',
+        """
+            t0 = arg1
+            t1 = arg0
+            t2 = nsecs
+            update @[t1] with int64(int32(t0)) at t2
+            @n = t2
+        """,
+    ),
     "an address through variables is the argument plus a constant": (
         '{ $p = arg1; $q = $p + 16; @ = str($q - 8); }',
         """

@@ -31,6 +31,7 @@ from tracer.backends.bcc.host.refused import Refused, under_the_clause
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
+from tracer.clock import clock_ns
 from tracer.kernel import bpf, buffers
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
@@ -40,7 +41,6 @@ from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
-from tracer.steps.python.clock import clock_ns
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class BccSession:
             self._own_returns = own_returns(self.plan)
             self._nested = Nested(self._pid)
         sites = self._attachments.attach(self.plan, self._loaded.programs, self._generated.site_texts, stop)
-        added = {name for probe in self.plan.probes for name in added_to(probe.clause)}
+        added = {name for probe in self.plan.probes for name in added_to(probe.clause)} & self._generated.tables.keys()
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
         return sites
 
@@ -298,6 +298,9 @@ class BccSession:
             for _ in range(count):
                 self._seen[number] += 1
                 record = self._generated.records[number]
+                if record.kind in ("clear", "zero"):
+                    self._maps.note_reset(record.map, -1, record.kind == "clear")
+                    continue
                 if record.map in self._generated.marks:
                     self._maps.look_back(record.map, None)
                 yield control_event(record)

@@ -53,5 +53,6 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Supported(),
+        Feature.SERIES_KEYS: Supported(),
         Feature.SHARED_AGGREGATION: Supported(),
     }

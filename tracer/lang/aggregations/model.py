@@ -6,7 +6,7 @@ in `results.store`, and *outer*, in `results.values`, which are merged, ordered 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tracer.dataclass import dataclass
@@ -52,7 +52,7 @@ class _Unset(int):
 UNSET = _Unset(0)
 
 
-Keeps = Literal["value", "count", "sum", "mean", "least", "greatest", "buckets"]
+Keeps = Literal["value", "count", "sum", "mean", "least", "greatest", "buckets", "series"]
 """What a hit does to a key, which is all that the backends know of an aggregation: how a number of it is kept, in the
 inner form of the stores and in the kernel.
 
@@ -63,6 +63,7 @@ inner form of the stores and in the kernel.
 | mean | adds 1 and the value | list of hits and total, not wrapped |
 | least, greatest | keeps the value if it is further out | int, or `UNSET` after `zero` |
 | buckets | adds 1 to the value's bucket | dict from the number of a bucket to its count |
+| series | joins the value to those of its interval, in user space | dict from an interval's number to its value |
 
 "value" is what `keeps_of` says of a map of plain values.
 """
@@ -93,8 +94,17 @@ class Buckets:
     even: Callable[..., tuple[int, int, int]] | None = None
 
 
-Shown = int | dict[str, int] | list[Row]
-"""What renderers take: a number, named numbers, or a histogram."""
+class Series(NamedTuple):
+    """Intervals one behind the other: the time of day when each began, in nanoseconds, and its value, None for none.
+    `signed`: whether values are read as signed.
+    """
+
+    intervals: tuple[tuple[int, int | None], ...]
+    signed: bool
+
+
+Shown = int | dict[str, int] | list[Row] | Series
+"""What renderers take: a number, named numbers, a histogram, or a series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +113,22 @@ class Aggregation(Function):
 
     `keeps`: what a hit does, which the backends print. `buckets`: of a histogram.
     `parameters`: its constants, checked. `update`: the inner form after one more value, None before the first; it may
-    change what it is given. `zero`: the inner form that `zero()` leaves. `outer`: inner to outer. `merge`: two outer
-    forms into one, the first of which may be changed. `rank`: by what a map is ordered. `parts`: an outer form divided
-    as `print()` asks. `json`: the type of its line. `single`: it can be read, and shows before the first hit.
+    change what it is given; of a series the value is (its moment, itself). `zero`: the inner form that `zero()` leaves.
+    `outer`: inner to outer. `merge`: two outer forms into one, the first of which may be changed. `rank`: by what a map
+    is ordered; None: by its keys alone, and all of it prints. `together`: the outer forms of all keys as they are shown
+    beside each other. `parts`: one of these divided as `print()` asks. `json`: the type of its line. `single`: it can
+    be read, and shows before the first hit.
     """
 
     keeps: Keeps = "count"
     buckets: Buckets | None = None
     parameters: Callable[[Call], tuple[int, ...] | None] = lambda call: ()
-    update: Callable[[MapDecl, Any, int], Any] = lambda decl, inner, value: value
+    update: Callable[[MapDecl, Any, Any], Any] = lambda decl, inner, value: value
     zero: Callable[[], Any] = int
     outer: Callable[[MapDecl, Any], Any] = lambda decl, inner: inner
     merge: Callable[[MapDecl, Any, Any], Any] = lambda decl, held, other: other
-    rank: Callable[[Any], int] = int
+    rank: Callable[[Any], int] | None = int
+    together: Callable[[MapDecl, Sequence[Any]], Sequence[Any]] = lambda decl, values: values
     parts: Callable[[MapDecl, Any, int], Shown] = lambda decl, value, div: value
     json: bytes = b"map"
     single: bool = True

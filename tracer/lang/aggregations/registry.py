@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from tracer.lang.aggregations.model import Aggregation, Buckets, Keeps
     from tracer.lang.typed import MapDecl
 
-SOURCES: Final = tuple((f"tracer.lang.aggregations.{name}", "AGGREGATIONS") for name in ("numbers", "histograms"))
+_MODULES = ("numbers", "histograms", "series")
+SOURCES: Final = tuple((f"tracer.lang.aggregations.{name}", "AGGREGATIONS") for name in _MODULES)
 AGGREGATIONS: Final[Registry[Aggregation]] = Registry(*SOURCES)
 
 

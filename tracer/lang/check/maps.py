@@ -101,7 +101,7 @@ def hold(ctx: Context, node: ast.MapRef, kind: str, parameters: tuple[int, ...] 
         ctx.error(
             f"{node.name} has other parameters for {kind}() at {place}",
             node.span,
-            "a histogram has one set of buckets",
+            f"a {AGGREGATIONS[kind].shown} has one set of {'buckets' if AGGREGATIONS[kind].buckets else 'parameters'}",
         )
         return False
     return True
@@ -126,7 +126,7 @@ def read(ctx: Context, node: ast.MapRef) -> typed.Expr | None:
         return None
     facts = ctx.known.maps[node.name]
     if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
-        what = f"{node.name} is a histogram, which has no single value"
+        what = f"{node.name} is a {AGGREGATIONS[facts.kind].shown}, which has no single value"
         ctx.error(what, node.span, f"print({node.name}) prints all of it")
         return None
     type = facts.type()

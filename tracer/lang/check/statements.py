@@ -170,7 +170,8 @@ def _pair(ctx: Context, node: ast.MapRef) -> TupleType | None:
         ctx.error(f"{name} has no keys to go over", span, f"{name} is its one value")
         return None
     if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
-        ctx.error(f"{name} is a histogram, which has no single values", span, f"print({name}) prints all of it")
+        what = f"{name} is a {AGGREGATIONS[facts.kind].shown}, which has no single values"
+        ctx.error(what, span, f"print({name}) prints all of it")
         return None
     value = facts.type()
     if facts.key is None or value is None:

@@ -6,9 +6,9 @@ import os
 import threading
 from collections.abc import Callable
 
+from tracer.clock import clock_ns
 from tracer.steps.leaves import leaves
 from tracer.steps.model import BuiltIn, Source, Steps
-from tracer.steps.python.clock import clock_ns
 from tracer.steps.python.runtime import Hit
 
 

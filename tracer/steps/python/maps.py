@@ -140,6 +140,11 @@ class PythonMaps:
                 line(f"{held}[0] += 1")
                 line(f"{held}[1] += {text}")
 
+    def sample(self, name: str, key: str, when: Value, value: Value) -> None:
+        """One more value for a series."""
+        bound = self._once("sample", name, lambda: _sampler(self.maps, self.decls[name]))
+        self.writer.line(f"{bound}({key}, {self.values.text(value)}, {self.values.text(when)})")
+
     def _kept(self, text: str) -> str:
         if text.isidentifier() or text.isdigit():
             return text
@@ -233,6 +238,10 @@ def _counter(maps: MapStore, name: str) -> Callable[[], int]:
 
 def _aggregator(maps: MapStore, decl: MapDecl) -> Callable[[Key, int], None]:
     return lambda key, value: maps.aggregate(decl.name, key, decl.kind, value)
+
+
+def _sampler(maps: MapStore, decl: MapDecl) -> Callable[[Key, int, int], None]:
+    return lambda key, value, when: maps.aggregate(decl.name, key, decl.kind, value, when)
 
 
 def _lister(maps: MapStore, decl: MapDecl) -> Callable[[], list[tuple[object, object]]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tracer.clock import clock_ns
 from tracer.dataclass import dataclass, field
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
-from tracer.steps.python.clock import clock_ns
 
 Hit = tuple[object, ...]
 """One value for each of `leaves(steps)`; None where it could not be read, `NO_ROOM` where it was not kept."""

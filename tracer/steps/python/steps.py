@@ -233,6 +233,7 @@ _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.MapSet: lambda p, step: p.maps.assign(step.map, p.key(step.key), p.values.text(step.value)),
     model.MapAdd: _add,
     model.Update: lambda p, step: p.maps.aggregate(step.map, p.key(step.key), step.value),
+    model.Sample: lambda p, step: p.maps.sample(step.map, p.key(step.key), step.when, step.value),
     model.MapDelete: lambda p, step: p.maps.delete(step.map, p.key(step.key)),
     model.Moment: lambda p, step: None,  # nobody else writes a map while a clause runs in user space
     model.Empty: _empty,

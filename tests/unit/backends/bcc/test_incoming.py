@@ -10,7 +10,7 @@ from tests.unit.backends.bcc.test_records import in_ring
 from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.events.ring import Batch, _uniform, _walk
-from tracer.lang.types import INT64, StringType
+from tracer.lang.types import INT64, UINT64, StringType
 from tracer.results.events import Event, ExitEvent, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
 
 RECORDS = (
@@ -19,6 +19,7 @@ RECORDS = (
     Record("value", 3, (INT64,)),
     Record("exit", 5),
     Record("clear", map="@x"),
+    Record("sample", types=(StringType(16), INT64, UINT64, INT64), map="@t"),
 )
 
 
@@ -39,9 +40,13 @@ class Marks:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, bool]] = []
+        self.samples: list[tuple[object, ...]] = []
 
     def note_reset(self, name: str, mark: int, cleared: bool) -> None:
         self.told.append((name, mark, cleared))
+
+    def sample(self, *sample: object) -> None:
+        self.samples.append(sample)
 
 
 def incoming(*batches: bytes, limit: int = 1 << 20, marks: Marks | None = None) -> Incoming:
@@ -128,3 +133,15 @@ def test_no_more_is_taken_than_the_limit_allows() -> None:
     assert list(singly(waiting.events())) == [PrintfEvent(7, (0,))]
     waiting.take()
     assert len(waiting) == 2
+
+
+def test_a_sample_goes_to_the_store_in_its_turn_and_counts_where_it_is_dropped() -> None:
+    sample = struct.pack("=QQqQq", 5, 4, -2, 77, -9) + b"tea\0" + bytes(4)
+    marks = Marks()
+    seen: list[int] = []
+    waiting = incoming(in_ring(sample, number(1), sample, number(2), sample), marks=marks)
+    waiting.take()
+    for _ in singly(waiting.events()):
+        seen.append(len(marks.samples))
+    assert seen == [1, 2] and marks.samples[0] == ("@t", (b"tea", -2), 77, -9)
+    assert incoming(in_ring(sample, sample)).drop() == 2

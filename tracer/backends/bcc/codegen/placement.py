@@ -21,7 +21,7 @@ from tracer.steps.model import Block, Const, Name, Op, Step, Value
 from tracer.steps.walk import blocks, defined, parts, used, walk
 
 KeyStep = model.MapGet | model.MapHas | model.MapSet | model.MapAdd | model.Update | model.MapDelete
-RecordStep = model.Printf | model.PrintValue
+RecordStep = model.Printf | model.PrintValue | model.Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,13 @@ def item(value: Value, index: int) -> Value:
 
 def record_values(step: RecordStep) -> tuple[Value, ...]:
     """The values that a record carries."""
-    return step.args if isinstance(step, model.Printf) else (step.value,)
+    match step:
+        case model.Printf(args=args):
+            return args
+        case model.Sample(key=key, when=when, value=value):
+            return (*key, when, value)
+        case model.PrintValue(value=value):
+            return (value,)
 
 
 def leaves(step: RecordStep) -> list[Leaf]:

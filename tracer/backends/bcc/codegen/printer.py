@@ -12,6 +12,7 @@ from tracer.backends.bcc.codegen.function import Function
 from tracer.backends.bcc.codegen.placement import scalar
 from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
 from tracer.backends.bcc.events.records import Record
+from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import LOOP_LIMIT
 from tracer.lang.types import StringType, TupleType
 from tracer.steps import model
@@ -78,11 +79,19 @@ def _set_slot(function: Function, step: model.SetSlot) -> None:
 def _moment(function: Function, step: model.Moment) -> None:
     mark = f"&control->mark[{function.shared.marks[step.map]}]"
     function.declare(step.name.id, step.name.type, f"raise_mark({mark}, {'ZEROED' if step.zero else 'CLEARED'})")
+    if _in_user_space(function, step.map):
+        records.emptied(function, step)
 
 
 def _empty(function: Function, step: model.Empty) -> None:
-    number = records.number_of(function, Record("zero" if step.zero else "clear", map=step.map))
-    function.line(f"emit_raised({number}, {function.numbers[step.moment.id]}, control->wakeup);")
+    if not _in_user_space(function, step.map):
+        number = records.number_of(function, Record("zero" if step.zero else "clear", map=step.map))
+        function.line(f"emit_raised({number}, {function.numbers[step.moment.id]}, control->wakeup);")
+
+
+def _in_user_space(function: Function, map: str) -> bool:
+    """Whether user space has emptied a map as soon as it knew of the moment."""
+    return keeps_of(function.shared.program.maps[map]) == "series"
 
 
 def _exit(function: Function, step: model.Exit) -> None:
@@ -163,6 +172,7 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.MapSet: maps.assign,
     model.MapAdd: maps.add,
     model.Update: maps.update,
+    model.Sample: records.send,
     model.MapDelete: maps.delete,
     model.Moment: _moment,
     model.Empty: _empty,

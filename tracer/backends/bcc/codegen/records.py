@@ -8,7 +8,7 @@ from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves
 from tracer.backends.bcc.codegen.wide import computed, pointer
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
 from tracer.lang.types import StackType, StringType
-from tracer.steps.model import Name, Op, Printf, PrintMap, Time
+from tracer.steps.model import Moment, Name, Op, Printf, PrintMap, PrintValue, Sample, Time
 
 _ON_STACK_WORDS = 16
 _COPIED_BY_WORDS = 4
@@ -43,6 +43,13 @@ def print_map(function: Function, step: PrintMap) -> None:
         function.line(f"emit_moment({number}, control->mark[{mark}], {pending}, control->wakeup);")
 
 
+def emptied(function: Function, step: Moment) -> None:
+    """The moment at which a series is cleared or zeroed, which user space does."""
+    number = number_of(function, Record("zero" if step.zero else "clear", map=step.map))
+    pending = f"&control->pending[{number}]"
+    function.line(f"emit_moment({number}, {function.numbers[step.name.id]}, {pending}, control->wakeup);")
+
+
 def time(function: Function, step: Time) -> None:
     """The moment of `time(fmt)`."""
     record = function.buffer(1, stem="record")
@@ -54,7 +61,13 @@ def send(function: Function, step: RecordStep) -> None:
     """A record with values."""
     values = record_values(step)
     types = tuple(value.type for value in values)
-    record = Record("printf", step.format, types) if isinstance(step, Printf) else Record("value", step.shape, types)
+    match step:
+        case Printf(format=format):
+            record = Record("printf", format, types)
+        case Sample(map=map):
+            record = Record("sample", types=types, map=map)
+        case PrintValue(shape=shape):
+            record = Record("value", shape, types)
     sending = _sending(function, step)
     every = leaves(step)
     _store_before(function, sending, every, len(every))

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
+from typing import cast
 
 from tracer.backends.bcc.events.records import Record, control_event, decoder, mark_in, rows_of
 from tracer.backends.bcc.events.ring import Batch, Ring
@@ -14,7 +15,7 @@ from tracer.lang.types import Value
 from tracer.results.events import Event, ExitEvent, PrintfBatch, ValueBatch, ValueEvent
 
 _BATCHED = ("printf", "value")
-_SHOWN = (*_BATCHED, "time", "map")
+_SHOWN = (*_BATCHED, "sample", "time", "map")
 
 
 class Incoming:
@@ -146,11 +147,19 @@ def _count(event: Event) -> int:
 
 
 def _reader(record: Record, marked: Container[str], maps: KernelMaps) -> Callable[[bytes, int], Event | None]:
-    """How such a record becomes an event. Clears and zeros are none: they are done already."""
+    """How such a record becomes an event. Samples, clears and zeros are none: the store takes them."""
     name = record.map
     if record.kind == "value":
         index, values = record.index, decoder(record.types)
         return lambda data, at: ValueEvent(index, values(data, at)[0])
+    if record.kind == "sample":
+        taken = decoder(record.types)
+
+        def sample(data: bytes, at: int) -> None:
+            *key, when, value = taken(data, at)
+            maps.sample(name, tuple(key), cast("int", when), cast("int", value))
+
+        return sample
     event = control_event(record)
     if name not in marked:
         return lambda data, at: event

@@ -29,12 +29,13 @@ from tracer.lang.types import (
 )
 from tracer.results.events import Event, ExitEvent, MapEvent, TimeEvent
 
-RecordKind = Literal["printf", "value", "time", "map", "clear", "zero", "exit"]
+RecordKind = Literal["printf", "value", "sample", "time", "map", "clear", "zero", "exit"]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one statement sends. `index` is a format, a shape or the exit code; `types` those of the values.
+    """What one statement sends. `index` is a format, a shape or the exit code; `types` those of the values: of a sample
+    the key, the moment and the value.
 
     Records that name a map which probes clear have its mark as their only word; `ended`: a clear or zero has just ended
     what is to be printed.

@@ -55,5 +55,6 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
+        Feature.SERIES_KEYS: Unsupported("BPF programs send what tseries() takes to user space", elsewhere("ftrace")),
         Feature.SHARED_AGGREGATION: Unsupported(_SHARED, elsewhere("ftrace")),
     }

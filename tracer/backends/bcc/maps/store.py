@@ -1,8 +1,8 @@
 """The session's maps: what the kernel holds together with what BEGIN, END and interval add in user space.
 
 Inside a handler each map is read once, at its first use; `clear` and `zero` then take away exactly that reading
-(`kernel_map`). Maps that no probe touches are dictionaries. What probes reset (`marks`) is reset in user space's part
-too, before it is used again.
+(`kernel_map`). Maps that no probe touches are dictionaries, and so are series, which probes send their values. What
+probes reset (`marks`) is reset in user space's part too, before it is used again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from tracer.backends.bcc.maps.kernel_map import AddedMap, ScalarMap
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.backends.bcc.maps.marks import Marks, clears
 from tracer.backends.bcc.maps.tables import Shape, Table
+from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import Program
 from tracer.lang.types import Value
 from tracer.results.events import Loss
 from tracer.results.merge import merge
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapSnapshot, MapValue
+
+_KEPT = 64
+"""So many clears of a series are remembered, for the prints that belong to them: more than probes run at a time."""
 
 
 class KernelMaps:
@@ -40,8 +44,11 @@ class KernelMaps:
         self.loss = Loss()
         self._decls = program.maps
         self._local = LocalMaps(program, self.loss)
-        self._marks = {name: Marks(control, index) for name, index in marks.items()}
-        self._local_marks = dict.fromkeys(marks, 0)
+        self._series = {name for name, decl in program.maps.items() if keeps_of(decl) == "series"}
+        self._looked_back: dict[str, int] = {}
+        self._before: dict[str, dict[int, MapSnapshot]] = {name: {} for name in self._series & marks.keys()}
+        self._marks = {name: Marks(control, index) for name, index in marks.items() if name not in self._series}
+        self._local_marks = dict.fromkeys(self._marks, 0)
         self._kernel: dict[str, AddedMap | ScalarMap] = {}
         for name, table in tables.items():
             contents = Contents(table, [descriptors[number] for number in table.numbers], cpus)
@@ -61,6 +68,7 @@ class KernelMaps:
         """The next handler reads anew."""
         for kernel in self._kernel.values():
             kernel.end_handler()
+        self._looked_back.clear()
 
     # --- what probes reset ---
 
@@ -68,11 +76,23 @@ class KernelMaps:
         """Until the handler ends, or is said again: a map as it was at a mark (None: as it is)."""
         if name in self._kernel:
             self._kernel[name].look_back(mark)
+        elif name in self._before:
+            self._looked_back[name] = -1 if mark is None else mark
 
     def note_reset(self, name: str, before: int, cleared: bool) -> None:
-        """A probe has cleared (else zeroed) a map; what it had before may go soon."""
+        """A probe has cleared (else zeroed) a map; what it had before may go soon. A series is emptied here."""
         if name in self._kernel:
             self._kernel[name].note_reset(before, cleared)
+        elif name in self._before:
+            kept = self._before[name]
+            kept[before] = self._local.snapshot(name)
+            if len(kept) > _KEPT:
+                del kept[next(iter(kept))]
+            (self._local.clear if cleared else self._local.zero)(name)
+
+    def sample(self, name: str, key: Key, when: int, value: int) -> None:
+        """A value that a probe has for a series."""
+        self._local.aggregate(name, key, self._decls[name].kind, value, when)
 
     def tidy(self) -> None:
         """Gives back what probes have reset, as far as it has settled."""
@@ -104,6 +124,8 @@ class KernelMaps:
     def snapshot(self, name: str) -> MapSnapshot:
         """The whole map."""
         self._catch_up(name)
+        if name in self._looked_back and (before := self._before[name].get(self._looked_back[name])) is not None:
+            return before
         return MapSnapshot(self._decls[name], self._items(name)) if name in self._kernel else self._local.snapshot(name)
 
     def set(self, name: str, key: Key, value: Value) -> None:
@@ -128,10 +150,10 @@ class KernelMaps:
         else:
             self._local.add(name, key, delta)
 
-    def aggregate(self, name: str, key: Key, function: str, value: int) -> None:
+    def aggregate(self, name: str, key: Key, function: str, value: int, when: int = 0) -> None:
         """One more value for an aggregation: in user space's part, which reading merges."""
         self._catch_up(name)
-        self._local.aggregate(name, key, function, value)
+        self._local.aggregate(name, key, function, value, when)
 
     def delete(self, name: str, key: Key) -> None:
         """Removes a key."""

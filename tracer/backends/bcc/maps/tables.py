@@ -10,7 +10,8 @@
 
 Without a key, and where keys are few and known before the first hit (`dense`), the per-CPU kinds are arrays, with a
 place for each key and bucket; else they are hashes, and a histogram's bucket is part of the key. In an array a key that
-nothing was added to is not there. Maps that no probe touches live in user space alone and have no table.
+nothing was added to is not there. Maps that no probe touches live in user space alone and have no table; so do series,
+whose values, clears and zeros come through the ring in their order (`store`).
 
 A hash that BEGIN or an interval clears has a *generation* in its key: `clear` and `zero` raise the number and new hits
 go to new elements, while the old ones stay readable until nothing changes them any more (`store`).
@@ -169,7 +170,7 @@ def _shape(decl: MapDecl, use: set[str]) -> Shape:
             return Shape.TOTAL
         case "least" | "greatest":
             return Shape.EXTREME
-        case "value":
+        case "value" | "series":
             if use & {"assigned", "read"} or not isinstance(decl.value, IntType):
                 return Shape.VALUE
             return Shape.TOTAL if "added" in use else Shape.COUNTER

@@ -1,8 +1,9 @@
-"""The clock of `nsecs`."""
+"""The clock of `nsecs`, and the way from it to the time of day."""
 
 from __future__ import annotations
 
 import time
+from functools import cache
 
 
 def clock_ns() -> int:
@@ -12,3 +13,11 @@ def clock_ns() -> int:
     asks for it (`use_clockid`, clockid CLOCK_BOOTTIME), a tracefs instance where `trace_clock` is `boot`.
     """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+@cache
+def boot_time_ns() -> int:
+    """Nanoseconds of CLOCK_REALTIME at boot: what turns a time since boot into a time of day. One and the same all the
+    time, whatever is done to the machine's clock, so that equal moments are shown as equal.
+    """
+    return time.clock_gettime_ns(time.CLOCK_REALTIME) - clock_ns()
