@@ -90,6 +90,14 @@ CASES = [
         "r 1 5 1000 11",
         declared="struct __attribute__((packed)) row { char tag; long number; unsigned short rest : 3, more : 11; };",
     ),
+    shapes(
+        "bit_fields_of_bool",
+        "$r = (struct row *)arg3; print(($r->a, $r->b)); print(*$r);",
+        "(false, true)\n{ .a = false, .b = true, .more = 28 }\n",
+        '{"type": "value", "data": [false,true]}',
+        '{"type": "value", "data": {"a": false, "b": true, "more": 28}}',
+        declared="struct row { _Bool a : 1, b : 1; unsigned char more : 6; };",
+    ),
     printed(
         "structs_kept_and_compared",
         f'{S} $a = $s->at; $b = $s->corners; @c[1] = $s->corners; printf("%d %d %d %d %d\\n", $a == $s->at,'

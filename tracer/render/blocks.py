@@ -77,8 +77,8 @@ def member(field: Field) -> Callable[[bytes], Any]:
     read = reader(field.type)
     if not field.width:
         return lambda value: read(value[start:end])
-    assert isinstance(field.type, IntType)
-    mask, sign = (1 << field.width) - 1, (1 << (field.width - 1)) if field.type.signed else 0
+    signed = isinstance(field.type, IntType) and field.type.signed
+    mask, sign = (1 << field.width) - 1, (1 << (field.width - 1)) if signed else 0
 
     def bits(value: bytes) -> int:
         number = int.from_bytes(value[start:end], sys.byteorder) >> field.shift & mask

@@ -17,6 +17,7 @@ from tracer.lang.types import (
     ArrayType,
     BoolType,
     CharType,
+    EnumType,
     Field,
     FloatType,
     IntType,
@@ -55,7 +56,8 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
         names = [field.name for field in type.fields if field.name]
         ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, f"it has {', '.join(names)}"))
         return None
-    found = _at(ctx, field.type, operand, _constant(field.offset, span), span)
+    holder = IntType(8, False) if field.width and isinstance(field.type, BoolType) else field.type
+    found = _at(ctx, holder, operand, _constant(field.offset, span), span)
     return found if found is None or not field.width else _bits(found, field, span)
 
 
@@ -99,6 +101,11 @@ def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Ex
     if isinstance(to, IntType) and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
         return typed.Part(to, span, value, _constant(0, span))
     elif isinstance(to, IntType | BoolType) and isinstance(have, IntType | BoolType):
+        number = constant(value)
+        if isinstance(to, EnumType) and number is not None and to.word(number) is None:
+            names = ", ".join(name for name, _ in to.members[:8])
+            ctx.error(f"{to} has no constant of the value {number}", value.span, f"it has {names}")
+            return None
         return replace(cast(value, to), span=span)
     ctx.error(f"{a(have)} cannot be cast to {to}", value.span)
     return None
@@ -191,8 +198,8 @@ def load(
 
 def _bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
     """A bit field out of the integer that holds it."""
-    assert isinstance(field.type, IntType)
-    wide = INT64 if field.type.signed else UINT64
+    assert isinstance(field.type, IntType | BoolType)
+    wide = INT64 if isinstance(field.type, IntType) and field.type.signed else UINT64
     up, down = 64 - field.shift - field.width, 64 - field.width
     left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
     return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
