@@ -116,7 +116,7 @@ class _Trace:
             self.consume(self.session.drain(lambda: self.controls.hurry))
             if self.controls.hurry:
                 self.session.drop()
-        self.run_handler(self.end, closing=True)
+        self.run_handler(self.end, closing=self.plan.program.config.print_maps_on_exit)
         return Outcome(self.code or 0, self.session.loss() + self.runtime.loss, self.session.hits(), attached)
 
     def loop(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.case import Case, by_hand, said
 from tests.contract.depot import rounds
-from tests.contract.expect import keyed, scalar
+from tests.contract.expect import keyed, scalar, value
 
 R = rounds()
 SIZES = ("heavy", "light")
@@ -74,5 +74,19 @@ CASES = [
         keyed("@", {name: 2 * sum((r.weight > 400) == (name == "heavy") for r in R if r.id % 2 == 0) for name in SIZES})
         + scalar("@s", 2 * sum(range(2, 41, 2)))
         + scalar("@t", sum(range(3, 42, 2))),
+    ),
+    said(
+        "types_asked_for",
+        'BEGIN { $a = (uint8)5; printf("%d %d %d %d\\n",'
+        ' (typeof($a))300, comptime (2 * 3 + 1), is_literal(5), is_literal($a));'
+        ' if comptime (is_str($a)) { nosuch(); } else { printf("%d %d\\n", is_str("a"), is_unsigned_integer($a)); }'
+        ' printf("%d %d\\n", config().max_strlen, getopt("n", 3)); exit(); }',
+        "44 7 1 0\n1 1\n1024 3",
+    ),
+    Case(
+        "no_maps_at_the_end",
+        "config = { print_maps_on_exit = false } usdt:T:depot:parcel { @ = count(); } END { print((int64)@); }",
+        value(40),
+        probes=2,
     ),
 ]

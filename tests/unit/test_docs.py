@@ -43,6 +43,7 @@ SETTINGS = {
     "stack_frames": "frames of `ustack` without a number",
     "missing_probes": "what becomes of an attach point that means nothing: with `warn` or `ignore` the others go on",
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
+    "print_maps_on_exit": "print the maps at the end",
 }
 
 Left = Mapping[str, tuple[str, str | None]]
@@ -72,7 +73,7 @@ def functions(kind: str) -> str:
 
 
 def settings() -> str:
-    defaults = {field.name: str(field.default).lower() for field in fields(typed.Config)}
+    defaults = {each.name: str(each.default).lower() for each in fields(typed.Config) if each.name != "tuning"}
     assert defaults.keys() == set(config.KNOWN) == SETTINGS.keys()
     return table(
         ("setting", "default", "can be", "is"),
@@ -176,7 +177,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "statements": lambda: functions("statement"),
         "functions": lambda: functions("value"),
         "settings": settings,
-        "ignored": lambda: ", ".join(f"`{name}`" for name in sorted(unsupported.SETTINGS_WITHOUT_MEANING)) + ".",
+        "ignored": lambda: ", ".join(f"`{name}`" for name in sorted(config.TUNING)) + ".",
         "limits": limits,
         "no-probes": lambda: left_out(unsupported.PROBES),
         "no-functions": lambda: left_out(unsupported.FUNCTIONS, "{}()".format),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tracer.dataclass import replace
-from tracer.errors import ProgramError
+from tracer.errors import NOWHERE, Diagnostic, ProgramError
 from tracer.lang import typed
 from tracer.lang.check.context import Context, Unit
 from tracer.lang.check.desugar import desugared
@@ -20,7 +20,7 @@ from tracer.lang.config import configure
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import settled, stored, wide
-from tracer.lang.walk import Node, rewrite
+from tracer.lang.walk import Node, rewrite, walk_program
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
@@ -38,6 +38,8 @@ def analyse(
 
         program = expanded(program)
     tree = desugared(program)
+    if program.options:
+        said += unknown_options(tree)
     units = tuple(_units(tree, sites))
     facts = infer(tree, units, config)
     ctx = context(tree, config, facts, final=True)
@@ -55,6 +57,19 @@ def analyse(
         config,
         tuple(found),
     )
+
+
+def unknown_options(program: ast.Program) -> Iterator[Diagnostic]:
+    """The options on the command line that the program has no `getopt()` for."""
+    known = {
+        node.args[0].value.decode("utf-8", "replace")
+        for node in walk_program(program)
+        if isinstance(node, ast.Call) and node.name == "getopt" and node.args and isinstance(node.args[0], ast.StrLit)
+    }
+    for name in (option[2:].partition("=")[0] for option in program.options):
+        if name not in known:
+            hint = f"it has {', '.join(f'--{each}' for each in sorted(known))}" if known else "it calls no getopt()"
+            yield Diagnostic(f"the program has no option --{name}", NOWHERE, hint)
 
 
 def _units(program: ast.Program, sites: Mapping[int, tuple[Site, ...]]) -> Iterator[Unit]:

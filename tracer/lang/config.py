@@ -20,10 +20,47 @@ LIMITS = {
 }
 """Least and largest value of each setting."""
 
-WORDS = {"missing_probes": ("error", "warn", "ignore"), "unsafe_returns": ("false", "true")}
+WORDS = {
+    "missing_probes": ("error", "warn", "ignore"),
+    "unsafe_returns": ("false", "true"),
+    "print_maps_on_exit": ("true", "false"),
+}
 """What each of the other settings can be."""
 
 KNOWN = (*LIMITS, *WORDS)
+
+TUNING: dict[str, int | bool | str] = {
+    "cpp_demangle": True,
+    "lazy_symbolication": True,
+    "use_blazesym": True,
+    "show_debug_info": False,
+    "cache_user_symbols": "PER_PID",
+    "log_size": 1000000,
+    "max_bpf_progs": 1024,
+    "max_cat_bytes": 10240,
+    "on_stack_limit": 32,
+    "perf_rb_pages": 64,
+    "unstable_import_statement": "error",
+    "unstable_tseries": "enable",
+    "unstable_typeinfo": "error",
+    "unstable_dw_ustack": "warn",
+    "license": "GPL",
+}
+"""Settings that tune bpftrace itself, and what they are unless they are set: all they do here is to be told."""
+
+GONE = (
+    "symbol_source", "max_type_res_iterations", "max_ast_nodes", "unstable_addr", "unstable_import", "unstable_macro",
+    "unstable_map_decl",
+)  # fmt: skip
+"""Settings that have no effect in bpftrace any more."""
+
+
+def told(config: Config) -> list[tuple[str, int | bool | str]]:
+    """What `config()` says."""
+    own = ("max_strlen", "max_map_keys", "max_probes", "print_maps_on_exit", "missing_probes")
+    tuned = {**TUNING, **dict(config.tuning)}
+    return [*((name, getattr(config, name)) for name in own), ("stack_mode", "bpftrace"), *tuned.items()]
+
 
 _PREFIXES = ("bpftrace_", "tracer_")
 
@@ -37,6 +74,8 @@ def configure(
         name = _plain(setting.name)
         if name in KNOWN:
             config, fault = _set(config, name, setting.value, setting.value_span)
+        elif name in TUNING:
+            config, fault = _tuned(config, name, setting)
         else:
             fault = _refuse(name, setting)
         if fault:
@@ -62,15 +101,29 @@ def _plain(name: str) -> str:
 def _set(config: Config, name: str, value: str, span: Span, origin: str = "") -> tuple[Config, Diagnostic | None]:
     if name in WORDS:
         words = WORDS[name]
-        found = words[int(value)] if words == ("false", "true") and value in ("0", "1") else value.lower()
+        truth = set(words) == {"false", "true"}
+        found = ("false", "true")[int(value)] if truth and value in ("0", "1") else value.lower()
         if found not in words:
             return config, Diagnostic(f"{name} must be {' or '.join(words)}, not '{value}'{origin}", span)
-        return _with(config, name, found == "true" if words == ("false", "true") else found), None
+        return _with(config, name, found == "true" if truth else found), None
     least, most = LIMITS[name]
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
     if not least <= number <= most:
         return config, Diagnostic(f"{name} must be a number from {least} to {most}, not '{value}'{origin}", span)
     return _with(config, name, number), None
+
+
+def _tuned(config: Config, name: str, setting: Setting) -> tuple[Config, Diagnostic | None]:
+    value: int | bool | str = setting.value
+    if isinstance(TUNING[name], bool):
+        if value not in ("0", "1", "false", "true"):
+            return config, Diagnostic(f"{name} must be true or false, not '{value}'", setting.value_span)
+        value = value in ("1", "true")
+    elif isinstance(TUNING[name], int):
+        if not (setting.value.isascii() and setting.value.isdigit() and len(setting.value) < 19):
+            return config, Diagnostic(f"{name} must be a number, not '{value}'", setting.value_span)
+        value = int(value)
+    return replace(config, tuning=(*config.tuning, (name, value))), None
 
 
 def _with(config: Config, name: str, value: int | str | bool) -> Config:
@@ -79,19 +132,10 @@ def _with(config: Config, name: str, value: int | str | bool) -> Config:
 
 
 def _refuse(name: str, setting: Setting) -> Diagnostic | None:
-    if name in unsupported.SETTINGS_WITHOUT_MEANING:
-        return Diagnostic(
-            f"the setting {name} has no meaning here and is ignored",
-            setting.span,
-            "it tunes bpftrace itself",
-            "warning",
-        )
+    if name in GONE:
+        return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
     if name in unsupported.SETTINGS:
-        if (name, setting.value) in (
-            ("stack_mode", "bpftrace"),
-            ("print_maps_on_exit", "true"),
-            ("print_maps_on_exit", "1"),
-        ):
+        if (name, setting.value) == ("stack_mode", "bpftrace"):
             return None
         message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
         return Diagnostic(message, setting.span, hint)

@@ -486,6 +486,9 @@ class Config:
     stack_frames: int = 127
     missing_probes: str = "error"
     unsafe_returns: bool = False
+    print_maps_on_exit: bool = True
+    tuning: tuple[tuple[str, int | bool | str], ...] = ()
+    """Settings that only `config()` tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "uaddr": ("symbols of the program cannot be looked up by name", "write the address: *(int32 *)0x1234"),
     "uptr": ("every address is an address of the traced program", "leave it out"),
     "unwatch": ("there are no watchpoints", None),
-    "getopt": ("a program has positional arguments only", "$1, $2, … and str($1)"),
     "typeinfo": ("types cannot be asked for in a program", None),
-    "typeof": ("types cannot be asked for in a program", None),
     "syscall_name": (_KERNEL, None),
     **dict.fromkeys(
         ("find", "memcmp", "globmatch"),
@@ -72,7 +70,7 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
         ("it is left out", "there are printf() and exit()"),
     ),
     **dict.fromkeys(
-        _words("is_array is_integer is_literal is_ptr is_str is_unsigned_integer assert_str default_str_length"),
+        _words("assert_str default_str_length"),
         ("types cannot be asked for in a program", None),
     ),
     "has_cpid": ("it is left out", "cpid is 0 without -c"),
@@ -102,24 +100,13 @@ BUILTINS: dict[str, tuple[str, str | None]] = {
 STATEMENTS: dict[str, tuple[str, str | None]] = {
     "import": ("a program is one text", "put everything in one file"),
     "fn": ("functions cannot be defined", "write the statements where they are needed"),
-    "comptime": ("it is left out", "constants are folded anyway"),
     "subprog": ("functions cannot be defined", "write the statements where they are needed"),
 }
 """Words that start a definition or a statement."""
 
-SETTINGS_WITHOUT_MEANING = frozenset(
-    _words(
-        "cache_user_symbols cpp_demangle lazy_symbolication license log_size max_bpf_progs max_cat_bytes "
-        "on_stack_limit perf_rb_pages show_debug_info max_ast_nodes max_type_res_iterations "
-        "unstable_map_decl unstable_tseries unstable_addr unstable_import unstable_macro use_blazesym"
-    )
-)
-"""Settings that tune bpftrace itself: accepted with a warning, since the output is the same without them."""
-
 SETTINGS: dict[str, tuple[str, str | None]] = {
     "stack_mode": ("stacks have one format, bpftrace's own", None),
     "str_trunc_trailer": ("a cut string is counted and said on stderr, not marked", None),
-    "print_maps_on_exit": ("maps are printed at the end", "clear the maps in END"),
 }
 """Settings that change the output."""
 

@@ -15,7 +15,7 @@ Node = Expr | Stmt
 AnyNode = TypeVar("AnyNode", Node, ast.Expr | ast.Stmt)
 Kept = TypeVar("Kept", Expr, Stmt, ast.Expr, ast.Stmt)
 
-_NODES = (Expr, Stmt, ast.Expr, ast.Stmt)
+_NODES = (Expr, Stmt, ast.Expr, ast.Stmt, ast.TypeName)
 
 
 def children(node: AnyNode) -> Iterator[AnyNode]:

@@ -14,6 +14,7 @@ from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.builtins import registry
 from tracer.lang.builtins.model import Function, Value
+from tracer.lang.print_typed import print_typed
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations
 from tracer.lang.types.combine import LITERAL, SMALL, join
@@ -82,19 +83,19 @@ def test_a_wrong_environment_is_named() -> None:
 
 
 def test_warnings_stand_in_the_program() -> None:
-    text = "config = { log_size = 1 } usdt:/bin/app:order /arg0 >= 0/ { arg1; }"
+    text = "config = { unstable_addr = 1 } usdt:/bin/app:order /arg0 >= 0/ { arg1; }"
     assert rendered(Source(text), analysed(text).warnings) == (
-        "warning: the setting log_size has no meaning here and is ignored\n"
+        "warning: the setting unstable_addr has no effect any more\n"
         f"  {text}\n"
-        "             ^^^^^^^^^^^^\n"
-        "  hint: it tunes bpftrace itself\n"
+        "             ^^^^^^^^^^^^^^^^^\n"
+        "  hint: leave it out\n"
         "warning: this is always true: arg0 is unsigned\n"
         f"  {text}\n"
-        "                                                 ^^^^^^^^^\n"
+        "                                                      ^^^^^^^^^\n"
         "  hint: write (int64)arg0\n"
         "warning: the value is not used\n"
         f"  {text}\n"
-        "                                                              ^^^^\n"
+        "                                                                   ^^^^\n"
         "  hint: assign it, or print it with print()\n"
     )
 
@@ -223,3 +224,24 @@ def test_a_chain_to_what_depends_on_itself_is_followed() -> None:
     program = analysed(f"BEGIN {{ {text} @m300 = @m300 + 1; @n = @m0; }}")
     assert {map.value for map in program.maps.values()} == {INT64}
     assert len(program.clauses[0].body) == 302
+
+
+def test_options_are_those_of_getopt() -> None:
+    text = 'BEGIN { print((getopt("n", 5), getopt("s", "x"), getopt("b"), $1)); }'
+    program = analysed(text, "--n=0x10", "7", "--b", "--s=y", "--s=")
+    assert "tuple(16:int64, \"\":string[1], true:bool, 7:int64)" in print_typed(program)
+    assert "tuple(5:int64, \"x\":string[2], false:bool, 0:int64)" in print_typed(analysed(text))
+    for wrong in ("--n", "--n=", "--n=x", "--s", "--b=2"):
+        assert f"error: the option {wrong.partition('=')[0]} takes " in faults(text, wrong)
+    assert "error: the program has no option --z\n" in faults(text, "--z=1")
+    assert "hint: it calls no getopt()" in faults("BEGIN { }", "--z=1")
+
+
+def test_only_the_side_that_comptime_chooses_is_looked_at() -> None:
+    text = 'BEGIN { if comptime (1 == 1) { @a = 1; } else { @b = nosuch(); } @c = comptime 0 ? nosuch : "x"; }'
+    plain = analysed(text)
+    assert sorted(plain.maps) == ["@a", "@c"]
+    by_type = 'macro kind(x) { if comptime is_str(x) { "text" } else { x + 1 } } '
+    by_type += "BEGIN { @a = kind(comm); @b = kind(@c); @c = 3; }"
+    assert str(analysed(by_type).maps["@a"].value) == "string[5]"
+    assert "known before the first hit" in faults("BEGIN { $x = 1; if comptime $x { } }")

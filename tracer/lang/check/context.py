@@ -74,6 +74,7 @@ class Context:
     expressions: Callable[[Context, ast.Expr], typed.Expr | None]
     bodies: Callable[[Context, tuple[ast.Stmt, ...]], tuple[typed.Stmt, ...]]
     types: Declared = field(default_factory=Declared)
+    options: tuple[str, ...] = ()
     found: Facts = field(default_factory=Facts)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     formats: list[tuple[str, tuple[Type, ...]]] = field(default_factory=list)

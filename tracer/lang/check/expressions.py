@@ -7,7 +7,7 @@ from tracer.errors import Fault
 from tracer.lang import suggest, typed
 from tracer.lang.check import calls, maps, memory
 from tracer.lang.check.context import Context
-from tracer.lang.check.operands import condition, integer, known, present
+from tracer.lang.check.operands import condition, decided, integer, known, present
 from tracer.lang.check.operators import binary, warn_of_bend
 from tracer.lang.check.typenames import named
 from tracer.lang.fold import constant, convert, fold, literal, string
@@ -56,6 +56,8 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
             return _ternary(ctx, node)
         case ast.BlockExpr():
             return _block(ctx, node)
+        case ast.Comptime():
+            return _comptime(ctx, node)
         case ast.Cast():
             return _cast(ctx, node)
         case ast.TypeExpr():
@@ -131,7 +133,18 @@ def _unary(ctx: Context, node: ast.Unary) -> typed.Expr | None:
     return fold(typed.Unary(type, node.span, node.op, convert(operand, type)))
 
 
+def _comptime(ctx: Context, node: ast.Comptime) -> typed.Expr | None:
+    value = expr(ctx, node.operand)
+    if value is not None and not isinstance(value, (typed.IntLit, typed.BoolLit, typed.StrLit)):
+        ctx.error("comptime needs a value that is known before the first hit", node.operand.span)
+        return None
+    return value
+
+
 def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
+    if isinstance(node.condition, ast.Comptime):
+        known_now = decided(ctx, node.condition, node.word)
+        return None if known_now is None else expr(ctx, node.then if known_now else node.otherwise)
     chosen = condition(ctx, node.condition, f"the condition of {node.word}", text=True)
     then, otherwise = expr(ctx, node.then), expr(ctx, node.otherwise)
     if chosen is None or then is None or otherwise is None:
@@ -216,7 +229,7 @@ def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, name: str) -> typed
         index = names.index(name)
     elif not name.isdigit():
         hint = suggest.hint(name, names, f"it has {', '.join(names)}" if names else "its items have numbers: (1, 2).0")
-        ctx.error(f"{a(operand.type)} has no field '{name}'", node.span, hint)
+        ctx.error(f"{'the record' if names else a(operand.type)} has no field '{name}'", node.span, hint)
         return None
     else:
         index = int(name[:9])

@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, ProgramError
@@ -79,7 +80,10 @@ def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, know
 
 def context(program: ast.Program, config: typed.Config, known: Facts, final: bool = False) -> Context:
     """A pass over the program; the final one knows all types and speaks."""
-    return Context(program.source, config, known, final, expr, statements, program.types, Facts(settled=known.settled))
+    found = Facts(settled=known.settled)
+    return Context(
+        program.source, config, known, final, expr, statements, program.types, program.options, found
+    )
 
 
 def check(ctx: Context, unit: Unit) -> tuple[typed.Expr | None, tuple[typed.Stmt, ...]]:
@@ -143,13 +147,17 @@ def _parts(unit: Unit) -> Iterator[_Part]:
 def _pieces(body: tuple[ast.Stmt, ...]) -> Iterator[ast.Stmt | ast.Expr]:
     """Statements, and of those that only hold others and no variable, their condition and what they hold."""
     for statement in body:
-        if not isinstance(statement, (ast.Block, ast.If)) or any(name[0] == "$" for name in _names(statement)):
+        if not _holds(statement) or any(name[0] == "$" for name in _names(statement)):
             yield statement
         elif isinstance(statement, ast.Block):
             yield from _pieces(statement.body)
         else:
             yield statement.condition
             yield from _pieces((*statement.then, *statement.otherwise))
+
+
+def _holds(node: ast.Stmt) -> TypeGuard[ast.Block | ast.If]:
+    return isinstance(node, ast.Block) or (isinstance(node, ast.If) and not isinstance(node.condition, ast.Comptime))
 
 
 def _names(node: ast.Expr | ast.Stmt) -> set[str]:

@@ -9,7 +9,7 @@ from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.check import calls, maps
 from tracer.lang.check.assignments import assign, let
 from tracer.lang.check.context import Context
-from tracer.lang.check.operands import condition, integer, known
+from tracer.lang.check.operands import condition, decided, integer, known
 from tracer.lang.check.unroll import UNROLL_MOST, Unroll
 from tracer.lang.fold import convert
 from tracer.lang.syntax import ast
@@ -60,6 +60,9 @@ def statement(ctx: Context, node: ast.Stmt) -> tuple[typed.Stmt, ...]:
         case ast.Block():
             with ctx.scope(call=(node.macro, node.span) if node.macro else None):
                 return statements(ctx, node.body)
+        case ast.If(condition=ast.Comptime() as comptime):
+            side = decided(ctx, comptime, node.word)
+            return () if side is None else block(ctx, node.then if side else node.otherwise)
         case ast.If():
             chosen = condition(ctx, node.condition, f"the condition of {node.word}", text=True)
             then, otherwise = block(ctx, node.then), block(ctx, node.otherwise)

@@ -17,6 +17,7 @@ from tracer.lang.types import (
     StructType,
     Type,
 )
+from tracer.lang.types.combine import settled
 
 
 def named(ctx: Context, node: ast.TypeName) -> Type | None:
@@ -40,7 +41,18 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
     return type
 
 
+def _of(ctx: Context, node: ast.Expr) -> Type | None:
+    """The type of `typeof(node)`."""
+    if isinstance(node, ast.TypeExpr):
+        return named(ctx, node.type)
+    with ctx.unread():
+        value = ctx.expr(node)
+    return None if value is None else settled(value.type)
+
+
 def _base(ctx: Context, node: ast.TypeName) -> Type | None:
+    if node.of is not None:
+        return _of(ctx, node.of)
     name, first = node.name, node.suffixes[0] if node.suffixes else 0
     pointed = first is None
     if name == "void" and pointed:

@@ -66,7 +66,7 @@ class _Expander:
     def expand(self, node: Any, within: tuple[str, ...]) -> Any:
         """The tree with each call of a macro replaced, inside the macros `within`."""
 
-        def change(each: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
+        def change(each: ast.Expr | ast.Stmt) -> Any:
             try:
                 return self._changed(each, within)
             except Fault as fault:
@@ -76,7 +76,7 @@ class _Expander:
 
         return rewrite(node, change)
 
-    def _changed(self, node: ast.Expr | ast.Stmt, within: tuple[str, ...]) -> ast.Expr | ast.Stmt:
+    def _changed(self, node: ast.Expr | ast.Stmt, within: tuple[str, ...]) -> Any:
         match node:
             case ast.Call() if node.name in self.macros:
                 return self._call(node, node.name, node.args, within)
@@ -84,6 +84,8 @@ class _Expander:
                 return self._call(node, node.name, (), within)
             case ast.ExprStmt(expr=ast.BlockExpr(value=None) as block):
                 return ast.Block(block.span, block.body, block.macro)
+            case ast.ExprStmt(expr=ast.BlockExpr(value=ast.Call() as last) as block) if block.macro:
+                return ast.Block(block.span, (*block.body, replace(node, expr=last, span=last.span)), block.macro)
         return node
 
     def _call(self, node: ast.Expr, name: str, args: tuple[ast.Expr, ...], within: tuple[str, ...]) -> ast.Expr:
@@ -142,7 +144,7 @@ class _Body:
         """They themselves, with the arguments for the parameters."""
         return [rewrite(statement, self._change) for statement in self.macro.body]
 
-    def _change(self, node: ast.Expr | ast.Stmt) -> ast.Expr | ast.Stmt:
+    def _change(self, node: Any) -> Any:
         match node:
             case ast.Var(name=name) if name in self.args:
                 return replace(self.args[name], span=node.span)
@@ -156,6 +158,8 @@ class _Body:
                 return replace(node, name=given.name)
             case ast.Name(name=name) if name in self.args:
                 return self.args[name]
+            case ast.TypeName(name=name) if isinstance(arg := self.args.get(name), ast.TypeExpr):
+                return replace(arg.type, span=node.span, suffixes=(*arg.type.suffixes, *node.suffixes))
             case ast.Let(target=target) if not target.name.startswith(f"${self.macro.name}."):
                 self._fail(f"a parameter of {self.macro.name}() has this name already", node.span, "use another name")
             case ast.Return():
@@ -166,7 +170,7 @@ class _Body:
         raise Fault(Diagnostic(message, span, hint))
 
 
-def _assigned(node: ast.Expr | ast.Stmt) -> str | None:
+def _assigned(node: Any) -> str | None:
     """The variable that a node makes, if it makes one."""
     match node:
         case ast.Assign(target=ast.Var() as target) | ast.Let(target=target):

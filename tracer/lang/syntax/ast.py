@@ -12,12 +12,14 @@ from tracer.probes.model import AttachPoint as AttachPoint
 class TypeName:
     """A type as written in a cast or a `let`: `int32`, `uint8 *`, `uint8[4]`, `struct sock *`. `name` is what stands
     before the `suffixes`: None for a `*`, a count for an array, 0 for `[]`. `struct`: a `struct`, `union` or `enum`.
+    `of`: the expression of `typeof($x)`.
     """
 
     name: str
     span: Span
     suffixes: tuple[int | None, ...] = ()
     struct: bool = False
+    of: Expr | None = None
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -155,6 +157,13 @@ class Cast(Expr):
     """`(type)operand`."""
 
     type: TypeName
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Comptime(Expr):
+    """`comptime operand`: has to be known before the first hit."""
+
     operand: Expr
 
 
@@ -342,3 +351,5 @@ class Program:
     clauses: tuple[Clause, ...]
     types: Declared = Declared()
     macros: tuple[Macro, ...] = ()
+    options: tuple[str, ...] = ()
+    """What `getopt()` reads: the arguments on the command line that begin with `--`."""

@@ -52,6 +52,9 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
         elif char == "$" and (found := re.match(_PARAM, text[at:])):
             index = int(found[1])
             piece = params[index - 1] if 0 < index <= len(params) else ""
+            if not parts and not whole:  # `$1 { … }`: the argument may be all of the attach point
+                *before, piece = piece.split(":")
+                parts += [Part(text, text, Span(at, at + found.end())) for text in before]
             whole += piece
             bare += piece
             at += found.end()

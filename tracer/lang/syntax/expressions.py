@@ -46,7 +46,8 @@ class ExpressionParser:
 
     def __init__(self, source: Source, params: Sequence[str]) -> None:
         self.source = source
-        self.params = params
+        self.params = [param for param in params if not param.startswith("--")]
+        self.options = tuple(param for param in params if param.startswith("--"))
         self.lexer = Lexer(source)
         self.diagnostics: list[Diagnostic] = []
         self.defines: Mapping[str, str] = {}
@@ -159,6 +160,10 @@ class ExpressionParser:
         token = self.lexer.peek()
         if token.kind == "keyword" and token.text == "if":
             return self.if_expression()
+        if token.kind == "keyword" and token.text == "comptime":
+            self.lexer.take()
+            operand = self._operand()
+            return self._deeper(ast.Comptime(token.span.to(operand.span), operand))
         if token.kind != "op" or token.text == "(":
             return self._postfix(self._primary())
         if token.text in ("-", "!", "~", "*"):
@@ -222,11 +227,12 @@ class ExpressionParser:
             return ast.Param(span, token.value, text)
         if token.kind == "paramcount":
             return ast.IntLit(span, len(self.params))
-        if token.text in _TAGS or token.text in _TYPE_WORDS or token.text in self.typedefs:
+        typeof = token.text == "typeof" and self.at("(")
+        if typeof or token.text in _TAGS or token.text in _TYPE_WORDS or token.text in self.typedefs:
             self.lexer.seek(span.start)
             type = self.type_name()
             return ast.TypeExpr(type.span, type)
-        if token.kind == "name":
+        if token.kind == "name" or (token.text == "config" and self.at("(")):
             if self.at("("):
                 return self._call(token)
             return self._defined(token) if token.text in self.defines else ast.Name(span, token.text)
@@ -361,7 +367,7 @@ class ExpressionParser:
         word = self.lexer.peek()
         if word.kind != "name":
             return None
-        if word.text in _TYPE_WORDS or word.text in self.typedefs or word.text.endswith("_t"):
+        if self._at_type():
             return self._finish_type(self.type_name())
         # `(word)operand`, and `(word *)`, can only be a cast whose type is misspelt.
         self.lexer.take()
@@ -377,6 +383,28 @@ class ExpressionParser:
         self.lexer.seek(start)
         return None
 
+    def _at_type(self) -> bool:
+        """Whether the next token can only begin a type."""
+        word = self.lexer.peek()
+        if word.kind != "name":
+            return word.kind == "keyword" and word.text in ("struct", "union", "enum")
+        return (
+            word.text in _TYPE_WORDS
+            or word.text in self.typedefs
+            or word.text.endswith("_t")
+            or word.text == "typeof"
+        )
+
+    def _type_of(self) -> ast.TypeName:
+        """`typeof(type)` and `typeof(expression)`."""
+        word = self.lexer.take()
+        self.lexer.take()
+        if self._at_type():
+            type = self.type_name()
+            return replace(type, span=word.span.to(self.expect(")", "after the type of typeof").span))
+        of = self._enclosed()
+        return ast.TypeName("typeof", word.span.to(self.expect(")", "after typeof").span), of=of)
+
     def _finish_type(self, type: ast.TypeName) -> ast.TypeName:
         self.expect(")", "after the type of the cast")
         return type
@@ -387,12 +415,18 @@ class ExpressionParser:
         first = self.lexer.take()
         if first.kind not in ("name", "keyword"):
             self.fail(f"expected a type, found {first.describe()}", first.span)
+        if first.text == "typeof" and self.at("("):
+            self.lexer.seek(first.span.start)
+            return self._with_suffixes(self._type_of())
         struct = first.kind == "keyword"
         name, span = first.text, first.span
         while self._qualifiers().kind == "name":
             word = self.lexer.take()
             name, span = f"{name} {word.text}", span.to(word.span)
-        suffixes: list[int | None] = []
+        return self._with_suffixes(ast.TypeName(name, span, struct=struct))
+
+    def _with_suffixes(self, type: ast.TypeName) -> ast.TypeName:
+        suffixes, span = list(type.suffixes), type.span
         while self.at("*", "["):
             opening = self.lexer.take()
             if opening.text == "*":
@@ -402,7 +436,7 @@ class ExpressionParser:
                 suffixes.append(self._count())
                 opening = self.expect("]", "after the size of the array")
             span = span.to(opening.span)
-        return ast.TypeName(name, span, tuple(suffixes), struct)
+        return replace(type, span=span, suffixes=tuple(suffixes))
 
     def _qualifiers(self) -> Token:
         """The next token behind `const` and its like, which change no value."""

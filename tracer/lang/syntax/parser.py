@@ -89,7 +89,7 @@ class Parser(StatementParser):
         except TooManyFaults:
             pass
         types = self._declarations.declared() if self._declarations is not None else Declared()
-        return ast.Program(self.source, tuple(config), tuple(clauses), types, macros=tuple(self._macros))
+        return ast.Program(self.source, tuple(config), tuple(clauses), types, tuple(self._macros), self.options)
 
     def _at_end(self) -> bool:
         try:

@@ -106,7 +106,8 @@ def _list(nodes: Iterable[ast.Expr]) -> str:
 
 def _type(node: ast.TypeName) -> str:
     suffixes = "".join("*" if count is None else f"[{count or ''}]" for count in node.suffixes)
-    return f"{node.name}{' ' if suffixes.startswith('*') else ''}{suffixes}"
+    name = node.name if node.of is None else f"typeof({expression(node.of)})"
+    return f"{name}{' ' if suffixes.startswith('*') else ''}{suffixes}"
 
 
 def expression(node: ast.Expr) -> str:
@@ -135,6 +136,8 @@ def expression(node: ast.Expr) -> str:
             return f"({expression(node.left)} {node.op} {expression(node.right)})"
         case ast.Ternary():
             return f"({expression(node.condition)} ? {expression(node.then)} : {expression(node.otherwise)})"
+        case ast.Comptime():
+            return f"(comptime {expression(node.operand)})"
         case ast.Elvis():
             return f"({expression(node.value)} ?: {expression(node.otherwise)})"
         case ast.BlockExpr():

@@ -162,8 +162,6 @@ class StatementParser(ExpressionParser):
 
     def _if(self) -> ast.Stmt:
         keyword = self.lexer.take()
-        if self.at("comptime"):
-            self.lexer.take()
         condition = self.expression()
         then = self._body("the condition of if")
         otherwise: tuple[ast.Stmt, ...] = ()
