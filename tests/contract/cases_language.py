@@ -89,4 +89,10 @@ CASES = [
         value(40),
         probes=2,
     ),
+    Case(
+        "maps_declared",
+        "let @a = hash(5); let @n = percpuhash(100);"
+        " usdt:T:depot:parcel { @a[arg0 % 3] = arg0; @n[arg0 % 4] = count(); }",
+        keyed("@a", {0: 39, 1: 40, 2: 38}) + keyed("@n", dict.fromkeys(range(4), 10)),
+    ),
 ]

@@ -13,7 +13,7 @@ from tracer.errors import NOWHERE, Diagnostic, ProgramError
 from tracer.lang import typed
 from tracer.lang.check.context import Context, Unit
 from tracer.lang.check.desugar import desugared
-from tracer.lang.check.facts import MapFacts
+from tracer.lang.check.facts import Facts, MapFacts
 from tracer.lang.check.infer import check, context, infer
 from tracer.lang.check.unroll import unrolled
 from tracer.lang.config import configure
@@ -44,14 +44,16 @@ def analyse(
     facts = infer(tree, units, config)
     ctx = context(tree, config, facts, final=True)
     clauses = tuple([_clause(ctx, unit) for unit in units])
+    said += _declarations(tree, facts)
     found = sorted([*said, *ctx.diagnostics], key=lambda diagnostic: (diagnostic.span.start, diagnostic.span.end))
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(program.source, found)
+    most = {each.name: each.most for each in tree.maps}
     return typed.Program(
         program.source,
         clauses,
-        {name: _declaration(map) for name, map in facts.maps.items()},
+        {name: _declaration(map, most.get(name, 0)) for name, map in facts.maps.items()},
         tuple(text for text, _ in ctx.formats),
         tuple(ctx.shapes),
         config,
@@ -70,6 +72,29 @@ def unknown_options(program: ast.Program) -> Iterator[Diagnostic]:
         if name not in known:
             hint = f"it has {', '.join(f'--{each}' for each in sorted(known))}" if known else "it calls no getopt()"
             yield Diagnostic(f"the program has no option --{name}", NOWHERE, hint)
+
+
+def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
+    """What is wrong with `let @x = hash(5);`."""
+    seen: set[str] = set()
+    for each in program.maps:
+        name = each.name
+        used = facts.maps[name].kind if name in facts.maps else None
+        fitting = "hash" if used in (None, "scalar") else "percpuhash"
+        if name in seen:
+            yield Diagnostic(f"{name} is declared twice", each.span)
+        elif each.kind in ("lruhash", "percpulruhash"):
+            what = f"{each.kind} is not supported: which keys it forgets depends on the machine"
+            yield Diagnostic(what, each.span, f"{fitting}(n) drops new keys where it is full, and says how many")
+        elif each.kind not in ("hash", "percpuhash"):
+            yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, "known are hash and percpuhash")
+        elif used is None:
+            yield Diagnostic(f"{name} is declared and never assigned", each.span, severity="warning")
+        elif each.kind != fitting:
+            held = "a plain value" if used == "scalar" else f"{used}()"
+            what = f"{name} is declared as {each.kind}, but holds {held}"
+            yield Diagnostic(what, each.span, f"write let {name} = {fitting}({each.most});")
+        seen.add(name)
 
 
 def _units(program: ast.Program, sites: Mapping[int, tuple[Site, ...]]) -> Iterator[Unit]:
@@ -126,9 +151,9 @@ def _settle(node: Node) -> Node:
     return node if type == node.type else replace(node, type=type)
 
 
-def _declaration(facts: MapFacts) -> typed.MapDecl:
+def _declaration(facts: MapFacts, most: int) -> typed.MapDecl:
     kind, value = facts.kind, facts.value.type() or INT64
     assert kind is not None and facts.kind_span is not None
     value = settled(stored(value)) if kind == "scalar" or not isinstance(value, IntType) else wide(value)
     key = tuple(map(settled, facts.key or ()))
-    return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, facts.parameters)
+    return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, facts.parameters, most)

@@ -445,6 +445,7 @@ class MapDecl:
 
     `value` is the scalar's type, or the integer type that an aggregation works in (its signedness decides how sum, min,
     max, avg, stats and hist read it). `kind` is "scalar" or the name of an aggregation; `parameters` are its constants.
+    `most` is how many keys its declaration (`let @x = hash(5);`) allows, 0 without one.
     """
 
     name: str
@@ -453,6 +454,7 @@ class MapDecl:
     value: Type
     span: Span
     parameters: tuple[int, ...] = ()
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,4 +508,6 @@ class Program:
     config: Config = field(default_factory=Config)
     warnings: tuple[Diagnostic, ...] = ()
 
-
+    def most_keys(self, map: str) -> int:
+        """How many keys a map can hold."""
+        return self.maps[map].most or self.config.max_map_keys

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 def loss_messages(loss: Loss, program: Program) -> list[str]:
     """Lines for stderr, without an end of line; none where nothing was lost."""
     config = program.config
+    declared = ", or what their declarations allow" if any(decl.most for decl in program.maps.values()) else ""
     causes = (
         (
             loss.events,
@@ -56,7 +57,8 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         ),
         (
             loss.keys,
-            f"{{}} dropped: a map was full, and new keys did not fit; raise max_map_keys, now {config.max_map_keys}",
+            "{} dropped: a map was full, and new keys did not fit; "
+            f"raise max_map_keys, now {config.max_map_keys}{declared}",
             "map update",
         ),
         (loss.loops, "{} stopped at the limit of 1024 rounds; split the work over several probes or intervals", "loop"),

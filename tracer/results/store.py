@@ -47,7 +47,7 @@ class LocalMaps:
 
     def __init__(self, program: Program, loss: Loss | None = None) -> None:
         self.loss = Loss() if loss is None else loss
-        self.limit = program.config.max_map_keys
+        self.most = program.most_keys
         self._decls = program.maps
         self._tables: dict[str, Table] = {name: {} for name in program.maps}
 
@@ -57,7 +57,7 @@ class LocalMaps:
 
     def inserter(self, name: str) -> Callable[[Key, Any], None]:
         """A function that adds a key that is not there yet, or counts it as lost where the map is full."""
-        table, loss, limit = self._tables[name], self.loss, self.limit
+        table, loss, limit = self._tables[name], self.loss, self.most(name)
 
         def insert(key: Key, value: Any) -> None:
             if len(table) < limit:

@@ -343,6 +343,16 @@ class Macro:
 
 
 @dataclass(frozen=True, slots=True)
+class MapDeclaration:
+    """`let @name = kind(most);` before the clauses: the kind of map in BPF, and how many keys it can hold."""
+
+    name: str
+    kind: str
+    most: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The whole text."""
 
@@ -353,3 +363,4 @@ class Program:
     macros: tuple[Macro, ...] = ()
     options: tuple[str, ...] = ()
     """What `getopt()` reads: the arguments on the command line that begin with `--`."""
+    maps: tuple[MapDeclaration, ...] = ()

@@ -70,7 +70,7 @@ class _Layout:
     def _part(self) -> None:
         word = _WORD.match(self.text, self.at)
         name = word.group() if word is not None else ""
-        if name in ("struct", "union", "enum", "typedef", "import"):
+        if name in ("struct", "union", "enum", "typedef", "import", "let"):
             self._as_it_is(name == "typedef")
         elif name == "config":
             self.out.append("config = ")

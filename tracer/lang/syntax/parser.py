@@ -21,6 +21,9 @@ from tracer.lang.types.declared import Declared
 if TYPE_CHECKING:
     from tracer.lang.syntax.c.declarations import Declarations
 
+MOST_KEYS = 1 << 24
+"""How many keys a declared map may have."""
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^!]", re.M)
 
@@ -74,6 +77,7 @@ class Parser(StatementParser):
         config: list[ast.Setting] = []
         clauses: list[ast.Clause] = []
         self._macros: list[ast.Macro] = []
+        self._maps: list[ast.MapDeclaration] = []
         try:
             while not self._at_end():
                 self._top_level(config, clauses)
@@ -89,7 +93,9 @@ class Parser(StatementParser):
         except TooManyFaults:
             pass
         types = self._declarations.declared() if self._declarations is not None else Declared()
-        return ast.Program(self.source, tuple(config), tuple(clauses), types, tuple(self._macros), self.options)
+        return ast.Program(
+            self.source, tuple(config), tuple(clauses), types, tuple(self._macros), self.options, tuple(self._maps)
+        )
 
     def _at_end(self) -> bool:
         try:
@@ -111,11 +117,7 @@ class Parser(StatementParser):
                     self.fail("a program has one config", Span(start, start + len(word)), "put all settings into it")
                 config.extend(self._config())
             elif word == "let":
-                self.fail(
-                    "declarations of maps are not supported: a map needs none",
-                    Span(start, start + len(word)),
-                    "config = { max_map_keys = N } limits the keys of every map",
-                )
+                self._maps.append(self._map_declaration())
             elif word == "macro":
                 self._macros.append(self._macro())
             elif word in ("struct", "union", "enum", "typedef"):
@@ -236,7 +238,21 @@ class Parser(StatementParser):
             elif token.kind == "op" and token.text == ";" and depth == 0:
                 return
 
-    # --- macros
+    # --- definitions
+
+    def _map_declaration(self) -> ast.MapDeclaration:
+        keyword, map = self.lexer.take(), self.lexer.take()
+        if map.kind != "map":
+            self.fail(f"expected a map, found {map.describe()}", map.span, "write let @name = hash(100);")
+        self.expect("=", f"after {map.text}")
+        kind = self.lexer.take()
+        self.expect("(", f"after {kind.text}")
+        most = self.lexer.take()
+        if most.kind != "int" or not 1 <= int(most.value) <= MOST_KEYS:
+            self.fail(f"the number of keys must be from 1 to {MOST_KEYS}, not {most.text}", most.span)
+        end = self.expect(")", "after the number of keys").span
+        self.expect(";", "after the declaration")
+        return ast.MapDeclaration(map.text, kind.text, int(most.value), keyword.span.to(end))
 
     def _macro(self) -> ast.Macro:
         keyword, name = self.lexer.take(), self.lexer.take()

@@ -26,6 +26,8 @@ def quoted(value: bytes) -> str:
 def _program(program: ast.Program) -> Iterator[str]:
     for setting in program.config:
         yield f"config {setting.name} = {setting.value}"
+    for map in program.maps:
+        yield f"let {map.name} = {map.kind}({map.most})"
     for macro in program.macros:
         yield f"macro {macro.name}({_list(macro.params)})"
         yield from _body(macro.body, 1)

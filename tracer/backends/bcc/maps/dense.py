@@ -102,7 +102,7 @@ def grids(plan: Plan) -> dict[str, Grid]:
         parts = [_part(kind, [(clause, key[index]) for clause, key in uses]) for index, kind in enumerate(decl.key)]
         known = [part for part in parts if part is not None]
         grid = Grid(tuple(known))
-        if len(known) == len(parts) and grid.count <= plan.program.config.max_map_keys:
+        if len(known) == len(parts) and grid.count <= plan.program.most_keys(name):
             found[name] = grid
     return found
 

@@ -137,7 +137,7 @@ def tables(plan: Plan) -> dict[str, Table]:
         if grid is not None:
             entries = grid.count * buckets
         else:
-            keys = plan.program.config.max_map_keys if decl.key else 1
+            keys = plan.program.most_keys(name) if decl.key else 1
             entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets)
             if generation is not None:
                 entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)

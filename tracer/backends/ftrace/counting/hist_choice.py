@@ -199,7 +199,7 @@ class _Clause:
             raise _No("it is not a number")
         if all(isinstance(part, (Const, SiteText)) for part in statement.key):
             return
-        limit = self.plan.program.config.max_map_keys
+        limit = self.plan.program.most_keys(name)
         if limit & (limit - 1) or not LEAST_ROWS <= limit <= MOST_ROWS:
             raise _No(f"max_map_keys is not a power of two from {LEAST_ROWS} to {MOST_ROWS}")
         if name in self.uses.emptied:
@@ -207,7 +207,7 @@ class _Clause:
 
     def _rows(self, statement: Update | MapAdd) -> int:
         """How many rows a trigger with the keys so far can need: what the map has room for."""
-        return self.plan.program.config.max_map_keys if self.keys else 1
+        return self.plan.program.most_keys(statement.map) if self.keys else 1
 
     def _linear(self, statement: Update | MapAdd, condition: str) -> Iterator[Trigger]:
         """The triggers of lhist(): between the ends, below and above."""

@@ -133,7 +133,7 @@ def _add(maps: LocalMaps, decl: MapDecl, feed: Feed, columns: tuple[int, ...], r
     hits, total = row[0], row[1][feed.total] if feed.total is not None else row[0] * feed.each
     table = maps.table(decl.name)
     inner = table.get(key)
-    if inner is None and len(table) >= maps.limit:
+    if inner is None and len(table) >= maps.most(decl.name):
         maps.loss.keys += hits
         return
     match keeps_of(decl):
