@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import check_output
 
 import pytest
 
 from tests.harness.cli import tracer
 from tests.live.answers import maps
+from tests.targets.build import build_go, build_rust
 
 pytestmark = pytest.mark.live
 
@@ -77,3 +79,75 @@ def test_wholes_are_shown_as_bpftrace_shows_them(backend: str, place: Callable[[
         " .o = { .text = 0123456789 }, .after = 13 }",
         "3",
     ]
+
+
+@pytest.mark.parametrize("name", ["hierarchy-O0", "hierarchy-O2"])
+def test_classes_references_and_templates(backend: str, name: str, place: Callable[[str], Path], clean: None) -> None:
+    program = place(name)
+    symbols = [line.split()[-1] for line in check_output(["nm", str(program)], text=True).splitlines() if " " in line]
+    mix, made, area = (
+        next(each for each in symbols if each.startswith(start))
+        for start in ("_ZN3geo3mix", "_ZN3geo4made", "_ZNK3geo3BoxIiE4area")
+    )
+    found = answer(
+        backend,
+        program,
+        f"uprobe:T:{mix} {{ @w = sum(args.box.w); @id = max(args.box.id); @n = sum(args.number);"
+        " @text[str(args.text._M_dataplus._M_p), str(args.other._M_dataplus._M_p)] = count();"
+        " @x = sum(args.plain.x); @yes = sum(args.yes); }"
+        f" uprobe:T:{made} {{ @value = sum(args.value); @moved[args.plain.x, args.plain.y] = count(); }}"
+        f" uprobe:T:{area} {{ @this = sum(args.this->w); @h[args.this->h, args.this->id] = count(); }}",
+    )
+    total = sum(range(ROUNDS))
+    assert found == {
+        "@w": total,
+        "@id": 9,
+        "@n": total + 10 * ROUNDS,
+        "@text": {"hi,there": ROUNDS},
+        "@x": total,
+        "@yes": ROUNDS // 2,
+        "@value": total,
+        "@moved": {"1,2": ROUNDS},
+        "@this": total,
+        "@h": {"4,9": ROUNDS},
+    }
+
+
+def test_a_go_functions_registers_and_strings(backend: str, clean: None) -> None:
+    program = build_go("records")
+    text = (
+        f"uprobe:{program}:main.takes {{ @name[str(args.name.str, 9), args.name.len] = count(); @n = sum(args.n);"
+        " @xs[args.xs.len, args.xs.array[1]] = count(); @w = sum(args.sq->W);"
+        " @by[args.by.H, args.by.Name.len] = count();"
+        " @s[str(args.sq->Name.str, 7)] = count(); }"
+    )
+    done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", f"{program}")
+    assert done.status == 0, done.err
+    assert maps(done) == {
+        "@name": {"hello go,8": 100},
+        "@n": -sum(range(100)),
+        "@xs": {"3,2": 100},
+        "@w": 300,
+        "@by": {"8,3": 100},
+        "@s": {"square": 100},
+    }
+
+
+def test_a_rust_functions_slices_and_enums(backend: str, clean: None) -> None:
+    program = build_rust("records", debug=2)
+    text = (
+        f"uprobe:{program}:takes {{ @s[str(args.s.data_ptr, 11), args.s.length] = count(); @n = sum(args.n);"
+        " @v[args.v.length, args.v.data_ptr[2]] = count(); @e[args.e] = count(); @h = sum(args.sh->Rect.h);"
+        " @t[args.t.a, args.t.c] = count(); @p = sum(args.p->b); }"
+    )
+    done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", f"{program}")
+    assert done.status == 0, done.err
+    assert maps(done) == {
+        "@s": {"hello rust,10": 100},
+        "@n": sum(range(100)),
+        "@v": {"4,3": 100},
+        "@e": {"3": 50, "9": 50},
+        "@h": sum(range(100)),
+        "@t": {"11,13": 100},
+        "@p": 200,
+    }

@@ -69,6 +69,8 @@ RECIPES: dict[str, Recipe] = {
     "texts-other": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=1")),
     "records-O0": Recipe(("records.c",), ("-O0", "-g")),
     "records-O2": Recipe(("records.c",)),
+    "hierarchy-O0": Recipe(("hierarchy.cc",), ("-O0", "-g"), compiler="g++"),
+    "hierarchy-O2": Recipe(("hierarchy.cc",), compiler="g++"),
     "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 
@@ -108,13 +110,13 @@ def build_go(name: str, *flags: str, level: str = "v1") -> Path:
 
 
 @cache
-def build_rust(name: str, mangling: str = "v0") -> Path:
+def build_rust(name: str, mangling: str = "v0", debug: int = 1) -> Path:
     """The program of NAME.rs with its names mangled so: "v0" or "legacy"."""
     source = HERE / f"{name}.rs"
-    home = _home("rustc", mangling, [source])
+    home = _home("rustc", f"{mangling} {debug}", [source])
     program = home / name
     if not program.exists():
-        flags = ["-Cdebuginfo=1", "-Zunstable-options", f"-Csymbol-mangling-version={mangling}"]
+        flags = [f"-Cdebuginfo={debug}", "-Zunstable-options", f"-Csymbol-mangling-version={mangling}"]
         # A released compiler takes -Z with this alone, and a new one wants it for the older mangling.
         _build(program, ["rustc", *flags, str(source), "-o"], environment={**os.environ, "RUSTC_BOOTSTRAP": "1"})
     return program

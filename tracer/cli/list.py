@@ -42,8 +42,8 @@ def command(
 
     With a program (-e, or its file) those that it would be attached to.
 
-    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds every
-    site's address and arguments.
+    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds the
+    parameters of functions that debug information knows, else every site's address and arguments.
     """
     from tracer.resolve.listing import list_lines, list_probes
     from tracer.resolve.model import Target
@@ -89,9 +89,18 @@ def _is_program(name: str) -> bool:
 
 
 def site_lines(listed: Listed) -> Iterator[str]:
-    """One line for each site of a probe: where it is, its semaphore and its arguments."""
+    """The parameters of a function that debug information knows; else one line for each site of a probe: where it is,
+    its semaphore and its arguments.
+    """
     from tracer.resolve.model import Unreadable
 
+    if listed.kind == "uprobe":
+        from tracer.resolve.dwarf.debug_info import prototype
+
+        found = prototype(listed.path, listed.sites[0].address)
+        if found is not None:
+            yield from map(printable, found)
+            return
     for site in listed.sites:
         parts = [f"address {site.address:#x}"]
         if site.offset is not None:

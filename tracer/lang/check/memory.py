@@ -170,7 +170,23 @@ def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span:
     if isinstance(operand, typed.Part):
         offset = fold(typed.Binary(UINT64, span, "+", operand.offset, offset))
         operand = operand.operand
-    return typed.Part(found, span, operand, offset)
+    packed = _unpacked(operand, constant(offset), found, span) if isinstance(operand, typed.Pack) else None
+    return packed or typed.Part(found, span, operand, offset)
+
+
+def _unpacked(pack: typed.Pack, at: int | None, type: Type, span: Span) -> typed.Expr | None:
+    """An integer out of the one that holds it among those of a block; None where there is none such."""
+    if at is None or not isinstance(type, IntType):
+        return None
+    for item in pack.items:
+        size = memory_size(item.type)
+        if at >= 0 and at + memory_size(type) <= size:
+            word = convert(item, UINT64)
+            if at:
+                word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, 8 * at)))
+            return cast(word, type)
+        at -= size
+    return None
 
 
 def load(

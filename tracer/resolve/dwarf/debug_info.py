@@ -54,6 +54,7 @@ _TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, P
 _CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 _CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
+_DEEPEST = 16
 _GO_CHECK = 256
 """Bytes of a Go function that check its stack; its arguments stay where they are there."""
 _NOTHING = "there is no debug information of it"
@@ -229,10 +230,10 @@ class _File:
                 found.append(Parameter(name, text, reason=lost))
                 continue
             place = convention.place(type, _by_reference(kinds))
-            register = self._register(own, start, entries.elf.machine)
+            register = self._register(own, start, entries.elf.machine) if changed or local else None
             reason = lost or place.reason
             pieces = place.pieces
-            if register in arch.args and language != dw.GO and (changed or local) and len(pieces) <= 1:
+            if register in arch.args and language != dw.GO and len(pieces) <= 1:
                 number = arch.args.index(register)
                 if pieces or place.stack is not None:
                     size = pieces[0][1] if pieces else 8
@@ -267,10 +268,65 @@ class _File:
             self._elf.close()
 
 
-def _by_reference(entry: Entry | None) -> bool:
-    """Whether a class must not be copied as bytes, so that its address is passed."""
+def prototype(path: str, address: int) -> tuple[str, ...] | None:
+    """The parameters of the function at an address, as `list -v` shows them: `struct node* n`; None where nothing says.
+    Raises `TracerError` where debug information is damaged.
+    """
+
+    def find(entries: Entries) -> tuple[str, ...] | None:
+        function = function_at(entries, address)
+        if function is None:
+            return None
+        pairs = [declared for declared, _ in parameters_of(function)]
+        return tuple(f"{types.spelling(attribute(each, dw.TYPE))} {name_of(each)}".rstrip() for each in pairs)
+
+    found: tuple[str, ...] | None = _opened(path)._answer("prototype", address, find)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _opened(path: str) -> _File:
+    return _File("", path, False)
+
+
+def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
+    """Whether a class of C++ must not be copied as bytes, so that its address is passed: some compilers say so; else it
+    has virtual functions, a destructor or a copy constructor of its own, or holds such a class.
+    """
     found = types.plain(entry)
-    return found is not None and found.tag in dw.RECORDS and found.number(dw.CALLING_CONVENTION) == dw.BY_REFERENCE
+    if found is None or found.tag not in dw.RECORDS or deep > _DEEPEST:
+        return False
+    found = types.defined(found) or found
+    stated = found.number(dw.CALLING_CONVENTION)
+    if stated is not None:
+        return stated == dw.BY_REFERENCE
+    name = found.text().partition("<")[0]
+    for each in found.children():
+        if each.tag in (dw.MEMBER, dw.INHERITANCE):
+            if each.text().startswith("_vptr") or dw.VIRTUALITY in each:
+                return True
+            if dw.EXTERNAL not in each and _by_reference(each.follow(dw.TYPE), deep + 1):
+                return True
+        elif each.tag == dw.SUBPROGRAM and dw.DEFAULTED not in each and _is_special(each, name, found):
+            return True
+    return False
+
+
+def _is_special(function: Entry, name: str, record: Entry) -> bool:
+    own = function.text()
+    return own == f"~{name}" or (own == name and _copies(function, record))
+
+
+def _copies(constructor: Entry, record: Entry) -> bool:
+    """Whether a constructor takes a reference to its own class alone."""
+    taken = [each for each in constructor.children() if each.tag == dw.PARAMETER and dw.ARTIFICIAL not in each]
+    if len(taken) != 1:
+        return False
+    kind = types.plain(taken[0].follow(dw.TYPE))
+    if kind is None or kind.tag not in dw.REFERENCES:
+        return False
+    below = types.plain(kind.follow(dw.TYPE))
+    return below is not None and below.id == record.id
 
 
 def _key(identity: FileIdentity) -> str:

@@ -321,7 +321,7 @@ class Entries:
         self.other = other
         self._base = base
         self._tables: dict[tuple[int, int, int, int], dict[int, Abbreviation]] = {}
-        self._skips: dict[tuple[int, int, int, int], tuple[int, ...]] = {}
+        self._contents: dict[str, bytes] = {}
 
     @cached_property
     def info(self) -> bytes:
@@ -349,6 +349,12 @@ class Entries:
     def addresses(self) -> bytes:
         """.debug_addr."""
         return content(self.elf, ".debug_addr")
+
+    def section(self, name: str) -> bytes:
+        """Any other section."""
+        if name not in self._contents:
+            self._contents[name] = content(self.elf, name)
+        return self._contents[name]
 
     @cached_property
     def units(self) -> list[Unit]:

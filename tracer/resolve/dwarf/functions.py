@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from tracer.resolve.dwarf import constants as dw
 from tracer.resolve.dwarf.entries import Entries, Entry, Unit
 from tracer.resolve.dwarf.leb import leb
-from tracer.resolve.dwarf.sections import content
 
 _MOST_CHAIN = 8
 _MOST_RANGES = 1 << 16
@@ -45,7 +44,7 @@ def function_at(entries: Entries, address: int) -> Entry | None:
 
 def _listed(entries: Entries, address: int) -> Iterator[Unit]:
     """The units that .debug_aranges names for an address."""
-    data = content(entries.elf, ".debug_aranges")
+    data = entries.section(".debug_aranges")
     at = 0
     while at + 12 <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
@@ -92,9 +91,9 @@ def _ranges(entry: Entry) -> Iterator[tuple[int, int]]:
     form, at = found
     unit = entry.unit
     if unit.version < 5:
-        yield from ((start, end) for start, end, _ in _old_list(unit, content(unit.file.elf, ".debug_ranges"), at, 0))
+        yield from ((start, end) for start, end, _ in _old_list(unit, unit.file.section(".debug_ranges"), at, 0))
         return
-    data = content(unit.file.elf, ".debug_rnglists")
+    data = unit.file.section(".debug_rnglists")
     if form == 0x23:  # DW_FORM_rnglistx
         base = unit.base_of(dw.RNGLISTS_BASE)
         at = base + int.from_bytes(data[base + at * unit.offset_size :][: unit.offset_size], "little")
@@ -240,9 +239,9 @@ def location_at(entry: Entry, address: int) -> bytes | None:
         return value
     unit = entry.unit
     if unit.version < 5:
-        places = _old_list(unit, content(unit.file.elf, ".debug_loc"), value, 1)
+        places = _old_list(unit, unit.file.section(".debug_loc"), value, 1)
     else:
-        data = content(unit.file.elf, ".debug_loclists")
+        data = unit.file.section(".debug_loclists")
         if form == 0x22:  # DW_FORM_loclistx
             top = unit.top
             base = top.number(dw.LOCLISTS_BASE, 0) or 0

@@ -41,6 +41,6 @@ def _unpacked(elf: Elf, name: str, data: bytes, size: int) -> bytes:
     if size > min(MAX_READ, _AT_LEAST + _MOST_UNPACKED * len(data)):
         raise elf.error(f"section {name} is compressed in a way that is not supported", "only zlib's is")
     try:
-        return zlib.decompressobj().decompress(data, size) if size else b""
+        return zlib.decompressobj().decompress(memoryview(data), size) if size else b""
     except zlib.error as error:
         raise elf.error(f"section {name} is damaged: {error}") from None

@@ -26,7 +26,7 @@ from tracer.lang.types import (
 from tracer.lang.types.declared import Declared
 from tracer.lang.types.outside import Parameter
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.dwarf.debug_info import DebugInfo, prototype
 from tracer.resolve.functions.lookup import find_functions
 from tracer.resolve.model import Site
 
@@ -116,6 +116,15 @@ def test_parameters_on_the_stack_and_by_value(program: Path) -> None:
         ("o", ((0, 8, 3, 0), (8, 2, 4, 0), (10, 1, 4, 16)), None),
         ("after", in_register(5, 4), None),
     ]
+
+
+def test_prototypes_are_written_as_bpftrace_writes_them(program: Path) -> None:
+    binary = Binary(str(program))
+    (found,) = find_functions(binary, "more", "uprobe", False, None, [])
+    assert prototype(str(program), found.address) == (
+        "signed char c", "node_t* n", "char ch", "enum sign e", "short int sh", "box_t* t", "int64_t seventh",
+        "uint8_t eighth",
+    )  # fmt: skip
 
 
 def test_what_is_in_floating_point_registers_is_refused_and_the_rest_found(program: Path) -> None:
