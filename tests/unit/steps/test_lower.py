@@ -10,16 +10,6 @@ from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.steps.dump import dump
 
 PROGRAMS = {
-    "a value of a series has its moment, which is nsecs": (
-        '{ @[arg0] = tseries((int32)arg1, 1s, 5, "avg"); @n = nsecs; }',
-        """
-            t0 = arg1
-            t1 = arg0
-            t2 = nsecs
-            update @[t1] with int64(int32(t0)) at t2
-            @n = t2
-        """,
-    ),
     "an address through variables is the argument plus a constant": (
         '{ $p = arg1; $q = $p + 16; @ = str($q - 8); }',
         """
@@ -259,6 +249,16 @@ PROGRAMS = {
             @x = t1
             t2 = @x
             @b = t2
+        """,
+    ),
+    "a value of a series has its moment, which is nsecs": (
+        '{ @[arg0] = tseries((int32)arg1, 1s, 5, "avg"); @n = nsecs; }',
+        """
+            t0 = arg1
+            t1 = arg0
+            t2 = nsecs
+            update @[t1] with int64(int32(t0)) at t2
+            @n = t2
         """,
     ),
 }
