@@ -42,6 +42,9 @@ _STRP_ALT, _REF_ALT = frozenset((0x1D, 0x1F21)), frozenset((0x1C, 0x24, 0x1F20))
 _MOST_PLACES = 64
 """Places in the string table that are looked for: a short name ends many longer ones, and shares their bytes."""
 
+_MOST_SEARCHED = 1 << 31
+"""Bytes that are gone through for one name, some seconds."""
+
 TYPES_AT, OTHER_AT = 1 << 40, 1 << 41
 """Added to offsets into .debug_types, and into dwz's file, where an entry is named by one number."""
 
@@ -506,7 +509,8 @@ class Entries:
     def _places(self, name: bytes, data: bytes, within: Unit | None) -> Iterator[int]:
         """Where a name, or its offset in the table of strings, stands in .debug_info."""
         first, end = (within.first, within.end) if within is not None else (0, len(data))
-        for mark in (name + b"\0", *(struct.pack("<I", at) for at in self._string_places(name))):
+        marks = [name + b"\0", *(struct.pack("<I", at) for at in self._string_places(name))]
+        for mark in marks[: max(2, _MOST_SEARCHED // max(end - first, 1))]:
             at = data.find(mark, first, end)
             while at >= 0:
                 yield at
