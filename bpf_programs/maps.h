@@ -202,8 +202,12 @@ static __always_inline void assign_word(unsigned long map, const void *key, u64 
 		assign(map, key, &value, length);
 }
 
-static __always_inline void remove(unsigned long map, const void *key, u64 *length)
+/* Whether there was one. */
+static __always_inline bool remove(unsigned long map, const void *key, u64 *length)
 {
-	if (!map_delete(map, key) && length)
+	if (map_delete(map, key))
+		return false;
+	if (length)
 		__sync_fetch_and_add(length, -1);
+	return true;
 }

@@ -24,6 +24,8 @@
 static void *(*map_lookup)(unsigned long map, const void *key) = (void *)1;
 static long (*map_update)(unsigned long map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*map_delete)(unsigned long map, const void *key) = (void *)3;
+static u64 (*monotonic_ns)(void) = (void *)5;
+static u32 (*random_number)(void) = (void *)7;
 static u32 (*current_cpu)(void) = (void *)8;
 static u64 (*current_pid_tgid)(void) = (void *)14;
 static u64 (*current_uid_gid)(void) = (void *)15;
@@ -52,6 +54,14 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 		    : "=r"(value_)                                                                                         \
 		    : "r"(ctx), "i"(__builtin_offsetof(struct pt_regs, member)));                                          \
 		value_;                                                                                                    \
+	})
+
+/* How far CLOCK_TAI is ahead of the time since boot: the loader puts it in. Its helper came with Linux 6.1. */
+#define TAI_AHEAD                                                                                                          \
+	({                                                                                                                 \
+		u64 ahead_ = 0xfeedfacf00000000UL;                                                                         \
+		OPAQUE(ahead_);                                                                                            \
+		ahead_;                                                                                                    \
 	})
 
 /* --- whose hit it is -------------------------------------------------------------------------------------------- */
@@ -304,6 +314,22 @@ static __always_inline long read_user(void *to, u32 size, u64 from)
 		failed = fetch_user(to, size, (void *)from);
 #endif
 	return failed;
+}
+
+/* The first `length` of `size` bytes. */
+static __always_inline long read_part(void *to, u32 size, u64 from, u64 length)
+{
+	u64 last = length - 1;
+
+	if (!length)
+		return 0;
+	OPAQUE(last);
+	if (last > size - 1)
+		return -1;
+	OPAQUE(last);
+	if (last > size - 1)
+		return -1;
+	return read_user(to, last + 1, from);
 }
 
 /* Whether a length is an error's number. BPF has no `if r < 0`, and of `if 0 > r` the verifier of Linux 6.1 follows both ways

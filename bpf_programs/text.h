@@ -167,6 +167,36 @@ static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 of
 	return number;
 }
 
+/* Zeros behind so many bytes. */
+static __always_inline void end_bytes(u64 *bytes, u32 words, u64 length)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < words; i++) {
+		if (8 * i >= length)
+			bytes[i] = 0;
+		else if (8 * i + 8 > length)
+			bytes[i] &= (1ULL << 8 * (length & 7)) - 1;
+	}
+}
+
+/* The difference, as signed chars, of the first bytes that differ: of `count` that both have, and of `rest` that only one has,
+ * beside zeros. */
+static __always_inline s64 compare_bytes(const void *left, const void *right, u32 count, const void *longer, u32 rest, s64 sign)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < count; i++) {
+		s64 one = ((const signed char *)left)[i], other = ((const signed char *)right)[i];
+
+		if (one != other)
+			return one - other;
+	}
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < rest; i++)
+		if (((const signed char *)longer)[i])
+			return sign * ((const signed char *)longer)[i];
+	return 0;
+}
+
 /* Zeros behind a text's first one. */
 static __always_inline void end_text(u64 *text, u32 words)
 {

@@ -21,3 +21,14 @@ def boot_time_ns() -> int:
     time, whatever is done to the machine's clock, so that equal moments are shown as equal.
     """
     return time.clock_gettime_ns(time.CLOCK_REALTIME) - clock_ns()
+
+
+CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "tai": time.CLOCK_TAI}
+"""The other clocks that a program can read, by their names in the steps."""
+
+
+def ahead_ns(clock: str) -> int:
+    """How far a clock is ahead of `clock_ns` now; it is behind where this is negative."""
+    before = clock_ns()
+    now = time.clock_gettime_ns(CLOCKS[clock])
+    return now - (before + clock_ns()) // 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from tests.contract.case import Case, said
+from tests.contract.case import Case, by_hand, said
 from tests.contract.depot import COLD, HUGE, LABELS, rounds
 from tests.contract.expect import Out, keyed, printf, scalar, together
 from tests.contract.expect import time as time_out
@@ -53,6 +53,108 @@ CASES = [
         " delete(@start, tid); }",
         scalar("@sane", 40),
         probes=2,
+    ),
+    Case(
+        "values_may_be_called",
+        "usdt:T:depot:plain /pid() == pid && __builtin_comm == comm() && nsecs() > 0/ { @ = count(); }",
+        scalar("@", 40),
+    ),
+    Case(
+        "the_machine",
+        "usdt:T:depot:plain /cpu < ncpus && numaid < ncpus && usermode == 1 && leader_tid == pid/ { @ = count(); }",
+        scalar("@", 40),
+    ),
+    Case(
+        "rand_is_another_number_each_time",
+        "usdt:T:depot:plain { if (rand == rand && rand == rand) { @same = count(); } if (rand < (1 << 32)) {"
+        " @small = count(); } }",
+        scalar("@small", 40),
+    ),
+    Case(
+        "probetype",
+        "uprobe:T:price, uretprobe:T:sign_of, usdt:T:depot:plain { @[probetype] = count(); } BEGIN {"
+        " @[probetype] = count(); } END { @[probetype] = count(); }",
+        keyed("@", {"special": 2, "uprobe": 40, "uretprobe": 40, "usdt": 40}),
+        probes=5,
+    ),
+    Case(
+        "other_clocks",
+        "usdt:T:depot:plain { $boot = nsecs; $s = (uint64)1000000000; if (nsecs(monotonic) < $boot + $s &&"
+        " nsecs(tai) > $boot + $s && nsecs(tai) / $s - nsecs(sw_tai) / $s < 2 && nsecs(boot) >= $boot) {"
+        " @ = count(); } }",
+        scalar("@", 40),
+    ),
+    Case(
+        "numbers_of_both_namespaces",
+        "usdt:T:depot:plain /pid(init) == pid(curr_ns) && tid(init) == tid/ { @ = count(); }",
+        scalar("@", 40),
+    ),
+    Case(
+        "delete_as_a_value",
+        "uprobe:T:price { @a[tid] = 1; if (delete(@a, tid)) { @there = count(); } if (!delete(@a, tid)) {"
+        " @gone = count(); } @h[tid] = hist(arg1); if (delete(@h, tid)) { @some = count(); } }",
+        scalar("@gone", 40) + scalar("@some", 40) + scalar("@there", 40),
+    ),
+    Case(
+        "find_sets_a_variable",
+        "uprobe:T:price { $v = 0; if (find(@last, tid, $v)) { @n = count(); @sum = sum($v); } @last[tid] = 3;"
+        " find(@last, tid, $v); @now = sum($v); } END { clear(@last); }",
+        scalar("@n", 39) + scalar("@now", 120) + scalar("@sum", 117),
+        probes=2,
+    ),
+    Case(
+        "frames_of_a_stack",
+        "uprobe:T:price { @[len(ustack(1)), len(ustack) > 1] = count(); }",
+        keyed("@", {(1, True): 40}),
+    ),
+    Case(
+        "symbols_are_compared_by_address",
+        "uprobe:T:price { @[usym(arg0) == usym(arg0), usym(arg0) != usym(arg0 + 1)] = count(); }",
+        keyed("@", {(True, True): 40}),
+    ),
+    Case(
+        "times_of_day_as_keys",
+        'uprobe:T:price { @[strftime("%Y", nsecs) == strftime("%Y", nsecs), strftime("%Y", 0)] = count(); }',
+        by_hand(f"@[true, {BOOT_YEAR}]: 40\n", f'{{"type": "map", "data": {{"@": {{"true,{BOOT_YEAR}": 40}}}}}}'),
+    ),
+    Case(
+        "words_of_signals",
+        "uprobe:T:price { $n = (int64)arg1; @[signal_name($n - $n + 9), signal_name($n - $n - 1)] = count(); }",
+        keyed("@", {("Killed", "N/A"): 40}),
+    ),
+    said(
+        "what_needs_no_hit",
+        'BEGIN { @a[1] = 5; $v = 0; printf("%d\\n", find(@a, 1, $v)); printf("%d\\n", $v);'
+        ' printf("%d\\n", delete(@a, 1));'
+        ' printf("%d\\n", delete(@a, 1)); exit(); }',
+        "1\n5\n1\n0",
+    ),
+    Case(
+        "buffers",
+        'usdt:T:depot:parcel /strncmp(str(arg1), "\\xc3", 1)/ {'
+        " @[buf(arg1, 4)] = count(); @two = buf(arg1, 2); @two = buf(str(arg1), 9);"
+        " $n = (uint64)1; if (buf(arg1, $n) == buf(arg1, 1)) { @same = count(); } } END { clear(@two); }",
+        keyed("@", Counter(r.item[:4] for r in R if r.item.isascii()))
+        + scalar("@same", sum(r.item.isascii() for r in R)),
+        probes=2,
+    ),
+    Case(
+        "bytes_compared",
+        'usdt:T:depot:parcel { @[memcmp(str(arg1), "copper", 6) == 0, memcmp("abc", str(arg1), 0),'
+        " memcmp(arg0 - arg0, arg0 - arg0 + 1, 8)] = count(); }",
+        keyed("@", Counter((r.item.startswith("copper"), 0, -1) for r in R)),
+    ),
+    Case(
+        "addresses",
+        "usdt:T:depot:plain { $n = arg0 - arg0; @[ntop($n + 0x0100007f), ntop(pton(\"fe80::1\")),"
+        " ntop((uint8[4])(uint32)($n + 1))] = count(); }",
+        keyed("@", {("127.0.0.1", "fe80::1", "1.0.0.0"): 40}),
+    ),
+    said(
+        "bytes_that_need_no_hit",
+        'BEGIN { printf("%r|%5r|%rx|%rh\\n", buf("a\\0b", 3), buf("x", 1), buf("Hi\\0", 3), buf("Hi\\0", 3));'
+        ' printf("%s\\n", pton("1.2.3.4")); printf("%d\\n", memcmp("\\xff", "a", 1)); exit(); }',
+        "a\\x00b|    x|\\x48\\x69\\x00|48 69 00\n[1,2,3,4]\n-98",
     ),
     Case("uid", "usdt:T:depot:plain /uid == 0/ { @ = count(); }", scalar("@", 40), refused={"ftrace": "uid"}),
     Case("gid", "usdt:T:depot:plain { @[gid] = count(); }", keyed("@", {0: 40}), refused={"ftrace": "gid"}),

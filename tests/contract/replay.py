@@ -29,7 +29,7 @@ from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
 from tracer.steps.leaves import leaves
-from tracer.steps.model import Argument, BuiltIn, Memory, ReturnValue, Source, Steps, Text, UserStack
+from tracer.steps.model import Argument, BuiltIn, Bytes, Memory, ReturnValue, Source, Steps, Text, UserStack
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime
 from tracer.tracing import Controls, Outcome, Watched, run
@@ -193,6 +193,7 @@ def _is_at(site: Site, hit: Hit) -> bool:
 
 def _built_in(name: str, hit: Hit, nsecs: int) -> object:
     known = {"pid": PID, "tid": PID, "cpid": PID, "uid": 0, "gid": 0, "cpu": 1, "nsecs": nsecs, "comm": b"depot"}
+    known |= {"monotonic": nsecs - 5, "tai": nsecs + 10**18}
     return known[name] if name != "retval" else hit.retval
 
 
@@ -242,6 +243,9 @@ def _value(source: Source, hit: Hit, nsecs: int) -> object:
             if not measured:
                 return text
             return (b"", None) if text is None else (text, b"")
+        case Bytes(base=base, offset=offset, size=size):
+            where = _address(base, offset, hit)
+            return None if where is None else _read(where, size)
     return _integer(source, hit)
 
 

@@ -40,8 +40,10 @@ SETTINGS = {
     "max_strlen": "bytes of a string's buffer, the NUL included",
     "max_map_keys": "keys of each map",
     "max_probes": "places that a program may probe; `--max-probes N` sets it too",
+    "max_cat_bytes": "bytes of a file that `cat` shows",
     "stack_frames": "frames of `ustack` without a number",
     "missing_probes": "what becomes of an attach point that means nothing: with `warn` or `ignore` the others go on",
+    "unsafe": "allow what acts on the machine or on what is traced; `--unsafe` sets it, a program cannot",
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
     "print_maps_on_exit": "print the maps at the end",
 }

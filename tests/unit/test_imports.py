@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
-    "dataclass", "errors", "clock", "waiting", "paths", "cache", "resolve.model", "results.buckets", "results.integers",
-    "probes", "lang.types", "lang.suggest", "lang.unsupported", "lang.syntax", "lang", "resolve.elf", "resolve.arch",
+    "dataclass", "errors", "clock", "waiting", "paths", "first_namespace", "cache", "resolve.model", "resolve.arch",
+    "results.buckets", "results.integers", "probes", "lang.types", "lang.suggest", "lang.unsupported",
+    "lang.syntax", "lang", "resolve.elf",
     "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.symbols",
     "resolve.binary", "resolve.functions", "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",
     "kernel.trials", "kernel.uprobe_events", "plan", "overhead", "backends", "backends.bcc.host", "backends.bcc.maps",

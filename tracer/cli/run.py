@@ -92,6 +92,10 @@ def command(
             help="Probe returns also where a C++ exception can meet the probe, which ends the traced program.",
         ),
     ] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe", help="Allow what acts on the machine or on what is traced: system(), signal()."),
+    ] = False,
     no_priority: Annotated[
         bool,
         typer.Option(
@@ -134,6 +138,8 @@ def command(
         settings["TRACER_MAX_PROBES"] = str(max_probes)
     if unsafe_returns:
         settings["TRACER_UNSAFE_RETURNS"] = "true"
+    if unsafe:
+        settings["TRACER_UNSAFE"] = "true"
     argv, program = _command(child)
     with _process(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)

@@ -54,10 +54,11 @@ def analyse(
         program.source,
         clauses,
         {name: _declaration(map, most.get(name, 0)) for name, map in facts.maps.items()},
-        tuple(text for text, _ in ctx.formats),
+        tuple(text for text, *_ in ctx.formats),
         tuple(ctx.shapes),
         config,
         tuple(found),
+        {index: output for index, (*_, output) in enumerate(ctx.formats) if output is not None},
     )
 
 

@@ -16,6 +16,7 @@ LIMITS = {
     "max_strlen": (2, 1 << 16),
     "max_map_keys": (1, 1 << 24),
     "max_probes": (1, 1 << 20),
+    "max_cat_bytes": (1, 1 << 20),
     "stack_frames": (1, STACK_FRAMES_MOST),
 }
 """Least and largest value of each setting."""
@@ -23,6 +24,7 @@ LIMITS = {
 WORDS = {
     "missing_probes": ("error", "warn", "ignore"),
     "unsafe_returns": ("false", "true"),
+    "unsafe": ("false", "true"),
     "print_maps_on_exit": ("true", "false"),
 }
 """What each of the other settings can be."""
@@ -37,7 +39,6 @@ TUNING: dict[str, int | bool | str] = {
     "cache_user_symbols": "PER_PID",
     "log_size": 1000000,
     "max_bpf_progs": 1024,
-    "max_cat_bytes": 10240,
     "on_stack_limit": 32,
     "perf_rb_pages": 64,
     "unstable_import_statement": "error",
@@ -57,7 +58,7 @@ GONE = (
 
 def told(config: Config) -> list[tuple[str, int | bool | str]]:
     """What `config()` says."""
-    own = ("max_strlen", "max_map_keys", "max_probes", "print_maps_on_exit", "missing_probes")
+    own = ("max_strlen", "max_map_keys", "max_probes", "max_cat_bytes", "print_maps_on_exit", "missing_probes")
     tuned = {**TUNING, **dict(config.tuning)}
     return [*((name, getattr(config, name)) for name in own), ("stack_mode", "bpftrace"), *tuned.items()]
 
@@ -72,7 +73,10 @@ def configure(
     config, found = Config(), []
     for setting in settings:
         name = _plain(setting.name)
-        if name in KNOWN:
+        fault: Diagnostic | None
+        if name == "unsafe":
+            fault = Diagnostic("a program cannot allow itself to be unsafe", setting.span, "run it with --unsafe")
+        elif name in KNOWN:
             config, fault = _set(config, name, setting.value, setting.value_span)
         elif name in TUNING:
             config, fault = _tuned(config, name, setting)
@@ -139,5 +143,5 @@ def _refuse(name: str, setting: Setting) -> Diagnostic | None:
             return None
         message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
         return Diagnostic(message, setting.span, hint)
-    known = suggest.hint(name, KNOWN, "known are " + ", ".join(KNOWN))
+    known = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
     return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)

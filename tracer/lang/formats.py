@@ -9,17 +9,20 @@ import re
 from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
-from tracer.lang.types import BoolType, FloatType, IntType, Type
+from tracer.lang.types import BoolType, BufferType, FloatType, IntType, Type
 
 _CONVERSION = (
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>.|\Z)"
+    r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>r[xh]?|.|\Z)"
 )
 _LENGTHS = ("", "hh", "h", "l", "ll", "j", "z", "t")
 _MOST_WIDTH = 4096
 
 INTEGERS = "diuxXoc"
 """Conversions of an int or bool; `p` takes an int too."""
+
+BUFFERS = ("r", "rx", "rh")
+"""Conversions of a buffer: its bytes as text, as escapes, as pairs of digits."""
 
 FLOATS = "fFeEgG"
 """Conversions of a floating-point number."""
@@ -64,11 +67,9 @@ def fault(conversion: Conversion) -> tuple[str, str | None] | None:
         (part and len(part) > 4) or int(part or 0) > _MOST_WIDTH for part in (conversion.width, conversion.precision)
     ):
         return f"the width of '{text}' is too large", f"at most {_MOST_WIDTH}"
-    if kind == "r":
-        return f"'%{kind}' is not supported: tracer reads strings and integers, not buffers", "use %s with str(), or %x"
     if not kind:
         return "the format ends in the middle of a conversion", "write %% for a percent sign"
-    if kind not in INTEGERS + FLOATS + "ps%" or conversion.length not in _LENGTHS:
+    if kind not in (*INTEGERS, *FLOATS, *BUFFERS, "p", "s", "%") or conversion.length not in _LENGTHS:
         return f"unknown conversion '{text}'", "known are %d %i %u %x %X %o %c %p %f %e %g %s and %%"
     return None
 
@@ -77,6 +78,8 @@ def accepts(kind: str, type: Type) -> bool:
     """Whether a conversion can show a value of this type."""
     if kind == "s":
         return True
+    if kind in BUFFERS:
+        return isinstance(type, BufferType)
     if kind in FLOATS:
         return isinstance(type, FloatType)
     return isinstance(type, (IntType, BoolType))

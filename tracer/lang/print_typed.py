@@ -104,7 +104,8 @@ def _simple(program: typed.Program, node: typed.Stmt) -> str:
         case typed.ExprStmt():
             return expression(node.expr)
         case typed.Printf():
-            return f"printf {_text(program.formats[node.format])}" + "".join(
+            output = program.outputs.get(node.format)
+            return f"{output.kind if output else 'printf'} {_text(program.formats[node.format])}" + "".join(
                 f", {expression(arg)}" for arg in node.args
             )
         case typed.PrintValue():
@@ -164,6 +165,10 @@ def _expression(node: typed.Expr) -> str:
             return _place(node.map, node.key)
         case typed.MapLen():
             return f"len({node.map})"
+        case typed.Deleted():
+            return f"delete({_place(node.map, node.key)})"
+        case typed.Find():
+            return f"find({_place(node.map, node.key)}, slot {node.slot})"
         case typed.HasKey():
             return f"has_key({_place(node.map, node.key)})"
         case typed.Unary():

@@ -127,6 +127,23 @@ class HasKey(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Deleted(Expr):
+    """`delete(@map, key)` as a value: whether the key was there."""
+
+    map: str
+    key: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Find(Expr):
+    """`find(@map, key, $x)`: whether the map holds the key; then the variable becomes its value."""
+
+    map: str
+    key: tuple[Expr, ...]
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unary(Expr):
     """`-`, `~` (type of the operand) or `!` (bool; the operand is an int or a bool)."""
 
@@ -383,9 +400,24 @@ class Continue(Stmt):
     """Next round of the innermost loop."""
 
 
+OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What becomes of a text that is not printed: it is a message, the name of a file to show, or a command to run.
+    `span` is the call.
+    """
+
+    kind: OutputKind
+    span: Span
+
+
 @dataclass(frozen=True, slots=True)
 class Printf(Stmt):
-    """`printf(fmt, …)`: `format` is an index into `Program.formats`, which stands for the types of `args` as well."""
+    """`printf(fmt, …)`: `format` is an index into `Program.formats`, which stands for the types of `args` as well, and
+    for the text's `Output`.
+    """
 
     format: int
     args: tuple[Expr, ...]
@@ -485,9 +517,11 @@ class Config:
     max_strlen: int = 1024
     max_map_keys: int = 16384
     max_probes: int = 16384
+    max_cat_bytes: int = 10240
     stack_frames: int = 127
     missing_probes: str = "error"
     unsafe_returns: bool = False
+    unsafe: bool = False
     print_maps_on_exit: bool = True
     tuning: tuple[tuple[str, int | bool | str], ...] = ()
     """Settings that only `config()` tells."""
@@ -495,7 +529,8 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The whole typed program. `formats` are printf and time texts; `shapes` the types that print() shows.
+    """The whole typed program. `formats` are printf and time texts, `outputs` says of those that are not printed what
+    becomes of them; `shapes` are the types that print() shows.
 
     Bytes of a format that are not UTF-8 stand in it as Python's surrogate escapes, so in `TimestampType.format`.
     """
@@ -507,6 +542,7 @@ class Program:
     shapes: tuple[Type, ...]
     config: Config = field(default_factory=Config)
     warnings: tuple[Diagnostic, ...] = ()
+    outputs: dict[int, Output] = field(default_factory=dict)
 
     def most_keys(self, map: str) -> int:
         """How many keys a map can hold."""

@@ -49,28 +49,19 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
         ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
     ),
     **dict.fromkeys(
-        ("signal", "signal_thread", "system"), ("tracer never acts on the traced program or the machine", None)
+        ("signal", "signal_thread"), ("tracer never acts on the traced program or the machine", None)
     ),
-    "buf": ("tracer reads strings and integers, not buffers", "str(addr, n) reads up to n - 1 bytes"),
-    **dict.fromkeys(("ntop", "pton", "macaddr"), ("tracer has no address types", "print the number with %x")),
     "join": ("tracer has no arrays of strings", "read one string with str(*(uint64 *)address)"),
-    "cat": ("tracer reads no files for a program", None),
-    "reg": ("registers cannot be read by name", "arg0 … are the arguments of the calling convention"),
     "uaddr": ("symbols of the program cannot be looked up by name", "write the address: *(int32 *)0x1234"),
-    "uptr": ("every address is an address of the traced program", "leave it out"),
     "unwatch": ("there are no watchpoints", None),
     "typeinfo": ("types cannot be asked for in a program", None),
     "syscall_name": (_KERNEL, None),
     **dict.fromkeys(
-        ("find", "memcmp", "globmatch"),
+        ("globmatch",),
         ("it is left out", "has_key, strncmp, strcontains and the operators are there"),
     ),
     **dict.fromkeys(
-        ("assert", "static_assert", "fail", "errorf", "warnf", "debugf"),
-        ("it is left out", "there are printf() and exit()"),
-    ),
-    **dict.fromkeys(
-        _words("assert_str default_str_length"),
+        _words("assert_str"),
         ("types cannot be asked for in a program", None),
     ),
     "has_cpid": ("it is left out", "cpid is 0 without -c"),
@@ -88,12 +79,9 @@ ELSEWHERE: dict[str, str] = {
 """What other tools call a function that is here by another name."""
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("curtask", "cgroup", "ctx", "jiffies", "usermode"), (_KERNEL, None)),
+    **dict.fromkeys(("curtask", "cgroup", "ctx", "jiffies"), (_KERNEL, None)),
     "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
-    "rand": ("it would make two runs differ", "nsecs % n is a poor man's random number"),
-    **dict.fromkeys(("ncpus", "numaid"), ("it is left out", "cpu is the number of the current one")),
     **dict.fromkeys(("pcomm", "ppid"), (_KERNEL, "comm and pid are those of the traced program")),
-    "probetype": ("it is left out", "probe is the whole name of the probe"),
 }
 """Built-in values."""
 

@@ -35,6 +35,7 @@ class Feature(Enum):
     STRING_COMPUTED = "str of a computed address"
     LOAD = "reading memory through a pointer"
     LOAD_COMPUTED = "reading memory at a computed address"
+    BUFFER_SIZED = "buf of a length known at the hit"
     USER_STACK = "ustack"
     SYMBOL = "usym"
     LOOP = "while"

@@ -12,7 +12,9 @@ from tracer.lang.typed import (
     Clause,
     Clear,
     Delete,
+    Deleted,
     ExprStmt,
+    Find,
     ForMap,
     HasKey,
     MapAdd,
@@ -77,12 +79,12 @@ def maps_behind(plan: Plan, clause: Clause) -> tuple[str, ...]:
 
 
 def _written(clause: Clause) -> frozenset[str]:
-    kinds = (Aggregate, MapAdd, MapIncr, MapSet, Delete, Clear, Zero)
+    kinds = (Aggregate, MapAdd, MapIncr, MapSet, Delete, Deleted, Clear, Zero)
     return frozenset(node.map for node in walk_clause(clause) if isinstance(node, kinds))
 
 
 def _read(clause: Clause) -> frozenset[str]:
     nodes = list(walk_clause(clause))
     alone = {id(node.expr) for node in nodes if isinstance(node, ExprStmt)}  # `@n++;` makes nothing of the value
-    kinds = (MapGet, MapIncr, MapLen, HasKey, ForMap)
+    kinds = (MapGet, MapIncr, MapLen, HasKey, Find, ForMap)
     return frozenset(node.map for node in nodes if isinstance(node, kinds) and id(node) not in alone)

@@ -10,10 +10,13 @@ from tracer.dataclass import replace
 from tracer.lang.types import (
     ArrayType,
     BoolType,
+    BufferType,
     CharType,
     Field,
     FloatType,
+    InetType,
     IntType,
+    MacType,
     StringType,
     StructType,
     Type,
@@ -26,6 +29,8 @@ Of = Callable[[Type], Show]
 
 def text(type: Type, of: Of) -> Show:
     """`{ .a = 1, .b = [2,3] }`, as bpftrace 0.27 writes them; `of` gives the function of a member's type."""
+    if type.__class__ in _SPECIAL:
+        return _SPECIAL[type.__class__]
     if isinstance(type, ArrayType):
         return _items(type, of, b"[%b]", b",")
     return _members(type, of, b"{ %b }", b".%b = %b", _name)
@@ -33,9 +38,40 @@ def text(type: Type, of: Of) -> Show:
 
 def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
     """The same as JSON: objects and arrays; `quoted` makes a string of a name."""
+    if isinstance(type, BufferType):
+        return lambda value: b"[%b]" % b",".join([b"%d" % byte for byte in content(value)])
+    if type.__class__ in _SPECIAL:
+        shown = _SPECIAL[type.__class__]
+        return lambda value: quoted(shown(value))
     if isinstance(type, ArrayType):
         return _items(type, of, b"[%b]", b",")
     return _members(type, of, b"{%b}", b"%b: %b", lambda name: quoted(_name(name)))
+
+
+def content(buffer: bytes) -> bytes:
+    """The bytes of a buffer."""
+    length = int.from_bytes(buffer[:8], sys.byteorder)
+    return buffer[8 : 8 + length]
+
+
+def escaped(buffer: bytes) -> bytes:
+    """The bytes of a buffer; those that are no printable ASCII as escapes, in hexadecimal."""
+    return b"".join([b"%c" % byte if 0x20 <= byte < 0x7F else b"\\x%02x" % byte for byte in content(buffer)])
+
+
+def _address(inet: bytes) -> bytes:
+    from socket import AF_INET, AF_INET6, inet_ntop
+
+    if int.from_bytes(inet[:8], sys.byteorder) == AF_INET6:
+        return inet_ntop(AF_INET6, inet[8:24]).encode()
+    return inet_ntop(AF_INET, inet[8:12]).encode()
+
+
+def _hardware_address(mac: bytes) -> bytes:
+    return mac.hex(":").upper().encode()
+
+
+_SPECIAL: dict[type, Show] = {BufferType: escaped, InetType: _address, MacType: _hardware_address}
 
 
 def _name(name: str) -> bytes:

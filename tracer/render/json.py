@@ -14,7 +14,7 @@ from tracer.results.integers import quotient
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:
-    from tracer.lang.typed import MapDecl
+    from tracer.lang.typed import MapDecl, Output
     from tracer.lang.types import Type
     from tracer.render.values import Show
     from tracer.results.events import Loss
@@ -48,6 +48,21 @@ class JsonRenderer(Renderer):
     def print_time(self, text: bytes) -> None:
         """A string."""
         self.write(_line(b"time", json_string(text)))
+
+    def message(self, output: Output, text: bytes) -> None:
+        """A line with its place; what helps to find a fault stays on stderr."""
+        if output.kind == "debugf":
+            super().message(output, text)
+            return
+        name, line, column = self.place(output)
+        file = json_string(name.encode("utf-8", "surrogateescape"))
+        told = output.kind.encode(), json_string(text), file, line, column
+        self.write(b'{"type": "%b", "msg": %b, "filename": %b, "line": %d, "col": %d}\n' % told)
+
+    def print_bytes(self, output: Output, data: bytes) -> None:
+        """A string."""
+        if data or output.kind == "system":
+            self.write(_line(b"syscall" if output.kind == "system" else b"cat", json_string(data)))
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """One line for the map; keys are strings."""

@@ -27,7 +27,7 @@ PLAIN_BITS = 32
 _BITS = {"hh": 8, "h": 16, "": PLAIN_BITS, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
 _CONVERSION = (
     r"%(?P<flags>[-+ #0']*)(?P<width>[0-9]*)(?:\.(?P<precision>[0-9]*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diuxXocpsfFeEgG%])"
+    r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>r[xh]?|[diuxXocpsfFeEgG%])"
 )
 
 
@@ -81,7 +81,9 @@ def compile_format(format: str, types: Sequence[Type], values: ValueText) -> For
             continue
         index = len(arguments)
         type = types[index]
-        if spec.kind == "s":
+        if spec.kind[0] == "r":
+            show = _buffer(spec)
+        elif spec.kind == "s":
             show = _text(spec, type, values)
         else:
             show = _real(spec, type) if isinstance(type, FloatType) else _integer(spec, type)
@@ -127,6 +129,17 @@ def _text(spec: _Spec, type: Type, values: ValueText) -> _Shown:
     if isinstance(type, IntType) and not isinstance(type, (EnumType, PointerType)) and spec.precision is None:
         return _Shown(f"%{spec.align}d")
     return _Shown(template, function=values.of(type))
+
+
+def _buffer(spec: _Spec) -> _Shown:
+    from tracer.render import blocks
+
+    shown: dict[str, Show] = {
+        "r": blocks.escaped,
+        "rx": lambda buffer: b"".join([b"\\x%02x" % byte for byte in blocks.content(buffer)]),
+        "rh": lambda buffer: blocks.content(buffer).hex(" ").encode(),
+    }
+    return _Shown(f"%{spec.align}b", function=shown[spec.kind])
 
 
 def _real(spec: _Spec, type: FloatType) -> _Shown:

@@ -12,12 +12,15 @@ from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
-    from tracer.lang.typed import Program
+    from tracer.lang.typed import Output, Program
     from tracer.lang.types import Type
     from tracer.render.printf import Format
     from tracer.render.values import Show, Symbolizer
     from tracer.results.events import Event, Loss
     from tracer.results.values import MapSnapshot, MapStore
+
+
+_WORDS = {"errorf": "ERROR", "warnf": "WARNING", "debugf": "DEBUG"}
 
 
 class Sink(Protocol):
@@ -30,10 +33,39 @@ class Sink(Protocol):
         """Nothing more comes for now."""
 
 
-class Renderer(ABC):
-    """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result."""
+class Effects(Protocol):
+    """What a program asks for beside output."""
 
-    def __init__(self, program: Program, symbolizer: Symbolizer | None, out: Sink, quiet: bool = False) -> None:
+    def say(self, text: bytes, /) -> None:
+        """A line on stderr, its end included."""
+
+    def file(self, name: bytes, most: int, /) -> bytes:
+        """The first bytes of a file; none where it cannot be read, which is said."""
+
+    def command(self, text: bytes, /) -> bytes:
+        """What a command of the shell prints, once it has ended."""
+
+
+class _None:
+    def say(self, text: bytes) -> None:
+        pass
+
+    def file(self, name: bytes, most: int) -> bytes:
+        return b""
+
+    def command(self, text: bytes) -> bytes:
+        return b""
+
+
+class Renderer(ABC):
+    """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result.
+    Without `effects` a program has none.
+    """
+
+    def __init__(
+        self, program: Program, symbolizer: Symbolizer | None, out: Sink, quiet: bool = False,
+        effects: Effects | None = None,
+    ) -> None:  # fmt: skip
         self.quiet = quiet
         self.write = out.write
         self.flush = out.flush
@@ -44,6 +76,7 @@ class Renderer(ABC):
             from tracer.render.printf import compiled_formats
 
             self._formats = compiled_formats(program, self.text)
+        self._effects = effects if effects is not None else _None()
         self._shapes = [self.show(shape) for shape in program.shapes]
 
     # --- what a format says ---
@@ -63,6 +96,16 @@ class Renderer(ABC):
     @abstractmethod
     def print_time(self, text: bytes) -> None:
         """What time() made."""
+
+    def message(self, output: Output, text: bytes) -> None:
+        """What errorf() and its kin made, without a line's end: it goes to stderr, with its place in the program."""
+        name, line, column = self.place(output)
+        end = column + output.span.end - output.span.start
+        self._effects.say(f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode() + text + b"\n")
+
+    def print_bytes(self, output: Output, data: bytes) -> None:
+        """What a file holds, or a command printed: as it is."""
+        self.write(data)
 
     @abstractmethod
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
@@ -86,13 +129,16 @@ class Renderer(ABC):
     def event(self, event: Event, store: MapStore) -> None:
         """Shows one event; `store` is read for print(@x). Clear, zero and exit are the run loop's."""
         if isinstance(event, PrintfEvent):
-            self.printf((self._formats[event.format](event.args),))
+            self._formatted(event.format, (self._formats[event.format](event.args),))
         elif isinstance(event, PrintfBatch):
             if isinstance(event.format, int):
-                self.printf(map(self._formats[event.format], event.rows))
-            else:
+                self._formatted(event.format, map(self._formats[event.format], event.rows))
+            elif not self._program.outputs:
                 rows = zip(event.format, event.rows, strict=True)
                 self.printf([self._formats[format](row) for format, row in rows])
+            else:
+                for format, row in zip(event.format, event.rows, strict=True):
+                    self._formatted(format, (self._formats[format](row),))
         elif isinstance(event, ValueEvent):
             self.print_values((self._shapes[event.shape](event.value),))
         elif isinstance(event, ValueBatch):
@@ -101,6 +147,26 @@ class Renderer(ABC):
             self.print_map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):
             self.print_time(format_time(self._program.formats[event.format], time.time_ns()))
+
+    def _formatted(self, format: int, texts: Iterable[bytes]) -> None:
+        """The texts of one printf, or of what is written like one."""
+        output = self._program.outputs.get(format)
+        if output is None:
+            self.printf(texts)
+            return
+        for text in texts:
+            if output.kind == "cat":
+                self.print_bytes(output, self._effects.file(text, self._program.config.max_cat_bytes))
+            elif output.kind == "system":
+                self.flush()
+                self.print_bytes(output, self._effects.command(text))
+            else:
+                self.message(output, text.removesuffix(b"\n"))
+
+    def place(self, output: Output) -> tuple[str, int, int]:
+        """Where a message comes from: the program's name, line and column."""
+        source = self._program.source
+        return ("stdin" if source.name == "-e" else source.name, *source.position(output.span.start))
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """The maps at the end, in the order of their names; empty ones are left out."""

@@ -36,7 +36,7 @@ class Relocations:
 class Arch:
     """One architecture. `stack_arg` is where argument number `len(args)` stands at the function's first instruction,
     relative to the stack pointer, in bytes. Of libraries `cache_flags` stand in the
-    loader's cache, and `triplet` names their directory.
+    loader's cache, and `triplet` names their directory. `registers` are those that hold addresses and integers.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Arch:
     relocations: Relocations
     cache_flags: int
     triplet: str
+    registers: tuple[str, ...]
 
     @lru_cache(maxsize=4)  # noqa: B019 - architectures are two constants
     def function_args(self, go: bool = False) -> tuple[ArgSpec, ...]:
@@ -76,6 +77,7 @@ X86_64 = Arch(
     relocations=Relocations(absolute=1, glob_dat=6, jump_slot=7, relative=8, irelative=37),
     cache_flags=0x0303,
     triplet="x86_64-linux-gnu",
+    registers=("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16))),
 )
 
 AARCH64 = Arch(
@@ -88,6 +90,7 @@ AARCH64 = Arch(
     relocations=Relocations(absolute=257, glob_dat=1025, jump_slot=1026, relative=1027, irelative=1032),
     cache_flags=0x0A03,
     triplet="aarch64-linux-gnu",
+    registers=(*(f"x{number}" for number in range(31)), "sp", "ip"),
 )
 
 ARCHES = {arch.machine: arch for arch in (X86_64, AARCH64)}

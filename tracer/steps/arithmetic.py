@@ -54,6 +54,8 @@ def _bounds(op: str, type: Type, args: tuple[Value, ...]) -> tuple[int, int] | N
             return min(low, lower), max(high, higher)
         case "strlen":
             return 0, (1 << 32) - 1
+        case "memcmp":
+            return -255, 255
         case "find":
             return -1, (1 << 31) - 1
     if op not in ("wrap", "int", "neg", "inv", "add", "sub", "mul", "and", "or", "xor", "shl", "shr", "quot", "rem"):

@@ -28,6 +28,7 @@ from tracer.steps.model import (
     Let,
     MapGet,
     Name,
+    Register,
     ReturnValue,
     Source,
     Step,
@@ -139,7 +140,7 @@ class Context:
                 del scope[key]
         for root in nodes:
             for node in walk(root):
-                if isinstance(node, (typed.VarSet, typed.VarIncr, typed.ForRange, typed.ForMap)):
+                if isinstance(node, (typed.VarSet, typed.VarIncr, typed.ForRange, typed.ForMap, typed.Find)):
                     self._slots.pop(node.slot, None)
 
     # --- variables and maps ---
@@ -186,7 +187,8 @@ class Context:
             else:
                 self.remember(source, known)
                 self.add(step)
-            if isinstance(source, Argument | ReturnValue) or (isinstance(source, BuiltIn) and source.name in _FIXED):
+            fixed = source.name in _FIXED if isinstance(source, BuiltIn) else not isinstance(source, UserStack)
+            if fixed:
                 self.fixed.add(known)
             self.sources[known] = source
         return known
@@ -210,7 +212,7 @@ class Context:
         return True
 
     def _is_always_there(self, source: Source) -> bool:
-        if isinstance(source, ReturnValue):
+        if isinstance(source, ReturnValue | Register):
             return True
         if not isinstance(source, Argument):
             return False

@@ -93,6 +93,8 @@ def _fetch(step: model.Fetch) -> str:
             read = f"arg{index}"
         case model.ReturnValue():
             read = "retval"
+        case model.Register(name=name):
+            read = f"%{name}"
         case model.BuiltIn(name=name):
             read = name
         case model.UserStack(frames=frames):
@@ -122,6 +124,7 @@ def _print(step: model.PrintMap) -> str:
 _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Let: lambda step: f"{text(step.name)} = {text(step.value)}",
     model.Fetch: _fetch,
+    model.Random: lambda step: f"{text(step.name)} = random",
     model.GetSlot: lambda step: f"{text(step.name)} = slot{step.slot}",
     model.SetSlot: lambda step: f"slot{step.slot} = {text(step.value)}",
     model.MapGet: lambda step: f"{text(step.name)} = {_at(step)}",
@@ -131,7 +134,7 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.MapAdd: _add,
     model.Update: lambda step: f"update {_at(step)}" + ("" if step.value is None else f" with {text(step.value)}"),
     model.Sample: lambda step: f"update {_at(step)} with {text(step.value)} at {text(step.when)}",
-    model.MapDelete: lambda step: f"delete {_at(step)}",
+    model.MapDelete: lambda step: ("" if step.result is None else f"{text(step.result)} = ") + f"delete {_at(step)}",
     model.Moment: lambda step: f"{text(step.name)} = moment to {'zero' if step.zero else 'clear'} {step.map}",
     model.Empty: lambda step: f"{'zero' if step.zero else 'clear'} {step.map} as of {text(step.moment)}",
     model.PrintMap: _print,

@@ -8,7 +8,18 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.builtins.registry import lower_of
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, FloatType, IntType, StringType, TupleType, Type
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT64,
+    BoolType,
+    BufferType,
+    FloatType,
+    IntType,
+    StringType,
+    TupleType,
+    Type,
+)
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
 from tracer.steps.model import (
@@ -16,9 +27,12 @@ from tracer.steps.model import (
     Const,
     If,
     MapAdd,
+    MapDelete,
     MapHas,
     MapLength,
     Op,
+    Random,
+    Register,
     ReturnValue,
     SetSlot,
     SiteText,
@@ -76,15 +90,52 @@ class Lowering(Context):
         """What the function returns."""
         return self.fetch(ReturnValue(), UINT64, span)
 
+    def register(self, name: str, span: Span) -> Value:
+        """A register."""
+        return self.fetch(Register(name), UINT64, span)
+
+    def random(self) -> Value:
+        """A random number: another one each time."""
+        name = self.name(UINT64)
+        self.add(Random(name))
+        return name
+
     def string_at(self, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
         """A string in memory."""
         return memory.string_at(self, address, type, sized, length, span)
+
+    def bytes_at(self, address: typed.Expr, type: Type, length: Value, span: Span) -> Value:
+        """As many bytes at an address, as a block; zeros behind."""
+        return memory.bytes_at(self, value(self, address), type, length, span)
 
     def map_has(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> Value:
         """Whether a map holds a key."""
         parts = values(self, key)
         there = self.name(BOOL)
         self.add(MapHas(there, map, parts, span))
+        return there
+
+    def map_delete(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> Value:
+        """Removes a key; whether it was there."""
+        result = self.name(BOOL)
+        self.add(MapDelete(map, values(self, key), span, result))
+        self.forget_map(map)
+        return result
+
+    def map_find(self, map: str, key: tuple[typed.Expr, ...], slot: int, span: Span) -> Value:
+        """Whether a map holds a key; a variable becomes its value where it does."""
+        parts, there = values(self, key), self.name(BOOL)
+        self.add(MapHas(there, map, parts, span))
+        type = self.clause.slots[slot]
+
+        def found() -> None:
+            held = self.map_value(map, parts, self.program.maps[map].value, span)
+            held = arithmetic.wrap(held, type) if isinstance(type, IntType) else held
+            self.add(SetSlot(slot, held))
+            self.set_slot(slot, held)
+
+        ((steps, _),) = self.branches(found)
+        self.add(If(there, steps, ()))
         return there
 
     def map_length(self, map: str, type: Type, span: Span) -> Value:
@@ -219,6 +270,8 @@ def _cast(inner: Value, type: Type) -> Value:
             return Op(type, "tuple", tuple([inner.args[place] for place in places]))
         items = [Op(item, "item", (inner, Const(INT64, at))) for item, at in zip(type.items, places, strict=True)]
         return Op(type, "tuple", tuple(items))
+    if isinstance(type, BufferType) and inner.type != type:
+        return Op(type, "pad", (inner,))
     return Op(type, "as", (inner,)) if inner.type != type else inner
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.errors import NOWHERE, Span
-from tracer.lang.types import UINT64, IntType, StringType, Type, memory_size
+from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
 from tracer.steps.model import (
@@ -22,6 +22,7 @@ from tracer.steps.model import (
     Memory,
     Name,
     Op,
+    Register,
     ReturnValue,
     Source,
     Text,
@@ -49,6 +50,14 @@ def block_at(ctx: Context, address: Value, type: Type, span: Span) -> Value:
         return _fetched(ctx, Bytes(base, offset, memory_size(type)), type, place, None, span)
 
     return _at_either(ctx, address, read, type)
+
+
+def bytes_at(ctx: Context, address: Value, type: Type, length: Value, span: Span) -> Value:
+    """`buf(address, length)`: the first bytes of a block."""
+    if isinstance(length, Const):
+        return block_at(ctx, address, ArrayType(IntType(8, False), int(length.value)), span)
+    ctx.ask("BUFFER_SIZED", "buf()", span)
+    return _fetched(ctx, Bytes(None, 0, memory_size(type)), type, ctx.once(address), length, span)
 
 
 def string_at(ctx: Context, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:
@@ -92,7 +101,7 @@ def _again(ctx: Context, source: Source) -> Name:
         assert source.base is not None
         address = _sum(ctx, _again(ctx, source.base), source.offset)
         return _fetched(ctx, source, source.type, address, None, NOWHERE)
-    assert isinstance(source, (Argument, ReturnValue))
+    assert isinstance(source, (Argument, ReturnValue, Register))
     return ctx.fetch(source, source.type if isinstance(source, Argument) else UINT64, NOWHERE)
 
 

@@ -24,10 +24,14 @@ towards zero and are never asked for a divisor of 0; a shift's count is between 
 | tuple | values → a tuple |
 | item | tuple, constant index → one of its values |
 | part | block, offset → the integer, bool, block or string at that byte; 0 behind the end |
+| buffer | block or string, length up to the room of the type → a buffer: the length, the bytes, zeros |
+| pad | buffer → the same in a type with more room |
+| memcmp | strings or blocks, constant n → int32: the difference, as signed chars, of the first of n bytes that differ |
 | pack | integers → their bytes one behind the other, as a block |
 | strlen | string → uint64 |
 | starts | string, string, constant n → bool: whether strncmp(3) of n bytes gives 0 |
 | find | string, string → int64: where the second first stands in the first, -1 where it does not |
+| frames | stack → uint64: how many addresses it has |
 | symbol | pid, address → an address to be shown as a symbol |
 """
 
@@ -93,9 +97,16 @@ class ReturnValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Register:
+    """A register at the hit, by its name in the kernel's pt_regs: uint64."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """`pid tid uid gid cpu nsecs cpid` (uint64), `comm` (string[16]), or `started`: when the trace began, in the time
-    of `nsecs`.
+    """`pid tid uid gid cpu nsecs cpid` (uint64), the clocks `monotonic` and `tai`, `comm` (string[16]), or `started`:
+    when the trace began, in the time of `nsecs`.
     """
 
     name: str
@@ -128,7 +139,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """The `size` bytes there, as a block (a struct, union or array): all of them can be read, or it fails."""
+    """The `size` bytes there, as a block (a struct, union or array): all of them can be read, or it fails. Where the
+    fetch has a length, so many of them, and zeros behind.
+    """
 
     base: Source | None
     offset: int
@@ -142,7 +155,7 @@ class UserStack:
     frames: int
 
 
-Source = Argument | ReturnValue | BuiltIn | Memory | Text | Bytes | UserStack
+Source = Argument | ReturnValue | Register | BuiltIn | Memory | Text | Bytes | UserStack
 InMemory = Memory | Text | Bytes
 
 
@@ -163,9 +176,9 @@ class Fetch:
     be walked is empty, and counted in `Loss.stacks`.
 
     `address` is where what is `InMemory` is read: the base plus the offset. `length` is the size of a `Text` that is
-    `measured`. A string that is cut without being `sized` is counted in `Loss.truncated`: each time, or where `once` is
-    given, if the flag of that number is not set yet at this hit. `unused`: nobody needs the value but the address of
-    another fetch that has this one for its base.
+    `measured`, or how many of some `Bytes`. A string that is cut without being `sized` is counted in `Loss.truncated`:
+    each time, or where `once` is given, if the flag of that number is not set yet at this hit. `unused`: nobody needs
+    the value but the address of another fetch that has this one for its base.
     """
 
     name: Name
@@ -175,6 +188,13 @@ class Fetch:
     once: int | None = None
     unused: bool = False
     span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """A random number of 32 bits."""
+
+    name: Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +282,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class MapDelete:
-    """Removes a key."""
+    """Removes a key; `result` is whether it was there, where anybody needs that."""
 
     map: str
     key: tuple[Value, ...]
     span: Span = NOWHERE
+    result: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +415,8 @@ class Leave:
 
 
 Step = (
-    Let | Fetch | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample | MapDelete
+    Let | Fetch | Random | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample
+    | MapDelete
     | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break
     | Continue | Leave
 )  # fmt: skip

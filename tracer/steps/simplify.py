@@ -17,11 +17,13 @@ from tracer.steps.model import (
     Leave,
     Let,
     MapAdd,
+    MapDelete,
     MapGet,
     MapHas,
     MapLength,
     Name,
     Op,
+    Random,
     SetSlot,
     Step,
     Steps,
@@ -83,6 +85,8 @@ def _without(block: Block, uses: Counter[Name], read: set[int]) -> Block:
             continue
         if isinstance(step, MapAdd) and step.before is not None and not uses[step.before]:
             step = replace(step, before=None)
+        if isinstance(step, MapDelete) and step.result is not None and not uses[step.result]:
+            step = replace(step, result=None)
         step = with_blocks(step, lambda below: _without(below, uses, read))
         if isinstance(step, If):
             if step.result is not None and not uses[step.result]:
@@ -99,7 +103,7 @@ def _is_pure(step: Step) -> bool:
     """Whether leaving a step out changes nothing but its name."""
     if isinstance(step, Fetch):
         return isinstance(step.source, BuiltIn) and step.source.name != "comm"
-    return isinstance(step, (Let, GetSlot, MapGet, MapHas, MapLength))
+    return isinstance(step, (Let, GetSlot, MapGet, MapHas, MapLength, Random))
 
 
 def _inlined(block: Block, uses: Counter[Name], known: dict[Name, Value]) -> Block:

@@ -48,7 +48,7 @@ def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
     states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False, "btf": True})
     assert {feature for feature, state in states.items() if state is None} == {
         Feature.FOLLOW, Feature.STRING, Feature.STRING_COMPUTED, Feature.LOAD, Feature.LOAD_COMPUTED,
-        Feature.AGGREGATION, Feature.MAP,
+        Feature.AGGREGATION, Feature.MAP, Feature.BUFFER_SIZED,
     }  # fmt: skip
     assert isinstance(states[Feature.SEMAPHORE], Unsupported)
     assert states[Feature.MANY_SITES] == Supported(), "it works in either way"

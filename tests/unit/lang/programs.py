@@ -46,10 +46,10 @@ def sites_of(program: ast.Program) -> dict[int, tuple[Site, ...]]:
     }
 
 
-def analysed(text: str, *params: str) -> typed.Program:
+def analysed(text: str, *params: str, unsafe: bool = False) -> typed.Program:
     """The typed program of a text."""
     program = parse(Source(text), params)
-    return analyse(program, sites_of(program))
+    return analyse(program, sites_of(program), {"TRACER_UNSAFE": "1"} if unsafe else {})
 
 
 def faults(text: str, *params: str) -> str:

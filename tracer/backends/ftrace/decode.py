@@ -32,6 +32,7 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
     UserStack,
 )
+from tracer.clock import ahead_ns
 from tracer.dataclass import dataclass
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
@@ -248,6 +249,8 @@ class _Writer:
                 return str(self.child_pid)
             case FromSample(name="nsecs"):
                 return f"t[{TIME}] + {self.time_offset}" if self.time_offset else f"t[{TIME}]"
+            case FromSample(name="monotonic" | "tai" as clock):
+                return f"t[{TIME}] + ({self.time_offset + ahead_ns(clock)})"
             case FromSample(name=name):
                 return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU}[name] }]"
             case Number(guard=None):

@@ -46,6 +46,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.STRING_COMPUTED: _COMPUTED,
         Feature.LOAD: Supported(),
         Feature.LOAD_COMPUTED: _COMPUTED,
+        Feature.BUFFER_SIZED: Unsupported("an event has blocks of one size", elsewhere("bcc")),
         Feature.USER_STACK: Supported(),
         Feature.SYMBOL: Supported(),
         Feature.LOOP: Supported(),

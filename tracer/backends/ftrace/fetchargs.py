@@ -108,7 +108,7 @@ class Constant:
 class FromSample:
     """What every sample carries, or can: the process, the thread, the time, the CPU."""
 
-    name: Literal["pid", "tid", "nsecs", "cpu"]
+    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,13 @@ class Fetches:
         if is_absent(source, self.args):
             return Constant(None)
         match source:
-            case model.BuiltIn(name="pid" | "tid" | "nsecs" | "cpu" as name):
+            case model.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" as name):
                 return FromSample(name)
             case model.BuiltIn(name="comm"):
                 return ThreadName(self.index(THREAD_NAME))
             case model.BuiltIn(name="cpid"):
                 return ChildPid()
-            case model.Argument() | model.ReturnValue():
+            case model.Argument() | model.ReturnValue() | model.Register():
                 return self.value(source)
             case model.Memory(base=base, offset=offset, type=type) if base is not None:
                 place = self._pointed(base)
@@ -194,8 +194,10 @@ class Fetches:
         arrays = tuple(map(self.index, _arrays(place, offset, min(self.sized[place, offset], share))))
         return replace(source, fetch=self.index(Fetch(_at(place, offset), "string")), arrays=arrays)
 
-    def value(self, source: model.Argument | model.ReturnValue) -> Number | Constant:
-        """The source of an argument or of the return value."""
+    def value(self, source: model.Argument | model.ReturnValue | model.Register) -> Number | Constant:
+        """The source of an argument, of the return value or of a register."""
+        if isinstance(source, model.Register):
+            return Number(self.index(Fetch(f"%{source.name}", "u64")), None)
         if isinstance(source, model.ReturnValue):
             return Number(self.index(Fetch(self.retval, "u64")), None)
         spec = self.args[source.index]
@@ -223,7 +225,7 @@ class Fetches:
         return self.found.index(fetch)
 
     def _pointer(self, base: model.Source) -> Number | Constant:
-        if isinstance(base, (model.Argument, model.ReturnValue)):
+        if isinstance(base, (model.Argument, model.ReturnValue, model.Register)):
             return self.value(base)
         assert isinstance(base, model.Memory) and base.base is not None
         place = self._pointed(base.base)
@@ -239,6 +241,8 @@ class Fetches:
             return _at(self._pointed(base.base), base.offset)
         if isinstance(base, model.ReturnValue):
             return self.retval
+        if isinstance(base, model.Register):
+            return f"%{base.name}"
         assert isinstance(base, model.Argument)
         spec = self.args[base.index]
         match spec.operand:

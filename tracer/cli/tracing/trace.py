@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from tracer.cli.tracing.closing import closing_lines
+from tracer.cli.tracing.effects import Effects
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals
@@ -87,7 +88,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(plan, target)))
         controls.regularly = names.keep_up
-        renderer = renderer_of(request.format)(plan.program, names, out, request.quiet)
+        renderer = renderer_of(request.format)(plan.program, names, out, request.quiet, Effects(words))
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         if child is not None:

@@ -4,22 +4,43 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
-from tracer.lang.types import BOOL, INT64, IntType, StringType
+from tracer.lang.types import BOOL, INT64, UINT64, IntType, StackType, StringType
 from tracer.lang.types.combine import a
 
 
 def _len(call: Call) -> typed.Expr | None:
     (target,) = call.args
     if isinstance(target, typed.Expr):
+        if isinstance(target.type, StackType):
+            return typed.Call(UINT64, call.span, call.name, (target,))
         hint = "strlen(s) is the length of a string" if isinstance(target.type, StringType) else None
-        call.error(f"len() needs a map, not {a(target.type)}", call.spans[0], hint)
+        call.error(f"len() needs a map or a stack, not {a(target.type)}", call.spans[0], hint)
         return None
     return typed.MapLen(INT64, call.span, target)
 
 
-def _length(ctx: Lowering[V], node: typed.MapLen) -> V:
+def _length(ctx: Lowering[V], node: typed.MapLen | typed.Call) -> V:
+    if isinstance(node, typed.Call):
+        return ctx.op("frames", UINT64, ctx.value(node.args[0]))
     ctx.ask("MAP_LENGTH", f"len({node.map})", node.span)
     return ctx.map_length(node.map, node.type, node.span)
+
+
+def _find(call: Call) -> typed.Expr | None:
+    name, key, variable = call.args
+    context, facts = call.context, call.context.known.maps[name]
+    type = facts.type()
+    if facts.kind != "scalar":
+        call.error(f"find() needs a map of plain values, {name} is assigned {facts.kind}()", call.span)
+        return None
+    if type is None:
+        return None
+    conflict = context.found.variable(variable.key).add(type, call.spans[2])
+    if conflict is not None:
+        what = f"{variable.name} holds {a(conflict)}, and {name} {a(type)}"
+        call.error(what, call.spans[2], f"write let {variable.name}; before it")
+        return None
+    return typed.Find(BOOL, call.span, name, key, variable.slot)
 
 
 def _zero(call: Call) -> typed.Stmt | None:
@@ -42,12 +63,22 @@ FUNCTIONS = (
         rule=_zero,
     ),
     Function(
-        "delete", "statement", "delete(@map, key)", (Argument("element"), Argument("key")), None,
-        "removes one key of a map", "delete(@start, tid);",
-        optional=1, rule=lambda call: typed.Delete(call.span, *call.args[0]),
+        "delete", "value", "delete(@map, key)", (Argument("element"), Argument("key")), BOOL,
+        "removes one key of a map; whether it was there", "delete(@start, tid);",
+        optional=1, acts=True, rule=lambda call: typed.Deleted(BOOL, call.span, *call.args[0]),
+        lower=lambda ctx, node: ctx.map_delete(node.map, node.key, node.span), node=typed.Deleted,
     ),
     Function(
-        "len", "value", "len(@map)", (Argument("map or value"),), INT64, "number of keys of a map", "print(len(@x));",
+        "find", "value", "find(@map, key, $x)", (Argument("map"), Argument("key"), Argument("variable")), BOOL,
+        "whether a map holds a key; if so, $x becomes its value",
+        "let $v; if (find(@start, tid, $v)) { print(nsecs - $v); }",
+        acts=True, rule=_find,
+        lower=lambda ctx, node: ctx.map_find(node.map, node.key, node.slot, node.span),
+        node=typed.Find,
+    ),
+    Function(
+        "len", "value", "len(@map) or len(stack)", (Argument("map or value"),), INT64,
+        "number of keys of a map, or of frames of a stack", "print(len(@x));",
         rule=_len, lower=_length, node=typed.MapLen,
     ),
     Function(

@@ -67,14 +67,29 @@ class Lowering(Protocol[V]):
     def return_value(self, span: Span) -> V:
         """What the function returns."""
 
+    def register(self, name: str, span: Span) -> V:
+        """A register at the hit."""
+
+    def random(self) -> V:
+        """A random number: another one each time."""
+
     def stack(self, type: StackType, span: Span) -> V:
         """The user stack."""
 
     def string_at(self, address: V, type: StringType, sized: bool, length: V | None, span: Span) -> V:
         """A string in memory, see `typed.Str`."""
 
+    def bytes_at(self, address: typed.Expr, type: Type, length: V, span: Span) -> V:
+        """As many bytes at an address, as a block; zeros behind."""
+
     def map_has(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> V:
         """Whether a map holds a key."""
+
+    def map_delete(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> V:
+        """Removes a key; whether it was there."""
+
+    def map_find(self, map: str, key: tuple[typed.Expr, ...], slot: int, span: Span) -> V:
+        """Whether a map holds a key; a variable becomes its value where it does."""
 
     def map_length(self, map: str, type: Type, span: Span) -> V:
         """How many keys a map holds."""
@@ -100,12 +115,17 @@ class Argument:
     | shown | anything that can be shown, a floating-point number too | the typed expression |
     | source | what `str()` takes | bytes of a text in the program or on the command line, else the typed expression |
     | word | one of `words`, bare | str, "" where it is left out |
+    | mode | one of `words`, bare | str |
     | map | a map without a key that some clause assigns | its name |
     | map or value | such a map, or anything else that can be computed with | its name, else the typed expression |
     | map or shown | such a map, or anything that can be shown | its name, else the typed expression |
     | type | a type, or an expression, which is not computed: its type | the type |
     | members | `a`, `a.b` | list of names |
     | key | the key of the map before it | its typed parts |
+    | variable | a variable | itself |
+    | value | anything that can be computed with | the typed expression |
+    | bytes | a text in quotes, or anything else | bytes, NULs too, or the typed expression |
+    | optional constant | a constant where there are as many arguments as places, else nothing | int |
     | element | `@map, key` or `@map[key]`, so one argument or two | (name, typed parts of the key) |
     """
 
@@ -158,7 +178,8 @@ class Function:
     assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, None where
     it has reported why there is none; with `partial` it also gets None for arguments without a type. Of a function
     without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python what constants give.
-    `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`.
+    `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`. The value of one that `acts` may be
+    left unused.
     """
 
     name: str
@@ -172,6 +193,7 @@ class Function:
     optional: int = 0
     variadic: bool = False
     partial: bool = False
+    acts: bool = False
     place: Place = "anywhere"
     aliases: tuple[str, ...] = field(default=())
     rule: Callable[[Call], typed.Expr | typed.Stmt | None] | None = None

@@ -7,7 +7,8 @@ from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.types.combine import a
 
 
-def _printf(call: Call) -> typed.Stmt | None:
+def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | None:
+    """A format with its values, and what becomes of the text: without an `output` it is printed."""
     text, *values = call.args
     if text is None:
         return None
@@ -30,8 +31,24 @@ def _printf(call: Call) -> typed.Stmt | None:
             hint = formats.fitting(value.type)
             call.error(f"'{conversion.text}' cannot show {a(value.type)}", value.span, hint)
             return None
-    index = call.context.format_index(text, tuple(value.type for value in values))
+    index = call.context.format_index(text, tuple(value.type for value in values), output)
     return typed.Printf(call.span, index, tuple(values))
+
+
+def _cat(call: Call) -> typed.Stmt | None:
+    return formatted(call, typed.Output("cat", call.span))
+
+
+def _system(call: Call) -> typed.Stmt | None:
+    return formatted(call, typed.Output("system", call.span)) if allowed(call) else None
+
+
+def allowed(call: Call) -> bool:
+    """Whether --unsafe was given; reports it otherwise."""
+    if not call.context.config.unsafe:
+        message = f"{call.name}() is unsafe: it acts on the machine or on what is traced"
+        call.error(message, call.span, "--unsafe allows it")
+    return call.context.config.unsafe
 
 
 def _print(call: Call) -> typed.Stmt | None:
@@ -54,7 +71,17 @@ FUNCTIONS = (
         "printf", "statement", "printf(format, …)",
         (Argument("text", "the format of printf()"), Argument("shown")), None,
         "prints values as C's printf does", 'printf("%d %s\\n", arg0, comm);',
-        optional=1, variadic=True, partial=True, rule=_printf,
+        optional=1, variadic=True, partial=True, rule=formatted,
+    ),
+    Function(
+        "cat", "statement", "cat(format, …)", (Argument("text", "the format of cat()"), Argument("shown")), None,
+        "prints the file of that name as it is when the hit is shown", 'cat("/proc/%d/cmdline", pid);',
+        optional=1, variadic=True, partial=True, rule=_cat,
+    ),
+    Function(
+        "system", "statement", "system(format, …)", (Argument("text", "the format of system()"), Argument("shown")),
+        None, "runs a command in a shell when the hit is shown, and prints what it prints; needs --unsafe",
+        'system("ps -p %d", pid);', optional=1, variadic=True, partial=True, rule=_system,
     ),
     Function(
         "print", "statement", "print(value) or print(@map[, top[, div]])",

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.builtins.model import Lowering, V, Value
-from tracer.lang.types import INT64, UINT64, FloatType, IntType, StringType, Type
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.fold import string
+from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, StringType, Type
 from tracer.lang.types.combine import NOTED
+from tracer.resolve.arch import host
 
 if TYPE_CHECKING:
     from tracer.lang.check.context import Context
@@ -78,7 +80,25 @@ def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.constant(text.encode("utf-8", "surrogateescape"), node.type)
 
 
+def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
+    """What stands before the first colon of the probe's name."""
+    kinds = tuple(dict.fromkeys(site.kind for site in ctx.clause.sites))
+    if not kinds:
+        return ctx.constant(b"interval" if ctx.clause.kind == "interval" else b"special", node.type)
+    whole = ctx.site_text("probe", StringType(max(len(site.probe.encode()) for site in ctx.clause.sites) + 1))
+    chosen = ctx.constant(kinds[-1].encode(), node.type)
+    for kind in kinds[:-1]:
+        begin, count = f"{kind}:".encode(), ctx.constant(len(kind) + 1, UINT64)
+        begins = ctx.op("starts", BOOL, whole, ctx.constant(begin, StringType(len(begin) + 1)), count)
+        chosen = ctx.select(begins, ctx.constant(kind.encode(), node.type), chosen)
+    return chosen
+
+
 VALUES = (
+    Value(
+        "probetype", StringType(16), "kind of the probe: uprobe, uretprobe, usdt, interval or special",
+        "@[probetype] = count();", shown="string", lower=_probe_type,
+    ),
     Value("probe", _probe, "full name of the probe that was hit", "@[probe] = count();", shown="string", lower=_text),
     Value(
         "func", _function, "name of the function that holds the probe", "@[func] = count();", "probe", "string",
@@ -87,5 +107,31 @@ VALUES = (
     Value(
         "retval", UINT64, "value that the function returns", "@ = hist(retval);", "return", node=typed.Retval,
         lower=lambda ctx, node: ctx.return_value(node.span),
+    ),
+)  # fmt: skip
+
+
+def _register(call: Call) -> typed.Expr | None:
+    (name,) = call.args
+    arch = host()
+    known = () if arch is None else arch.registers
+    own = "ip" if name == "pc" else f"x{name[1:]}" if name.startswith("r") and f"x{name[1:]}" in known else name
+    if own not in known:
+        call.error(f"there is no register '{name}' here", call.spans[0], f"there are {', '.join(known)}")
+        return None
+    return typed.Call(UINT64, call.span, call.name, (string(own.encode(), call.spans[0]),))
+
+
+def _read_register(ctx: Lowering[V], call: typed.Call) -> V:
+    (name,) = call.args
+    assert isinstance(name, typed.StrLit)
+    return ctx.register(name.value.decode(), call.span)
+
+
+FUNCTIONS = (
+    Function(
+        "reg", "value", "reg(name)", (Argument("text", "the register of reg()"),), UINT64,
+        "what a register holds at the hit", '@[usym(reg("ip"))] = count();', place="probe", rule=_register,
+        lower=_read_register,
     ),
 )  # fmt: skip

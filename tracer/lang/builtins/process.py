@@ -1,14 +1,22 @@
-"""Who hit the probe."""
+"""Who hit the probe, and where it ran."""
 
 from __future__ import annotations
 
+import os
+import re
+
 from tracer.lang import typed
-from tracer.lang.builtins.model import Lowering, V, Value
-from tracer.lang.types import StringType, UsernameType
+from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.types import UINT64, StringType, UsernameType
 from tracer.lang.types.combine import SMALL
 
 COMM_SIZE = 16
 """TASK_COMM_LEN of the kernel."""
+
+_PID_MODES = ("curr_ns", "init")
+_CPUS = "/sys/devices/system/cpu/possible"
+_NODES = "/sys/devices/system/node"
+
 
 def _number(ctx: Lowering[V], node: typed.Builtin) -> V:
     ctx.ask("NUMBERS", node.name, node.span)
@@ -29,6 +37,72 @@ def _comm(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.built_in(node.name, node.span, node.type)
 
 
+def _leader(ctx: Lowering[V], node: typed.Builtin) -> V:
+    ctx.ask("NUMBERS", node.name, node.span)
+    return ctx.built_in("pid", node.span)
+
+
+def _listed(text: str) -> list[range]:
+    """The numbers of a list such as `0-3,8`."""
+    ends = [[int(number) for number in part.split("-")] for part in text.strip().split(",") if part]
+    return [range(one[0], one[-1] + 1) for one in ends]
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""  # a kernel without NUMA, or a container without /sys
+
+
+def cpus() -> int:
+    """How many CPUs this machine can have."""
+    return sum(map(len, _listed(_read(_CPUS)))) or os.cpu_count() or 1
+
+
+def nodes() -> list[tuple[int, list[range]]]:
+    """The NUMA nodes with the CPUs of each, the last one first."""
+    names = os.listdir(_NODES) if os.path.isdir(_NODES) else []
+    numbers = sorted((int(name[4:]) for name in names if re.fullmatch("node[0-9]+", name)), reverse=True)
+    return [(number, _listed(_read(f"{_NODES}/node{number}/cpulist"))) for number in numbers]
+
+
+def _node(ctx: Lowering[V], node: typed.Builtin) -> V:
+    """By the CPU, which every backend knows."""
+    found, zero = nodes(), ctx.constant(0, UINT64)
+    if len(found) < 2:
+        return ctx.constant(found[0][0] if found else 0, UINT64)
+    cpu, number = ctx.once(ctx.built_in("cpu", node.span)), zero
+    for each, some in found:
+        for part in some:
+            from_first = ctx.arithmetic("-", cpu, ctx.constant(part.start, UINT64), UINT64)
+            inside = ctx.compare("<", from_first, ctx.constant(len(part), UINT64))
+            number = ctx.select(inside, ctx.constant(each, UINT64), number)
+    return number
+
+
+def _count(ctx: Lowering[V], node: typed.Builtin) -> V:
+    return ctx.constant(cpus(), UINT64)
+
+
+def _random(ctx: Lowering[V], node: typed.Builtin) -> V:
+    return ctx.random()
+
+
+def _in_namespace(call: Call) -> typed.Expr | None:
+    """`pid` and `tid` are the numbers of tracer's own namespace, which may be the first one."""
+    (mode,) = call.args or ("",)
+    if mode == "init":
+        from tracer.first_namespace import in_first_pid_namespace
+
+        if in_first_pid_namespace() is False:
+            message = f"{call.name}(init) is not known in this container: processes have other numbers here"
+            call.error(message, call.span, f"{call.name} is the number that they have here")
+            return None
+    return typed.Builtin(SMALL, call.span, call.name)
+
+
 VALUES = (
     Value("pid", SMALL, "process ID of the program that hit the probe", "@[pid] = count();", lower=_number),
     Value("tid", SMALL, "thread ID of the thread that hit the probe", "@start[tid] = nsecs;", lower=_number),
@@ -37,5 +111,25 @@ VALUES = (
     Value("username", UsernameType(), "name of the user with that uid", "@[username] = count();", lower=_user_name),
     Value("comm", StringType(COMM_SIZE), "name of the thread that hit the probe", "@[comm] = count();", lower=_comm),
     Value("cpu", SMALL, "number of the CPU it ran on", "@[cpu] = count();"),
+    Value("ncpus", SMALL, "how many CPUs the machine can have", "print(ncpus);", lower=_count),
+    Value("numaid", SMALL, "number of the NUMA node of that CPU", "@[numaid] = count();", lower=_node),
+    Value("rand", SMALL, "random number of 32 bits", "if (rand % 100 == 0) { print(comm); }", lower=_random),
+    Value(
+        "usermode", SMALL, "1: it is always a program that hits a probe, not the kernel", "print(usermode);",
+        lower=lambda ctx, node: ctx.constant(1, UINT64),
+    ),
+    Value(
+        "leader_tid", SMALL, "thread ID of the process's first thread: its process ID", "@[leader_tid] = count();",
+        lower=_leader,
+    ),
     Value("cpid", SMALL, "process ID of the program started with -c, else 0", "print(cpid);"),
-)
+)  # fmt: skip
+
+FUNCTIONS = tuple(
+    Function(
+        name, "value", f"{name}([namespace])", (Argument("mode", f"the namespace of {name}()", _PID_MODES),), None,
+        "the same, as tracer's own pid namespace has it (curr_ns) or the first one (init)", f"print({name}(init));",
+        "uint64", optional=1, rule=_in_namespace,
+    )
+    for name in ("pid", "tid")
+)  # fmt: skip

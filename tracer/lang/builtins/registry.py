@@ -23,8 +23,8 @@ VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "process", "time"
 FUNCTIONS: Final[Registry[Function]] = Registry(
     *_families("FUNCTIONS", "control"),
     *aggregations.SOURCES,
-    *_families("FUNCTIONS", "printing", "time", "stacks", "strings", "integers", "maps"),
-    *_families("FUNCTIONS", "types", "questions", "settings"),
+    *_families("FUNCTIONS", "printing", "time", "process", "stacks", "strings", "integers", "maps"),
+    *_families("FUNCTIONS", "probe", "messages", "bytes", "types", "questions", "settings"),
 )
 """All functions, by each of their names."""
 

@@ -41,8 +41,8 @@ def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
 VALUES = (
     Value(
         "ustack", lambda context: StackType(context.config.stack_frames),
-        "user stack at the probe, innermost frame first", "@[ustack] = count();", "probe", "ustack", typed.UStack,
-        _walked,
+        "user stack at the probe, innermost frame first", "@[ustack] = count();", shown="ustack", node=typed.UStack,
+        lower=_walked,
     ),
 )  # fmt: skip
 
@@ -51,12 +51,12 @@ FUNCTIONS = (
         "ustack", "value", "ustack([frames])",
         (Argument("word", "a mode", STACK_MODES), Argument("constant", "the number of frames of ustack()")), None,
         "user stack, so many frames at most", "@[ustack(5)] = count();", "ustack",
-        optional=2, place="probe", rule=_ustack, lower=_walked, node=typed.UStack,
+        optional=2, rule=_ustack, lower=_walked, node=typed.UStack,
     ),
     Function(
         "usym", "value", "usym(addr)", (Argument("unsigned", "the address of usym()"),), SymbolType(),
         "symbol that holds an address", "@[usym(arg0)] = count();",
-        place="probe", rule=lambda call: typed.USym(SymbolType(), call.span, *call.args),
+        rule=lambda call: typed.USym(SymbolType(), call.span, *call.args),
         lower=_symbol, node=typed.USym,
     ),
 )  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
-from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType
+from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a
 
 
@@ -97,18 +98,43 @@ def _described(ctx: Lowering[V], call: typed.Call) -> V:
     number = ctx.once(ctx.wrap(ctx.value(call.args[0]), INT64))
     negated = ctx.arithmetic("-", ctx.constant(0, INT64), number, INT64)
     number = ctx.once(ctx.select(ctx.compare("<", number, ctx.constant(0, INT64)), negated, number))
+    # Of what cannot be negated, -2**63, nothing is known either.
+    return _word(ctx, number, [_error_text(each) for each in range(_ERRORS)], b"Unknown error")
+
+
+def _word(ctx: Lowering[V], number: V, words: Sequence[bytes], otherwise: bytes) -> V:
+    """The word of a number; `otherwise` where there is none."""
 
     def among(first: int, last: int) -> V:
         if last - first == 1:
-            return ctx.constant(_error_text(first), _ERROR_TEXT)
+            return ctx.constant(words[first], _ERROR_TEXT)
         middle = (first + last) // 2
         below = ctx.compare("<", number, ctx.constant(middle, INT64))
         return ctx.select(below, among(first, middle), among(middle, last))
 
-    # Of what cannot be negated, -2**63, nothing is known either.
-    known = ctx.wrap(number, UINT64)
-    inside = ctx.compare("<", known, ctx.constant(_ERRORS, UINT64))
-    return ctx.select(inside, among(0, _ERRORS), ctx.constant(b"Unknown error", _ERROR_TEXT))
+    inside = ctx.compare("<", ctx.wrap(number, UINT64), ctx.constant(len(words), UINT64))
+    return ctx.select(inside, among(0, len(words)), ctx.constant(otherwise, _ERROR_TEXT))
+
+
+_SIGNALS = (
+    "Unknown signal 0", "Hangup", "Interrupt", "Quit", "Illegal instruction", "Trace/breakpoint trap", "Aborted",
+    "Bus error", "Floating point exception", "Killed", "User defined signal 1", "Segmentation fault",
+    "User defined signal 2", "Broken pipe", "Alarm clock", "Terminated", "Stack fault", "Child exited", "Continued",
+    "Stopped (signal)", "Stopped", "Stopped (tty input)", "Stopped (tty output)", "Urgent I/O condition",
+    "CPU time limit exceeded", "File size limit exceeded", "Virtual timer expired", "Profiling timer expired",
+    "Window changed", "I/O possible", "Power failure", "Bad system call", "Unknown signal 32", "Unknown signal 33",
+    *(f"Real-time signal {number}" for number in range(31)),
+)  # fmt: skip
+_SIGNAL_WORDS = [word.encode() for word in _SIGNALS]
+
+
+def _signal_name(type: Type, number: int) -> bytes:
+    return _SIGNAL_WORDS[number] if 0 <= number < len(_SIGNAL_WORDS) else b"N/A"
+
+
+def _signal_word(ctx: Lowering[V], call: typed.Call) -> V:
+    number = ctx.once(ctx.wrap(ctx.value(call.args[0]), INT64))
+    return _word(ctx, number, _SIGNAL_WORDS, b"N/A")
 
 
 _COMPARED = Argument("string", "an argument of strncmp()")
@@ -147,6 +173,21 @@ FUNCTIONS = (
         "the C library's words for an error number, positive or negative",
         "@[strerror((int32)arg0)] = count();", "string",
         fold=lambda type, number: _error_text(number), lower=_described,
+    ),
+    Function(
+        "signal_name", "value", "signal_name(n)", (Argument("integer", "the argument of signal_name()"),), _ERROR_TEXT,
+        "the words for a signal's number", "@[signal_name((int32)arg1)] = count();", "string",
+        fold=_signal_name, lower=_signal_word,
+    ),
+    Function(
+        "default_str_length", "value", "default_str_length()", (), UINT64,
+        "how many bytes str() has room for without a size", "print(default_str_length());",
+        rule=lambda call: typed.IntLit(UINT64, call.span, call.context.config.max_strlen),
+    ),
+    Function(
+        "uptr", "value", "uptr(pointer)", (Argument("integer", "the argument of uptr()"),), None,
+        "the pointer itself: every address is one of the traced program", "print(*uptr((int32 *)arg0));", "its own",
+        rule=lambda call: call.args[0],
     ),
     Function(
         "strcap", "value", "strcap(s)", (Argument("string", "the argument of strcap()"),), INT64,

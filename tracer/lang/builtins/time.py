@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.fold import string
 from tracer.lang.types import UINT64, TimestampType
 
 TIME_FORMAT = "%H:%M:%S\n"
@@ -25,12 +26,31 @@ def _since_start(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.arithmetic("-", now, ctx.built_in("started", node.span), UINT64)
 
 
+def _nsecs(call: Call) -> typed.Expr:
+    (mode,) = call.args or ("boot",)
+    clock = {"boot": "nsecs", "sw_tai": "tai"}.get(mode, mode)
+    return typed.Call(UINT64, call.span, "nsecs", (string(clock.encode(), call.span),))
+
+
+def _read_clock(ctx: Lowering[V], call: typed.Call) -> V:
+    (clock,) = call.args
+    assert isinstance(clock, typed.StrLit)
+    return ctx.built_in(clock.value.decode(), call.span)
+
+
+CLOCKS = ("monotonic", "boot", "tai", "sw_tai")
+
 VALUES = (
     Value("nsecs", UINT64, "nanoseconds since boot", "@start[tid] = nsecs;"),
     Value("elapsed", UINT64, "nanoseconds since tracing began", 'printf("%d\\n", elapsed);', lower=_since_start),
 )
 
 FUNCTIONS = (
+    Function(
+        "nsecs", "value", "nsecs([clock])", (Argument("mode", "the clock of nsecs()", CLOCKS),), None,
+        "nanoseconds by a clock: boot (nsecs itself), monotonic (time asleep left out), tai, sw_tai (the same)",
+        "print(nsecs(tai));", "uint64", optional=1, rule=_nsecs, lower=_read_clock,
+    ),
     Function(
         "time", "statement", "time([format])", (Argument("text", "the format of time()"),), None,
         "prints the wall clock through strftime(3)", 'time("%H:%M:%S\\n");', optional=1, rule=_time,

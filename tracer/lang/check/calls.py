@@ -10,7 +10,7 @@ from tracer.lang import suggest, typed, unsupported
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check import maps
-from tracer.lang.check.context import Context
+from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.operands import integer, known
 from tracer.lang.check.typenames import named
 from tracer.lang.fold import convert, made
@@ -19,11 +19,12 @@ from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a
 
 ARGUMENT = re.compile(r"arg([0-9]+)")
+_OWN = "__builtin_"  # what bpftrace's own library calls a built-in value by
 
 
 def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
-    word, span = node.name, node.span
+    word, span = node.name.removeprefix(_OWN), node.span
     if found := ARGUMENT.fullmatch(word):
         from tracer.lang.builtins import probe
 
@@ -70,6 +71,8 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
 
 def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     """A call as a value."""
+    if not node.args and node.name.removeprefix(_OWN) in VALUES:
+        return name(ctx, ast.Name(node.span, node.name))
     function = found(ctx, node)
     if function is None:
         return None
@@ -156,6 +159,8 @@ def arguments(ctx: Context, node: ast.Call, function: Function) -> Call:
     wanted: list[Argument] = list(function.args)
     nodes = list(node.args)
     while nodes:
+        if wanted[0].kind == "optional constant" and len(nodes) < len(wanted):
+            wanted.pop(0)
         argument = wanted.pop(0) if len(wanted) > 1 or not function.variadic else wanted[0]
         if argument.kind == "word":
             word = nodes[0].name if isinstance(nodes[0], ast.Name) else ""
@@ -185,9 +190,27 @@ def _unsigned(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> 
     return None if value is None else convert(value, UINT64)
 
 
+def _mode(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
+    if isinstance(node, ast.Name) and node.name in wanted.words:
+        return node.name
+    message = f"{wanted.what} must be one of {', '.join(wanted.words)}"
+    ctx.error(message, node.span, f"write {function}({wanted.words[0]})")
+    return None
+
+
+def _variable(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Variable | None:
+    if not isinstance(node, ast.Var):
+        ctx.error(f"{function}() sets a variable here", node.span, "write a name such as $x")
+        return None
+    found = ctx.lookup(node.name)
+    if found is None:
+        ctx.error(f"{node.name} is used before it is assigned", node.span, f"write let {node.name}; before it")
+    return found
+
+
 def _text(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str | None:
     value = ctx.expr(node)
-    if isinstance(value, typed.StrLit):
+    if isinstance(value, typed.StrLit) and isinstance(value.type, StringType):
         return value.value.decode("utf-8", "surrogateescape")
     if value is not None:
         ctx.error(f"{wanted.what} must be a string in quotes", node.span)
@@ -211,7 +234,7 @@ def _source(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> ty
         case ast.Binary(op="+", left=ast.Param() as param, right=ast.IntLit() as start):
             return param.bytes()[start.value :]
     value = ctx.expr(node)
-    return value.value if isinstance(value, typed.StrLit) else value
+    return value.value if isinstance(value, typed.StrLit) and isinstance(value.type, StringType) else value
 
 
 def shown(ctx: Context, node: ast.Expr) -> typed.Expr | None:
@@ -267,6 +290,11 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "source": _source,
     "type": _type,
     "members": _members,
+    "optional constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
+    "value": lambda ctx, node, wanted, function: ctx.expr(node),
+    "bytes": lambda ctx, node, wanted, function: node.value if isinstance(node, ast.StrLit) else ctx.expr(node),
+    "mode": _mode,
+    "variable": _variable,
     "map": _map,
     "map or value": _map,
     "map or shown": _map,

@@ -77,7 +77,7 @@ class Context:
     options: tuple[str, ...] = ()
     found: Facts = field(default_factory=Facts)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    formats: list[tuple[str, tuple[Type, ...]]] = field(default_factory=list)
+    formats: list[tuple[str, tuple[Type, ...], typed.Output | None]] = field(default_factory=list)
     shapes: list[Type] = field(default_factory=list)
     unit: Unit = field(init=False)
     scopes: list[dict[str, Variable]] = field(default_factory=list)
@@ -134,9 +134,11 @@ class Context:
         """What the user wrote there."""
         return self.source.text[span.start : span.end]
 
-    def format_index(self, text: str, types: tuple[Type, ...] = ()) -> int:
-        """The index of a format in `Program.formats`: one for each list of types that its values have."""
-        wanted = text, tuple(map(settled, types))
+    def format_index(self, text: str, types: tuple[Type, ...] = (), output: typed.Output | None = None) -> int:
+        """The index of a format in `Program.formats`: one for each list of types that its values have, and for each
+        place where the text becomes something else than printed.
+        """
+        wanted = text, tuple(map(settled, types)), output
         if wanted not in self.formats:
             self.formats.append(wanted)
         return self.formats.index(wanted)

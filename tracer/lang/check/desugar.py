@@ -54,4 +54,6 @@ def _is_function(name: str) -> bool:
 
 
 def _acts(node: ast.Expr) -> bool:
-    return isinstance(node, ast.Call) and node.name in FUNCTIONS and FUNCTIONS[node.name].role == "statement"
+    if not isinstance(node, ast.Call) or node.name not in FUNCTIONS:
+        return False
+    return FUNCTIONS[node.name].role == "statement" or FUNCTIONS[node.name].acts

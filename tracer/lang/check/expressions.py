@@ -31,7 +31,7 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.BoolLit():
             return typed.BoolLit(BOOL, node.span, node.value)
         case ast.StrLit():
-            return string(node.value, node.span)
+            return string(node.value.partition(b"\0")[0], node.span)
         case ast.Param():
             return _param(node)
         case ast.Name():

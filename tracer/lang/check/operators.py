@@ -8,7 +8,21 @@ from tracer.lang import typed
 from tracer.lang.check import memory
 from tracer.lang.check.context import Context
 from tracer.lang.fold import constant, convert, fold, literals
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, PointerType, StringType, TupleType, Type, is_block
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT64,
+    BoolType,
+    BufferType,
+    IntType,
+    PointerType,
+    StringType,
+    SymbolType,
+    TimestampType,
+    TupleType,
+    Type,
+    is_block,
+)
 from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join, join_ints, wide
 from tracer.lang.types.operations import COMPARISON
 
@@ -54,9 +68,13 @@ def _converted(
 
 def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
     """`==` and `!=` of strings and of tuples."""
-    if is_block(left.type) and left.type == right.type:
-        return typed.Binary(BOOL, span, op, left, right)
-    comparable = isinstance(left.type, (StringType, TupleType)) and isinstance(right.type, (StringType, TupleType))
+    if left.type == right.type:
+        if is_block(left.type) or isinstance(left.type, SymbolType):
+            return typed.Binary(BOOL, span, op, left, right)
+        if isinstance(left.type, TimestampType):
+            return _converted(op, left, right, UINT64, span, BOOL)
+    wide = (StringType, TupleType, BufferType)
+    comparable = isinstance(left.type, wide) and isinstance(right.type, wide)
     common = join(left.type, right.type) if comparable else None
     if common is not None:
         return _converted(op, left, right, common, span, BOOL)

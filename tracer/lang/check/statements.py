@@ -99,7 +99,10 @@ def _expression(ctx: Context, node: ast.ExprStmt) -> tuple[typed.Stmt, ...]:
         assert isinstance(value.type, IntType)
         step = value.delta if value.type.signed else value.delta % (1 << value.type.bits)
         return (typed.MapAdd(node.span, value.map, value.key, typed.IntLit(value.type, value.span, step)),)
-    if not isinstance(value, typed.VarIncr) and not node.discarded:
+    if isinstance(value, typed.Deleted):
+        return (typed.Delete(node.span, value.map, value.key),)
+    acts = isinstance(expr, ast.Call) and expr.name in FUNCTIONS and FUNCTIONS[expr.name].acts
+    if not isinstance(value, typed.VarIncr) and not node.discarded and not acts:
         ctx.warn("the value is not used", node.span, "assign it, or print it with print()")
     return (typed.ExprStmt(node.span, value),)
 

@@ -156,10 +156,6 @@ class Lexer:
                     Span(at, end),
                     r"known are \n \t \r \" \\ \xNN and \NNN (octal); write \\ for a backslash",
                 )
-            elif value == b"\0":
-                fault = fault or Diagnostic(
-                    "a string cannot hold a NUL byte", Span(at, end), "strings end at the first NUL, as in C"
-                )
             else:
                 parts += value
             at = end

@@ -13,6 +13,7 @@
 | FloatType | int, the bits without sign; a number when it is rendered |
 | PointerType, EnumType | int, as the integers that they are |
 | StructType, ArrayType | bytes, as they lie in the memory of the hit process |
+| BufferType, InetType, MacType | bytes, as arrays of uint8 |
 
 Bytes, not str: what a target holds need not be UTF-8, and keys must compare as the kernel compares them.
 """
@@ -118,6 +119,50 @@ class ArrayType:
 
     def __str__(self) -> str:
         return f"{self.item}[{self.count}]"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferType(ArrayType):
+    """Bytes of which the hit says how many there are: the length in eight bytes, then room for the most."""
+
+    @staticmethod
+    def of(room: int) -> BufferType:
+        """A buffer of so many bytes at most."""
+        return BufferType(IntType(8, False), 8 + room)
+
+    @property
+    def room(self) -> int:
+        """How many bytes there can be."""
+        return self.count - 8
+
+    def __str__(self) -> str:
+        return f"buffer[{self.room}]"
+
+
+@dataclass(frozen=True, slots=True)
+class InetType(ArrayType):
+    """An address of the Internet: its family in eight bytes (AF_INET, AF_INET6), then sixteen; IPv4 needs four."""
+
+    @staticmethod
+    def of() -> InetType:
+        """The type."""
+        return InetType(IntType(8, False), 24)
+
+    def __str__(self) -> str:
+        return "inet"
+
+
+@dataclass(frozen=True, slots=True)
+class MacType(ArrayType):
+    """A hardware address of six bytes."""
+
+    @staticmethod
+    def of() -> MacType:
+        """The type."""
+        return MacType(IntType(8, False), 6)
+
+    def __str__(self) -> str:
+        return "macaddr"
 
 
 @dataclass(frozen=True, slots=True)

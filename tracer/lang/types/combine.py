@@ -11,7 +11,7 @@ compared, assigned and as a key. Of the two `/` and `%` compute in uint64, and g
 from __future__ import annotations
 
 from tracer.dataclass import dataclass, replace
-from tracer.lang.types import INT64, UINT64, EnumType, IntType, PointerType, StringType, TupleType, Type
+from tracer.lang.types import INT64, UINT64, BufferType, EnumType, IntType, PointerType, StringType, TupleType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ def join(left: Type, right: Type) -> Type | None:
         return StringType(max(left.size, right.size))
     if isinstance(left, TupleType) and isinstance(right, TupleType):
         return _join_tuples(left, right)
+    if isinstance(left, BufferType) and isinstance(right, BufferType):
+        return left if left.count >= right.count else right
     return left if left == right else None
 
 

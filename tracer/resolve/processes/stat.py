@@ -11,8 +11,6 @@ import os
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
-_FIRST_PID_NAMESPACE = 0xEFFF_FFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
-
 
 def threads_of(pid: int) -> list[int]:
     """The threads of a process, none where it has ended."""
@@ -65,14 +63,6 @@ def identity(pid: int) -> Process | None:
     """None where there is no such process."""
     facts = facts_of(pid)
     return None if facts is None else facts.process
-
-
-def in_first_pid_namespace() -> bool | None:
-    """Whether processes and threads have the numbers here that the kernel knows them by; None where it does not say."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
-    except OSError:
-        return None
 
 
 def check_numbers() -> None:

@@ -18,7 +18,7 @@ from tracer.steps.model import Argument, BuiltIn, Source, Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
 from tracer.steps.python.steps import PythonSteps
 
-_ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "cpid"})
+_ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "monotonic", "tai", "cpid"})
 _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 
-from tracer.clock import clock_ns
+from tracer.clock import CLOCKS, clock_ns
+from tracer.lang.types import Stack
 from tracer.steps.leaves import leaves
-from tracer.steps.model import BuiltIn, Source, Steps
+from tracer.steps.model import BuiltIn, Source, Steps, UserStack
 from tracer.steps.python.runtime import Hit
 
 
@@ -21,6 +24,8 @@ def host_values(steps: Steps, child_pid: int = 0) -> Hit:
 
 
 def _value(source: Source, child_pid: int) -> object:
+    if isinstance(source, UserStack):
+        return Stack(os.getpid(), ())  # tracer's own, which tells nothing of what is traced
     if not isinstance(source, BuiltIn):
         return None
     if source.name == "cpid":
@@ -48,4 +53,5 @@ _READERS: dict[str, Callable[[], object]] = {
     "comm": _comm,
     "cpu": _cpu,
     "nsecs": clock_ns,
+    **{name: partial(time.clock_gettime_ns, clock) for name, clock in CLOCKS.items()},
 }

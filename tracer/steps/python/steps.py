@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -191,6 +193,10 @@ class PythonSteps:
         self.writer.line(f"{self.writer.bind(function, 'call')}()")
 
 
+def _random() -> int:
+    return int.from_bytes(os.urandom(4), sys.byteorder)
+
+
 def _print_map(store: MapStore, emit: Callable[[Event], None], event: MapEvent) -> None:
     """The map as it is now: who takes the event may do so after later statements have changed it."""
     emit(event._replace(snapshot=store.snapshot(event.map)))
@@ -217,6 +223,13 @@ def _require(printer: PythonSteps, step: model.Require) -> None:
         printer.writer.line("return")
 
 
+def _delete(printer: PythonSteps, step: model.MapDelete) -> None:
+    key = printer.key(step.key)
+    if step.result is not None:
+        printer.assign(step.result, printer.maps.has(step.map, key))
+    printer.maps.delete(step.map, key)
+
+
 def _add(printer: PythonSteps, step: model.MapAdd) -> None:
     before = None if step.before is None else printer.values.text(step.before)
     printer.maps.add(step.map, printer.key(step.key), step.value, before)
@@ -225,6 +238,7 @@ def _add(printer: PythonSteps, step: model.MapAdd) -> None:
 _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.Let: lambda p, step: p.assign(step.name, p.values.text(step.value)),
     model.Fetch: PythonSteps.fetch,
+    model.Random: lambda p, step: p.assign(step.name, f"{p.writer.bind(_random, 'random')}()"),
     model.GetSlot: lambda p, step: p.assign(step.name, f"v{int(step.slot)}"),
     model.SetSlot: lambda p, step: p.writer.line(f"v{int(step.slot)} = {p.values.text(step.value)}"),
     model.MapGet: lambda p, step: p.assign(step.name, p.maps.read(step.map, p.key(step.key), step.name.type)),
@@ -234,7 +248,7 @@ _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.MapAdd: _add,
     model.Update: lambda p, step: p.maps.aggregate(step.map, p.key(step.key), step.value),
     model.Sample: lambda p, step: p.maps.sample(step.map, p.key(step.key), step.when, step.value),
-    model.MapDelete: lambda p, step: p.maps.delete(step.map, p.key(step.key)),
+    model.MapDelete: _delete,
     model.Moment: lambda p, step: None,  # nobody else writes a map while a clause runs in user space
     model.Empty: _empty,
     model.PrintMap: _print,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
 from tracer.results.integers import quotient, remainder
@@ -121,6 +122,30 @@ def _pack(printer: PythonValues, op: Op) -> str:
     return f"({' + '.join(f'{pack}({printer.text(arg)}, {memory_size(arg.type)})' for arg in op.args)})"
 
 
+def _nul(printer: PythonValues) -> str:
+    return printer.writer.bind(bytes(1), "nul")
+
+
+def _buffer(printer: PythonValues, op: Op) -> str:
+    block, length = map(printer.text, op.args)
+    return f"{printer.writer.bind(_buffered, 'buffered')}({block}, {length}, {memory_size(op.type)})"
+
+
+def _buffered(block: bytes, length: int, size: int) -> bytes:
+    return (length.to_bytes(8, sys.byteorder) + block[:length]).ljust(size, b"\0")
+
+
+def _memcmp(printer: PythonValues, op: Op) -> str:
+    return f"{printer.writer.bind(_compared, 'compared')}({', '.join(map(printer.text, op.args))})"
+
+
+def _compared(left: bytes, right: bytes, count: int) -> int:
+    for one, other in zip_longest(left[:count], right[:count], fillvalue=0):
+        if one != other:
+            return (one ^ 128) - (other ^ 128)
+    return 0
+
+
 def _packed(number: int, size: int) -> bytes:
     return (number & ((1 << 8 * size) - 1)).to_bytes(size, sys.byteorder)
 
@@ -140,9 +165,13 @@ _OPS: dict[str, Callable[[PythonValues, Op], str]] = {
     "as": lambda printer, op: printer.text(op.args[0]),
     "part": _part,
     "pack": _pack,
+    "buffer": _buffer,
+    "pad": lambda printer, op: f"{printer.text(op.args[0])}.ljust({memory_size(op.type)}, {_nul(printer)})",
+    "memcmp": _memcmp,
     "tuple": lambda printer, op: printer.tuple(op.args),
     "item": lambda printer, op: f"{printer.text(op.args[0])}[{printer.text(op.args[1])}]",
     "strlen": lambda printer, op: f"len({printer.text(op.args[0])})",
+    "frames": lambda printer, op: f"len({printer.text(op.args[0])}.addresses)",
     "starts": _starts,
     "find": lambda printer, op: f"{printer.text(op.args[0])}.find({printer.text(op.args[1])})",
     "symbol": lambda printer, op: f"{printer.writer.bind(Symbol, 'symbol')}{printer.tuple(op.args)}",

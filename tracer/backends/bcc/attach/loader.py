@@ -25,6 +25,7 @@ from tracer.backends.bcc.host.refused import (
 )
 from tracer.backends.bcc.maps.control import control_size
 from tracer.backends.bcc.maps.tables import Table
+from tracer.clock import ahead_ns
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.kernel import bpf, buffers
@@ -44,7 +45,7 @@ FOLLOWER, CALLS, RETURNS = (-1, 0), (-2, -1), (-3, -1)
 """Among the programs: those of no variant."""
 
 _TAG, _CONTROL_TAG = 0xFEED_FACE, 0xFEED_FACB
-_POINT_TAG = 0xFEED_FACC
+_POINT_TAG, _TAI_TAG = 0xFEED_FACC, 0xFEED_FACF
 _STEP = 3
 _ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
 """What an element of a hash takes beside key and value (about), and how much a table may take at the start: one for
@@ -270,6 +271,10 @@ def link(
         elif opcode == _LD_IMM64 and high in (_POINT_TAG, pid_namespace.TAG):
             struct.pack_into("=I", linked, at + 4, point if high == _POINT_TAG else here[low // _STEP])
             struct.pack_into("=I", linked, at + 12, 0)
+        elif opcode == _LD_IMM64 and high == _TAI_TAG:
+            ahead = ahead_ns("tai")
+            struct.pack_into("=I", linked, at + 4, ahead & 0xFFFF_FFFF)
+            struct.pack_into("=I", linked, at + 12, ahead >> 32 & 0xFFFF_FFFF)
     return bytes(linked)
 
 

@@ -6,10 +6,10 @@ from tracer.backends.bcc.codegen import records
 from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import Leaf
-from tracer.backends.bcc.codegen.sites.arguments import argument, return_value
+from tracer.backends.bcc.codegen.sites.arguments import argument, register, return_value
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
 from tracer.lang.types import StackType
-from tracer.steps.model import Argument, BuiltIn, Bytes, Fetch, Memory, ReturnValue, Text, UserStack
+from tracer.steps.model import Argument, BuiltIn, Bytes, Fetch, Memory, Register, ReturnValue, Text, UserStack
 
 _BUILT_INS = {
     "pid": call("process_id"),
@@ -18,6 +18,8 @@ _BUILT_INS = {
     "gid": C("current_uid_gid() >> 32"),
     "cpu": call("current_cpu"),
     "nsecs": call("boot_ns"),
+    "monotonic": call("monotonic_ns"),
+    "tai": C("(boot_ns() + TAI_AHEAD)"),
 }
 _OF_CONTROL = {"cpid": C("control->cpid"), "started": C("control->started")}
 
@@ -28,6 +30,8 @@ def fetch(function: Function, step: Fetch) -> None:
     match step.source:
         case Argument(index=index):
             function.numbers[name.id] = argument(function, index, name)
+        case Register(name=register_name):
+            function.numbers[name.id] = register(register_name)
         case ReturnValue():
             function.numbers[name.id] = cast("u64", return_value())
         case BuiltIn(name="comm"):
@@ -48,9 +52,13 @@ def fetch(function: Function, step: Fetch) -> None:
         case Bytes(size=size):
             assert step.address is not None
             address = computed(function, step.address)
+            length = None if step.length is None else computed(function, step.length)
             buffer = function.home(name)
-            zero(function, buffer, from_word=size // 8)
+            zero(function, buffer, from_word=0 if length is not None else size // 8)
             function.reads_memory = True
+            if length is not None:
+                function.leave_unreadable(call("failed", call("read_part", buffer.at(0), size, address, length)))
+                return
             function.leave_unreadable(call("read_user", buffer.at(0), size, address))
         case Text() | UserStack():
             at = function.placement.homes.get(name.id)

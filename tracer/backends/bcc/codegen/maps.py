@@ -147,15 +147,21 @@ def update(function: Function, step: model.Update) -> None:
 
 
 def delete(function: Function, step: model.MapDelete) -> None:
-    """`delete(@x, key)`: of a histogram, all its buckets."""
+    """`delete(@x, key)`, and whether there was one: of a histogram, all its buckets."""
     table = function.shared.tables[step.map]
     key = _key(function, table, step)
+    result = step.result
     if table.buckets == 1:
-        _on_table(function, table, key, f"remove({{map}}, {{key}}, {_length(table)});")
+        given = "" if result is None else f"{function.declare(result.id, result.type, C('0'))} = "
+        _on_table(function, table, key, f"{given}remove({{map}}, {{key}}, {_length(table)});")
         return
-    if table.length is not None:
-        with function.block(f"if ({_any_bucket(function, table, key)})"):
-            function.line(f"__sync_fetch_and_add({_length(table)}, -1);")
+    if table.length is not None or result is not None:
+        there = _any_bucket(function, table, key)
+        if result is not None:
+            function.declare(result.id, result.type, there)
+        if table.length is not None:
+            with function.block(f"if ({there})"):
+                function.line(f"__sync_fetch_and_add({_length(table)}, -1);")
     with _each_bucket(function, table, key):
         _on_table(function, table, key, "map_delete({map}, {key});")
 

@@ -50,6 +50,10 @@ def _fetch(function: Function, step: model.Fetch) -> None:
         fetch(function, step)
 
 
+def _random(function: Function, step: model.Random) -> None:
+    function.declare(step.name.id, step.name.type, C("random_number()"))
+
+
 def _get_slot(function: Function, step: model.GetSlot) -> None:
     held = function.slots[step.slot]
     if isinstance(held, C):
@@ -164,6 +168,7 @@ def _limit(function: Function, rounds: str) -> None:
 _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.Let: _let,
     model.Fetch: _fetch,
+    model.Random: _random,
     model.GetSlot: _get_slot,
     model.SetSlot: _set_slot,
     model.MapGet: maps.get,

@@ -67,7 +67,7 @@ def _operation(value: Op, args: list[C]) -> C:
 def constant(function: Function, value: Value) -> bytes | None:
     """A string that is known when the C is written."""
     match bare(value):
-        case Const(value=bytes(text)):
+        case Const(value=bytes(text), type=StringType()):
             return text
         case SiteText(name=name) if not function.many:
             known = function.variant.probe if name == "probe" else function.variant.function
@@ -106,7 +106,9 @@ def operands(function: Function, value: Op) -> list[Value]:
             return [one] if constant(function, other) is not None else [one, other]
         case "find":
             return list(value.args)
-        case "strlen" | "item" | "part":
+        case "memcmp":
+            return list(value.args[:2])
+        case "strlen" | "item" | "part" | "frames":
             return [value.args[0]]
         case _:
             return []
@@ -144,6 +146,23 @@ def _part(function: Function, value: Op) -> C:
 def _length(function: Function, value: Op) -> C:
     text = in_memory(function, value.args[0])
     return call("text_length", text.at(0), text.words)
+
+
+def _memcmp(function: Function, value: Op) -> C:
+    left, right = (in_memory(function, side) for side in value.args[:2])
+    count = value.args[2]
+    assert isinstance(count, Const) and isinstance(count.value, int)
+    # Zeros stand behind the bytes of both.
+    shorter = 8 * min(left.words, right.words)
+    common = min(count.value, shorter)
+    rest = min(count.value, 8 * max(left.words, right.words)) - common
+    longer, sign = (left, 1) if left.words > right.words else (right, -1)
+    arguments = left.at(0), right.at(0), common, longer.at(longer.words - -(-rest // 8) if rest else 0), rest, sign
+    return call("compare_bytes", *arguments, type="s64")
+
+
+def _frames(function: Function, value: Op) -> C:
+    return binary(">>", C(in_memory(function, value.args[0]).word(1)), C("3"), "u64")
 
 
 def _same(function: Function, value: Op) -> C:
@@ -196,6 +215,8 @@ _WITH_MEMORY: dict[str, Callable[[Function, Op], C]] = {
     "starts": _starts,
     "find": _find,
     "strlen": _length,
+    "frames": _frames,
+    "memcmp": _memcmp,
     "item": _item,
     "part": _part,
 }

@@ -76,6 +76,15 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             _part(function, value, to)
         case Op(op="pack", args=args), _:
             _pack(function, args, to)
+        case Op(op="buffer", args=(block, length)), _:
+            _buffer(function, block, length, to)
+        case Op(op="pad", args=(narrower,)), _:
+            zero(function, to)
+            copy_words(function, pointer(function, narrower), to.behind(0, size_of(narrower.type) // 8))
+        case Const(value=bytes(raw)), _:
+            for index in range(to.words):
+                word = int.from_bytes(raw[8 * index : 8 * index + 8].ljust(8, b"\0"), "little")
+                function.line(f"{to.word(index)} = {word:#x}ULL;")
         case _, StringType():
             _copy_text(function, pointer(function, value), to)
         case _:
@@ -101,6 +110,17 @@ def _part(function: Function, value: Op, to: Buffer) -> None:
     if text:
         function.line(f"end_text({to.at(0)}, {to.words});")
         set_used(function, to, f"{8 * to.words}")
+
+
+def _buffer(function: Function, block: Value, length: Value, to: Buffer) -> None:
+    """The length, then so many bytes; zeros behind."""
+    source, size = pointer(function, block), function.once("length", computed(function, length))
+    words = min(source.words, to.words - 1)
+    zero(function, to, from_word=1 + words)
+    function.line(f"{to.word(0)} = {size};")
+    if words:
+        function.line(f"copy_kernel({to.at(1)}, {8 * words}, {source.at(0)});")
+        function.line(f"end_bytes({to.at(1)}, {words}, {size});")
 
 
 def _pack(function: Function, args: tuple[Value, ...], to: Buffer) -> None:

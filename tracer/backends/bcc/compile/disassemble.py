@@ -22,7 +22,8 @@ _EXCHANGE, _COMPARE = 0xE1, 0xF1
 _LD_IMM64 = 0x18
 
 HELPERS = {
-    1: "map_lookup_elem", 2: "map_update_elem", 3: "map_delete_elem", 8: "get_smp_processor_id",
+    1: "map_lookup_elem", 2: "map_update_elem", 3: "map_delete_elem", 5: "ktime_get_ns",
+    7: "get_prandom_u32", 8: "get_smp_processor_id",
     14: "get_current_pid_tgid", 15: "get_current_uid_gid", 16: "get_current_comm", 35: "get_current_task",
     67: "get_stack", 112: "probe_read_user", 113: "probe_read_kernel", 114: "probe_read_user_str",
     115: "probe_read_kernel_str", 120: "get_ns_current_pid_tgid", 125: "ktime_get_boot_ns", 130: "ringbuf_output",

@@ -48,6 +48,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.STRING_COMPUTED: text,
         Feature.LOAD: read,
         Feature.LOAD_COMPUTED: read,
+        Feature.BUFFER_SIZED: read,
         Feature.USER_STACK: Supported(),
         Feature.SYMBOL: Supported(),
         Feature.LOOP: Supported(),

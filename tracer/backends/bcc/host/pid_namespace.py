@@ -15,9 +15,9 @@ import os
 from functools import lru_cache
 
 from tracer.backends.bcc.host import trials
+from tracer.first_namespace import in_first_pid_namespace
 from tracer.kernel.disabled import is_disabled
 from tracer.plan.features import Unsupported, elsewhere
-from tracer.resolve.processes.stat import in_first_pid_namespace
 
 TAG = 0xFEED_FACA
 """The high half of the constants that `words` replaces."""

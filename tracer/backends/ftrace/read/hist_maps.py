@@ -8,12 +8,12 @@ from tracer.backends.ftrace.counting.trigger import THREAD, Column, Feed, Trigge
 from tracer.backends.ftrace.program import Event
 from tracer.backends.ftrace.read.hist_file import Row, Table, parse
 from tracer.errors import TracerError
+from tracer.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
 from tracer.resolve.model import Target
-from tracer.resolve.processes.stat import in_first_pid_namespace
 from tracer.results.integers import wrap_int
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key

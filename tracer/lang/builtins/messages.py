@@ -1,0 +1,77 @@
+"""What says something on stderr, and what ends a program that finds itself wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer.lang import formats, typed
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.builtins.printing import formatted
+from tracer.lang.types import BOOL
+
+
+def _message(kind: typed.OutputKind) -> Callable[[Call], typed.Stmt | None]:
+    return lambda call: formatted(call, typed.Output(kind, call.span))
+
+
+def _assert(call: Call) -> typed.Stmt:
+    condition, message = call.args
+    output = typed.Output("errorf", call.span)
+    index = call.context.format_index("assert failed: %s", (message.type,), output)
+    said = typed.Printf(call.span, index, (message,))
+    failed = typed.Unary(BOOL, condition.span, "!", condition)
+    return typed.If(call.span, failed, (said, typed.Exit(call.span, 1)), ())
+
+
+def _static_assert(call: Call) -> None:
+    condition, message = call.args
+    if not condition:
+        call.error(message, call.span)
+
+
+def _fail(call: Call) -> None:
+    """The message is made at once, of constants."""
+    made = formatted(call)
+    if made is None:
+        return
+    values = [getattr(arg, "value", None) for arg in made.args]
+    if None in values:
+        where = made.args[values.index(None)].span
+        call.error("fail() shows constants: it ends the program before it runs", where, "errorf() shows what a hit has")
+        return
+    text, message, end = call.args[0], "", 0
+    for conversion in formats.conversions(text):
+        shown = "%" if conversion.kind == "%" else values.pop(0)
+        shown = shown.decode("utf-8", "replace") if isinstance(shown, bytes) else str(shown)
+        message, end = f"{message}{text[end : conversion.start]}{shown}", conversion.end
+    call.error(message + text[end:], call.span)
+
+
+def _of(name: str, kind: typed.OutputKind, help: str, example: str) -> Function:
+    return Function(
+        name, "statement", f"{name}(format, …)", (Argument("text", f"the format of {name}()"), Argument("shown")), None,
+        help, example, optional=1, variadic=True, partial=True, rule=_message(kind),
+    )  # fmt: skip
+
+
+FUNCTIONS = (
+    _of("errorf", "errorf", "says on stderr that something is wrong, and where", 'errorf("%d is too much", arg0);'),
+    _of("warnf", "warnf", "says on stderr what to look at", 'warnf("%d is much", arg0);'),
+    _of("debugf", "debugf", "says something on stderr that helps to find a fault", 'debugf("%d", arg0);'),
+    Function(
+        "fail", "statement", "fail(format, …)", (Argument("text", "the format of fail()"), Argument("shown")), None,
+        "refuses the program with a message, where it is not left out by `if comptime`", 'fail("not here");',
+        optional=1, variadic=True, partial=True, rule=_fail,
+    ),
+    Function(
+        "static_assert", "statement", "static_assert(condition, message)",
+        (Argument("constant", "the condition of static_assert()"), Argument("text", "the message of static_assert()")),
+        None, "refuses the program where a constant is 0", 'static_assert(1 + 1 == 2, "strange");', rule=_static_assert,
+    ),
+    Function(
+        "assert", "statement", "assert(condition, message)",
+        (Argument("integer", "the condition of assert()"), Argument("string", "the message of assert()")), None,
+        "ends the trace with status 1 and a message where a condition does not hold", 'assert(arg0 > 0, "no size");',
+        rule=_assert,
+    ),
+)  # fmt: skip
