@@ -64,8 +64,8 @@ CASES = [
     printed(
         "arrays_in_a_struct",
         f'{S} printf("%d %d %d %d\\n", $s->grid[1][2], $s->corners[2].y, $s->tail[0], $s->tail[2]);'
-        ' $g = $s->grid; printf("%d %d\\n", $g[0][1], sizeof($g));',
-        "6 15 100 102\n2 6",
+        ' $g = $s->grid; printf("%d %d %c\\n", $g[0][1], sizeof($g), $s->name[1]);',
+        "6 15 100 102\n2 6 q",
     ),
     printed(
         "a_struct_through_pointers",

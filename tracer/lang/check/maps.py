@@ -13,7 +13,7 @@ from tracer.lang.check.operands import present
 from tracer.lang.check.operators import warn_of_bend
 from tracer.lang.fold import convert, tuple_items
 from tracer.lang.syntax import ast
-from tracer.lang.types import INT64, IntType, TupleType, Type
+from tracer.lang.types import INT64, IntType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import LITERAL, a, join, say, stored
 
 KEY_HINT = "all uses of a map have the same number and types of keys"
@@ -48,6 +48,10 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
         return None
     if len(parts) == 1 and isinstance(parts[0].type, TupleType) and not parts[0].type.names:
         parts = list(tuple_items(parts[0]))
+    for part in parts:
+        if is_block(part.type) and not memory_size(part.type):
+            ctx.error(f"{a(part.type)} has no bytes, and cannot be a key", part.span, "use one of its elements")
+            return None
     if not _agree(ctx, name, tuple(stored(part.type) for part in parts), span):
         return None
     types = ctx.known.maps[name].key if name in ctx.known.maps else None

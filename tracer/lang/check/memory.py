@@ -70,6 +70,8 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
         if at is not None and count and not 0 <= at < count:
             ctx.error(f"there is no element {at} in {a(operand.type)}", index.span, "elements are counted from 0")
             return None
+    elif isinstance(operand, typed.Str) and operand.sized and operand.length is None:
+        return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
     else:
         ctx.error(f"{a(operand.type)} has no elements", span, "arrays, pointers and tuples have")
         return None
