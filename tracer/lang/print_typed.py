@@ -185,6 +185,10 @@ def _expression(node: typed.Expr) -> str:
             return f"tuple({', '.join(map(expression, node.items))})"
         case typed.TupleItem():
             return f"{expression(node.operand)}.{node.index}"
+        case typed.Part():
+            return f"part({expression(node.operand)}, {expression(node.offset)})"
+        case typed.Pack():
+            return f"pack({', '.join(map(expression, node.items))})"
         case typed.VarIncr() | typed.MapIncr():
             target = f"slot {node.slot}" if isinstance(node, typed.VarIncr) else _place(node.map, node.key)
             op = "++" if node.delta > 0 else "--"
