@@ -9,7 +9,18 @@ from typing import Any, Protocol
 
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
-from tracer.lang.types import BoolType, IntType, Stack, StackType, StringType, Symbol, TupleType, Type
+from tracer.lang.types import (
+    BoolType,
+    IntType,
+    Stack,
+    StackType,
+    StringType,
+    Symbol,
+    TupleType,
+    Type,
+    is_block,
+    memory_size,
+)
 from tracer.plan.model import Variant
 from tracer.results.events import (
     ExitEvent,
@@ -48,7 +59,7 @@ def default(type: Type) -> Any:
         case TupleType(items=items):
             return tuple(default(item) for item in items)
         case _:
-            return 0
+            return bytes(memory_size(type)) if is_block(type) else 0
 
 
 class Reader(Protocol):
@@ -65,6 +76,9 @@ class Reader(Protocol):
 
     def integer(self, address: int, type: IntType) -> int | None:
         """The integer there."""
+
+    def block(self, address: int, size: int) -> bytes | None:
+        """So many bytes there."""
 
     def string(self, address: int, size: int, sized: bool, length: int | None) -> tuple[bytes, bool] | None:
         """What `str` gives in a buffer of `size` bytes, and whether it was cut without being asked to: `sized` says
@@ -119,6 +133,18 @@ class Naive:
         assert isinstance(text, bytes)
         return text
 
+    def part(self, expr: typed.Part) -> Any:
+        """What lies in a block; 0 behind its end."""
+        whole, offset = self.value(expr.operand), self.value(expr.offset)
+        size = expr.type.size - 1 if isinstance(expr.type, StringType) else memory_size(expr.type)
+        raw = whole[offset : offset + size].ljust(size, b"\0")
+        match expr.type:
+            case StringType():
+                return raw.partition(b"\0")[0]
+            case IntType(signed=signed):
+                return int.from_bytes(raw, "little", signed=signed)
+        return any(raw) if isinstance(expr.type, BoolType) else raw
+
     def stack(self, frames: int) -> Stack:
         """The stack, walked once at a hit."""
         if frames not in self.stacks:
@@ -149,6 +175,13 @@ class Naive:
                 return self.built_in(name)
             case typed.Load(address=address, type=IntType() as type):
                 return self.readable(self.reader.integer(self.value(address) % 2**64, type))
+            case typed.Load(address=address):
+                return self.readable(self.reader.block(self.value(address) % 2**64, memory_size(expr.type)))
+            case typed.Part():
+                return self.part(expr)
+            case typed.Pack(items=items):
+                numbers = [(self.value(item), memory_size(item.type)) for item in items]
+                return b"".join([(number % 2 ** (8 * size)).to_bytes(size, "little") for number, size in numbers])
             case typed.Str():
                 return self.string(expr)
             case typed.UStack(type=StackType(frames=frames)):

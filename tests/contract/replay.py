@@ -217,6 +217,9 @@ class _Reader:
         raw = _read(address, type.bits // 8)
         return None if raw is None else int.from_bytes(raw, "little", signed=type.signed)
 
+    def block(self, address: int, size: int) -> bytes | None:
+        return _read(address, size)
+
     def string(self, address: int, size: int, sized: bool, length: int | None) -> tuple[bytes, bool] | None:
         if length is not None and length <= size:
             size, sized = length, True

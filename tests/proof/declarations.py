@@ -13,10 +13,16 @@ from tracer.lang.types import (
     BOOL,
     INT64,
     UINT64,
+    ArrayType,
+    CharType,
+    EnumType,
+    Field,
     FloatType,
     IntType,
+    PointerType,
     StackType,
     StringType,
+    StructType,
     SymbolType,
     TimestampType,
     TupleType,
@@ -37,6 +43,20 @@ from tracer.resolve.model import (
 )
 
 INTS = [INT64, UINT64, INT64, UINT64, *(IntType(bits, signed) for bits in (32, 16, 8) for signed in (True, False))]
+_CODES = EnumType(32, False, "enum code", (("NONE", 0), ("SOME", 7)))
+_BYTES = ArrayType(IntType(8, False), 4)
+_TRIPLE = ArrayType(IntType(32, True), 3)
+_PAIR = StructType(
+    "struct pair", 16, (Field("a", IntType(32, True), 0), Field("b", IntType(8, False), 4), Field("c", UINT64, 8))
+)
+_NAMED = StructType(
+    "struct named", 28,
+    (Field("of", _PAIR, 0), Field("name", ArrayType(CharType(), 5), 16), Field("bytes", _BYTES, 22)),
+)  # fmt: skip
+BLOCKS: list[ArrayType | StructType] = [
+    _BYTES, _TRIPLE, _PAIR, _NAMED, ArrayType(INT64, 2), ArrayType(UINT64, 20), ArrayType(_PAIR, 2),
+]  # fmt: skip
+"""Of the last but one BPF's stack holds few."""
 _SIZES = [4, 8, 16, 64, 72, 200]
 _NAMES = [("uprobe:/bin/shop:sell", "sell"), ("usdt:/bin/shop:shop:order", "take_order"), ("uprobe:/bin/shop:a", "")]
 
@@ -66,11 +86,16 @@ class Declarations:
         kind = self.rng.random()
         if kind < 0.5:
             return self.rng.choice(INTS)
+        if kind < 0.55:
+            return self.rng.choice([_CODES, PointerType(target=INT64)])
         if kind < 0.75:
             return StringType(self.rng.choice(self.sizes))
-        if kind < 0.85 or not depth:
+        if kind < 0.83 or not depth:
             return BOOL
-        return TupleType(tuple(self.type(0) for _ in range(self.rng.randint(1, 3))))
+        if kind < 0.92:
+            return self.rng.choice(BLOCKS)
+        items = tuple(self.type(0) for _ in range(self.rng.randint(1, 3)))
+        return TupleType(items, tuple("xyz"[: len(items)]) if self.chance(0.3) else ())
 
     def key_part(self) -> Type:
         other: list[Type] = [SymbolType(), StackType(3), UsernameType(), TimestampType("%H:%M")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.proof.declarations import INTS, Declarations
+from tests.proof.declarations import BLOCKS, INTS, Declarations
 from tests.proof.world import EDGES, cut_to
 from tests.typed_ir import N, builtin, num, text
 from tracer.lang import typed
@@ -16,14 +16,17 @@ from tracer.lang.types import (
     BOOL,
     INT64,
     UINT64,
+    ArrayType,
     BoolType,
     IntType,
     StackType,
     StringType,
+    StructType,
     SymbolType,
     TimestampType,
     TupleType,
     Type,
+    memory_size,
 )
 
 ARITHMETIC = ["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"]
@@ -54,6 +57,8 @@ class Expressions(Declarations):
                 return self.truth(depth)
             case TupleType():
                 return self.tuple(type, depth)
+            case ArrayType() | StructType():
+                return self.block(type, depth)
             case SymbolType():
                 return typed.USym(type, N, self.address(depth))
             case StackType():
@@ -89,10 +94,10 @@ class Expressions(Declarations):
         return typed.TupleItem(type, N, self.tuple(whole, depth), whole.items.index(type))
 
     def key(self, decl: typed.MapDecl, depth: int) -> tuple[typed.Expr, ...]:
-        return tuple(self.part(part, min(depth, 1)) for part in decl.key)
+        return tuple(self.of_key(part, min(depth, 1)) for part in decl.key)
 
-    def part(self, type: Type, depth: int) -> typed.Expr:
-        """Of a key: often one of few."""
+    def of_key(self, type: Type, depth: int) -> typed.Expr:
+        """A part of a key: often one of few."""
         if self.chance(0.5):
             if isinstance(type, IntType) and self.chance(0.7):
                 return num(cut_to(self.rng.choice([0, 1, -1, 200]), type.bits, type.signed), type)
@@ -128,6 +133,9 @@ class Expressions(Declarations):
                 lambda: self.read(type, below),
                 lambda: self.read(type, below),
                 lambda: self.item(type, below),
+                lambda: self.part(type, below),
+                lambda: self.part(type, below),
+                lambda: self.part(type, below),
                 lambda: self.increment(type, below),
                 lambda: self.increment(type, below),
                 lambda: self.as_type(type, self.of_strings(below)),
@@ -219,7 +227,7 @@ class Expressions(Declarations):
             held = self.variable(BOOL)
             return held if held is not None and self.chance(0.5) else typed.BoolLit(BOOL, N, self.chance(0.5))
         below = depth - 1
-        match self.rng.randrange(9):
+        match self.rng.randrange(10):
             case 0 | 1 | 2:
                 type = self.rng.choice(INTS)
                 sides = self.integer(type, below), self.integer(type, below)
@@ -241,7 +249,59 @@ class Expressions(Declarations):
             case 7:
                 decl = self.rng.choice(self.maps)
                 return typed.HasKey(BOOL, N, decl.name, self.key(decl, below))
+            case 8:
+                block = self.rng.choice(BLOCKS)
+                sides = self.block(block, below), self.block(block, below)
+                return typed.Binary(BOOL, N, self.rng.choice(["==", "!="]), *sides)
         return typed.Call(BOOL, N, "strcontains", self.pair(below))
+
+    def block(self, type: ArrayType | StructType, depth: int) -> typed.Expr:
+        """A struct or array: read, packed, kept, or out of another."""
+        choices: list[Callable[[], typed.Expr | None]] = [
+            lambda: self.variable(type),
+            lambda: self.packed(type, depth - 1),
+            lambda: self.packed(type, depth - 1),
+            lambda: typed.Load(type, N, self.address(depth - 1)),
+            lambda: typed.Load(type, N, self.address(depth - 1)),
+        ]
+        if depth > 0:
+            choices += [
+                lambda: self.read(type, depth - 1),
+                lambda: self.item(type, depth - 1),
+                lambda: self.part(type, depth - 1),
+                lambda: typed.Ternary(
+                    type, N, self.condition(depth - 1), self.block(type, depth - 1), self.block(type, depth - 1)
+                ),
+            ]
+        return self.first(choices, lambda: typed.Load(type, N, self.address(0)))
+
+    def packed(self, type: ArrayType | StructType, depth: int) -> typed.Expr | None:
+        """Integers as an array."""
+        if isinstance(type, StructType) or not isinstance(type.item, IntType) or type.count > 4:
+            return None
+        if memory_size(type) == 4 and self.chance(0.5):
+            return typed.Pack(type, N, (self.integer(IntType(32, self.chance(0.5)), depth),))
+        return typed.Pack(type, N, tuple(self.integer(type.item, depth) for _ in range(type.count)))
+
+    def part(self, type: Type, depth: int) -> typed.Expr | None:
+        """What lies in a struct or an array, by a place that is known before or at the hit."""
+        found: list[tuple[ArrayType | StructType, typed.Expr]] = []
+        for block in BLOCKS:
+            if isinstance(block, StructType):
+                places = [num(field.offset, UINT64) for field in block.fields if field.type == type]
+                found += [(block, place) for place in places]
+            elif block.item == type:
+                index = self.index(depth) if self.chance(0.7) else num(self.rng.randint(0, 4), UINT64)
+                found.append((block, typed.Binary(UINT64, N, "*", index, num(memory_size(type), UINT64))))
+        if not found:
+            return None
+        block, place = self.rng.choice(found)
+        return typed.Part(type, N, self.block(block, depth), place)
+
+    def index(self, depth: int) -> typed.Expr:
+        """Mostly one of few."""
+        any = self.integer(UINT64, depth)
+        return typed.Binary(UINT64, N, "&", any, num(3, UINT64)) if self.chance(0.8) else any
 
     def condition(self, depth: int) -> typed.Expr:
         return self.truth(depth) if self.chance(0.6) else self.integer(self.rng.choice(INTS), depth)
@@ -271,8 +331,20 @@ class Expressions(Declarations):
                 ),
                 lambda: self.read(type, depth - 1),
                 lambda: self.item(type, depth - 1),
+                lambda: self.named(type, depth - 1),
             ]
         return self.first(choices, lambda: self.literal(type))
+
+    def named(self, type: StringType, depth: int) -> typed.Expr | None:
+        """The text in a struct's array of chars."""
+        block, field = next(
+            (block, field) for block in BLOCKS if isinstance(block, StructType) for field in block.fields
+            if field.name == "name"
+        )  # fmt: skip
+        kind = StringType(memory_size(field.type) + 1)
+        if kind.size > type.size:
+            return None
+        return typed.Part(kind, N, self.block(block, depth), num(field.offset, UINT64))
 
     def text(self, type: StringType, depth: int) -> typed.Expr:
         """A string of the process: often one that was read before."""

@@ -37,6 +37,9 @@ class _Place:
             case model.Memory(base=base, offset=offset, type=type):
                 address = self.address(base, offset)
                 return None if address is None else self.integer(address, type)
+            case model.Bytes(base=base, offset=offset, size=size):
+                address = self.address(base, offset)
+                return None if address is None else self.memory.read(address, size)
             case model.Text(base=base, offset=offset):
                 address = self.address(base, offset)
                 return None if address is None else self.text(address, source)
@@ -75,12 +78,14 @@ class _WithMemory(PythonSteps):
     def computed(self, step: model.Fetch, name: str) -> None:
         source = step.source
         assert step.address is not None
-        assert isinstance(source, (model.Memory, model.Text))
+        assert isinstance(source, (model.Memory, model.Text, model.Bytes))
         read = self.writer.bind(self._reader(source), "read")
         self.writer.line(f"{name} = {read}({self.values.text(step.address)})")
 
-    def _reader(self, source: model.Memory | model.Text) -> object:
+    def _reader(self, source: model.InMemory) -> object:
         place = self.place
+        if isinstance(source, model.Bytes):
+            return lambda address: place.memory.read(address & MASK, source.size)
         if isinstance(source, model.Text):
             return lambda address: place.text(address & MASK, source)
         return lambda address: place.integer(address & MASK, source.type)

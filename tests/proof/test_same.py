@@ -30,6 +30,7 @@ FAULTS = {
     "the bucket of a small number": ("return value + 1;", "return value + (value > 1);"),
     "str() of NULL": ("from ? touch_user_text(to, size, from, size) : 0", "touch_user_text(to, size, from, size)"),
     "a cut that has been told": ("if (length < size || told)", "if (length < size)"),
+    "the place in a block": ("[offset + i] << 8 * i", "[i] << 8 * i"),
 }
 """Mistakes in bpf_programs: what stands there, and what would be wrong."""
 

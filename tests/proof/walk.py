@@ -38,6 +38,9 @@ class _Reader:
     def integer(self, address: int, type: IntType) -> int | None:
         return integer_at(self.memory, address, type.bits, type.signed)
 
+    def block(self, address: int, size: int) -> bytes | None:
+        return self.memory.read(address, size)
+
     def string(self, address: int, size: int, sized: bool, length: int | None) -> tuple[bytes, bool] | None:
         return self.memory.string(address, size, sized, length)
 
