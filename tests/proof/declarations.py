@@ -105,7 +105,9 @@ class Declarations:
     def declared(self, number: int) -> typed.MapDecl:
         key = tuple(self.key_part() for _ in range(self.rng.choice([0, 0, 1, 1, 1, 2, 3])))
         value = self.rng.choice([INT64, UINT64])
-        kinds = ["scalar"] * 4 + [name for name, each in AGGREGATIONS.items() if each.single or not (self.few and key)]
+        # A time series takes the time of its hit beside the value.
+        kept = {name: each for name, each in AGGREGATIONS.items() if each.keeps != "series"}
+        kinds = ["scalar"] * 4 + [name for name, each in kept.items() if each.single or not (self.few and key)]
         kind = self.rng.choice(kinds)
         name = f"@m{number}"
         match kind:
