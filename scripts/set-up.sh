@@ -52,6 +52,7 @@ has_sdt() { [ -f /usr/include/sys/sdt.h ] || [ -n "$(find /usr/include -path '*/
 has_readelf() { command -v readelf >/dev/null 2>&1; }
 # It compiles in a fraction of the time of any other, and every other will do.
 has_tcc() { command -v tcc >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
+has_dwz() { command -v dwz >/dev/null 2>&1; }
 has_cpio() { command -v cpio >/dev/null 2>&1; }
 has_postgres() {
     for each in /usr/lib/postgresql/*/bin/pgbench /usr/pgsql-*/bin/pgbench /usr/bin/pgbench; do
@@ -84,7 +85,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio postgres java go rust node" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz postgres java go rust node" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -107,6 +108,7 @@ packages_for() {
             apt:sdt) list="$list systemtap-sdt-dev" ;;
             apt:readelf) list="$list binutils" ;;
             *:cpio) list="$list cpio" ;;
+            *:dwz) list="$list dwz" ;;
             apt:tcc) list="$list tcc" ;;
             apt:postgres) list="$list postgresql" ;;
             apt:go) list="$list golang-go" ;;

@@ -20,13 +20,13 @@ def room_of(module: str) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(RESOLVE.rglob("*.py")), ids=lambda path: str(path.relative_to(RESOLVE)))
-def test_imports_go_down_and_of_the_language_to_its_syntax_and_the_walk_alone(path: Path) -> None:
+def test_imports_go_down_and_of_the_language_to_its_syntax_types_and_the_walk_alone(path: Path) -> None:
     parts = path.relative_to(RESOLVE).with_suffix("").parts
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
             continue
         if node.module.startswith("tracer.lang"):
-            assert node.module.startswith(("tracer.lang.syntax.", "tracer.lang.walk"))
+            assert node.module.startswith(("tracer.lang.syntax.", "tracer.lang.walk", "tracer.lang.types"))
         if node.module.startswith("tracer.resolve."):
             imported = ORDER.index(room_of(node.module))
             own = ORDER.index(parts[0])

@@ -187,7 +187,6 @@ def test_a_debug_file_by_link(tmp_path: Path) -> None:
     assert "next" in names_of(DebugInfo(sites(made, "take")).type("struct node"))
 
 
-@pytest.mark.skipif(shutil.which("dwz") is None, reason="dwz is not installed")
 def test_what_dwz_moved_to_another_file(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
