@@ -75,4 +75,4 @@ def spoil_python() -> None:
     "spoil", [*(partial(spoil_c, *fault) for fault in FAULTS.values()), spoil_python], ids=[*FAULTS, "<= in Python"]
 )
 def test_a_mistake_is_found(spoil: Spoil) -> None:
-    assert checked(range(1000), spoil).failures, "nothing was found"
+    assert checked(range(4000), spoil).failures, "nothing was found"
