@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
+from tracer.lang.print_typed import expression
 from tracer.lang.types import (
     BoolType,
     IntType,
@@ -126,7 +127,8 @@ class Naive:
         length = None if expr.length is None else self.value(expr.length)
         text, cut = self.readable(self.reader.string(address, expr.type.size, expr.sized, length))
         if cut:
-            told = expr if fixed(expr.address) and (expr.length is None or fixed(expr.length)) else None
+            same = fixed(expr.address) and (expr.length is None or fixed(expr.length))
+            told = expression(expr) if same else None  # wherever in the text it stands
             if told is None or told not in self.cut:
                 self.runtime.loss.truncated += 1
             self.cut.add(told)
