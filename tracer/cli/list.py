@@ -98,7 +98,7 @@ def site_lines(listed: Listed) -> Iterator[str]:
         from tracer.resolve.dwarf.debug_info import prototype
 
         found = prototype(listed.path, listed.sites[0].address)
-        if found is not None:
+        if found:
             yield from map(printable, found)
             return
     for site in listed.sites:
