@@ -85,7 +85,7 @@ def test_print_shows_the_shortest_number_that_is_the_same(backend: str) -> None:
     assert shown[0:16:2] == [0.0, -0.0, 0.1, 0.33333334, "inf", 0.0, 123456790.0, -1.0]
     assert shown[16:] == ["nan", "nan", "-inf", "inf"]
     text = tracer("-q", "--backend", backend, "-o", "/dev/stderr", "-e", program, "-c", str(path)).err.splitlines()
-    assert text[4:8] + text[16:] == ["0.1", "0.1", "0.33333334", "0.3333333333333333", "nan", "nan", "-inf", "inf"]
+    assert text[4:8] + text[16:20] == ["0.1", "0.1", "0.33333334", "0.3333333333333333", "nan", "nan", "-inf", "inf"]
 
 
 USES = {
