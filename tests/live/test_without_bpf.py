@@ -60,7 +60,7 @@ def test_neither_libbcc_nor_its_binding_is_loaded_to_find_out(place: Callable[[s
     words = ("-e", f"usdt:{path}:depot:parcel {{ @ = count(); }}", "-c", f"{path} 5")
     command = [*NO_BPF, sys.executable, "-c", script, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, env=environment())
-    assert (done.returncode, done.stdout) == (0, "@: 5\n0 [] []\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "\n\n@: 5\n0 [] []\n"), done.stderr
 
 
 def test_info_tells_of_it() -> None:
