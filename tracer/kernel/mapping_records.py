@@ -81,6 +81,11 @@ class MappingRecords:
         spans = (ring.span for ring in self._rings)
         return any(head - tail > _RING // 8 for tail, head in spans)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to take; costs next to nothing."""
+        return any(ring.has_data for ring in self._rings)
+
     def take(self) -> Iterator[Record]:
         """What is new, in the order of time."""
         full = any(ring.size - (head - tail) < _LARGE for ring in self._rings for tail, head in (ring.span,))

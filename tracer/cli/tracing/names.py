@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
+    from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
 
 
@@ -19,6 +20,7 @@ class Names:
     """Symbol tables are read when the first name is asked for; what processes map is taken note of from the start."""
 
     def __init__(self, plan: Plan, target: Target) -> None:
+        self._processes: Processes | None = None
         self._symbolizer: Symbolizer | None = None
         self._records: MappingRecords | None = None
         self.missed: int | None = None
@@ -40,8 +42,8 @@ class Names:
         """Ends the recording and closes the files."""
         if self._records is not None:
             self._records.close()
-        if self._symbolizer is not None:
-            self._symbolizer.close()
+        if self._processes is not None:
+            self._processes.close()
 
     def _begin(self, plan: Plan, target: Target) -> None:
         from tracer.kernel.mapping_records import MappingRecords
@@ -54,41 +56,50 @@ class Names:
             # Names of running processes can still be read; those of ended ones stay addresses.
             self._records = None
         # What is mapped already comes with no record.
-        symbolizer = self._open()
+        processes = self._open()
         if target.pid is not None:
-            symbolizer.remember(target.pid)
+            processes.remember(target.pid)
             return
         from tracer.resolve.processes.maps import users
 
         for pid in users({site.identity.inode for site in plan.sites}):
             if pid != os.getpid():
-                symbolizer.remember(pid)
+                processes.remember(pid)
 
     def keep_up(self) -> None:
         """Called now and then: reads what the kernel tells of processes before there is no room for more."""
         if self._records is not None and self._records.pressing:
-            self._current()
+            self.processes()
 
-    def _current(self) -> Symbolizer:
-        symbolizer = self._open()
-        if self._records is not None:
+    def processes(self) -> Processes:
+        """What is known of processes at the moment."""
+        processes = self._open()
+        if self._records is not None and self._records.has_any:
             from tracer.kernel.mapping_records import Executed, Forked, Mapped, Missed
 
             for record in self._records.take():
                 if isinstance(record, Mapped):
-                    symbolizer.mapped(record.pid, record.mapping)
+                    processes.mapped(record.pid, record.mapping)
                 elif isinstance(record, Executed):
-                    symbolizer.executed(record.pid)
+                    processes.executed(record.pid)
                 elif isinstance(record, Forked):
-                    symbolizer.forked(record.pid, record.parent)
+                    processes.forked(record.pid, record.parent)
                 elif isinstance(record, Missed):
                     self.missed = (self.missed or 0) + record.count
-                    symbolizer.missed()
-        return symbolizer
+                    processes.missed()
+        return processes
 
-    def _open(self) -> Symbolizer:
+    def _current(self) -> Symbolizer:
+        processes = self.processes()
         if self._symbolizer is None:
             from tracer.resolve.symbols.symbolizer import Symbolizer
 
-            self._symbolizer = Symbolizer()
+            self._symbolizer = Symbolizer(processes)
         return self._symbolizer
+
+    def _open(self) -> Processes:
+        if self._processes is None:
+            from tracer.resolve.symbols.processes import Processes
+
+            self._processes = Processes()
+        return self._processes

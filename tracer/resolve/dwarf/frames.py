@@ -1,11 +1,14 @@
-"""Where functions begin and end according to the unwind tables (`.eh_frame`), which even a stripped file keeps.
+"""The unwind tables (`.eh_frame`), which even a stripped file keeps: where functions begin and end, and by which
+programs the caller's registers are found at each of their instructions (`resolve.unwind` runs those).
 
 Nearly every compiler writes them for every function, C included, because the ABI of x86-64 and aarch64 asks for it.
 `.eh_frame_hdr` is a sorted index over them. An entry (FDE) gives a function's range; its CIE says whether a
 personality routine looks at exceptions that pass, and the FDE's LSDA pointer whether this very function catches or
 cleans up.
 
-Source: Linux Standard Base Core 5.0, chapters 10.5 and 10.6.
+`.debug_frame` says the same in a slightly other form; Go writes that alone.
+
+Source: Linux Standard Base Core 5.0, chapters 10.5 and 10.6; DWARF 5, 6.4.
 """
 
 from __future__ import annotations
@@ -26,22 +29,34 @@ _FIXED = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """One function's range; `handler`: it has a table of catches or clean-ups of its own (LSDA)."""
-
-    start: int
-    size: int
-    handler: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Common:
-    """What a CIE says for its FDEs: pointer encodings, and whether it names a personality routine."""
+class Common:
+    """What a CIE says for its FDEs: pointer encodings, whether it names a personality routine, and of their programs
+    the factors of code and data, the register of the return address, and what each begins with. `signal`: its frames
+    are what the kernel leaves for a signal handler to return to.
+    """
 
     augmented: bool
     pointer: int
     lsda: int
     personality: bool
+    signal: bool
+    code_factor: int
+    data_factor: int
+    return_register: int
+    program: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One function's range; `handler`: it has a table of catches or clean-ups of its own (LSDA). `program`: the call
+    frame instructions (DW_CFA_…) behind those of its `common`.
+    """
+
+    start: int
+    size: int
+    handler: bool
+    common: Common
+    program: bytes
 
 
 _MAX_AUGMENTATION = 16
@@ -52,7 +67,8 @@ class _Damaged(Exception):
     """The tables cannot be read; they are then treated as absent."""
 
 
-_DAMAGE = (_Damaged, struct.error, IndexError)
+DAMAGE = (_Damaged, struct.error, IndexError)
+"""What reading damaged tables raises."""
 
 
 class Frames:
@@ -63,12 +79,12 @@ class Frames:
         self._start = 0
         self._data = b""
         self._index: tuple[list[int], list[int]] = ([], [])
-        self._commons: dict[int, _Common] = {}
+        self._commons: dict[int, Common] = {}
         self._damaged = False
         try:
             if not self._read_index():
                 self._make_index()
-        except _DAMAGE:
+        except DAMAGE:
             self._index = ([], [])
             self._damaged = True
 
@@ -132,7 +148,7 @@ class Frames:
             return None
         try:
             frame = self._frame(entries[index] - self._start)
-        except _DAMAGE:
+        except DAMAGE:
             return None
         return frame if frame is not None and frame.start <= address < frame.start + frame.size else None
 
@@ -143,7 +159,7 @@ class Frames:
             return True  # nothing is proven
         try:
             return any(common and self._common(position).personality for position, common in self._entries())
-        except _DAMAGE:
+        except DAMAGE:
             return True
 
     def _frame(self, position: int) -> Frame | None:
@@ -156,13 +172,14 @@ class Frames:
         size, at = _pointer(self._data, at, common.pointer & 0x0F, self._start, 0)
         handler = False
         if common.augmented:
-            _, at = leb(self._data, at)
+            augmentation, at = leb(self._data, at)
             if common.lsda != _OMIT:
                 value, _ = _pointer(self._data, at, common.lsda & 0x0F, self._start, 0)
                 handler = value != 0
-        return Frame(start, size, handler)
+            at += augmentation
+        return Frame(start, size, handler, common, self._data[at : position + 4 + length])
 
-    def _common(self, position: int) -> _Common:
+    def _common(self, position: int) -> Common:
         if position in self._commons:
             return self._commons[position]
         data = self._data
@@ -171,29 +188,47 @@ class Frames:
         length, identity, version = struct.unpack_from("<IIB", data, position)
         if length in (0, 0xFFFFFFFF) or identity != 0 or version not in (1, 3):
             raise _Damaged
-        end = data.find(b"\0", position + 9, position + 9 + _MAX_AUGMENTATION)
-        if end < 0:
+        found = self._commons[position] = read_common(data, position + 9, position + 4 + length, version, self._start)
+        return found
+
+
+def read_common(data: bytes, at: int, end: int, version: int, base: int) -> Common:
+    """The CIE whose augmentation string begins at `at` and which ends at `end`, of data that is loaded at `base`.
+    Raises what is in `DAMAGE`.
+    """
+    close = data.find(b"\0", at, at + _MAX_AUGMENTATION)
+    if close < 0:
+        raise _Damaged
+    augmentation = data[at:close]
+    at = close + 1
+    if version == 4:
+        if data[at : at + 2] != b"\x08\0":  # size of an address, and of a segment's selector
             raise _Damaged
-        augmentation = data[position + 9 : end]
-        _, at = leb(data, end + 1)
-        _, at = leb(data, at)  # the data alignment is signed, but as long either way
-        at = at + 1 if version == 1 else leb(data, at)[1]
-        pointer, lsda, personality = 0, _OMIT, b"P" in augmentation
-        if augmentation[:1] != b"z":
-            if augmentation:
-                raise _Damaged
-            return self._commons.setdefault(position, _Common(False, pointer, lsda, personality))
-        _, at = leb(data, at)
+        at += 2
+    code_factor, at = leb(data, at)
+    data_factor, at = leb(data, at, signed=True)
+    register, at = (data[at], at + 1) if version == 1 else leb(data, at)
+    pointer, lsda = 0, _OMIT
+    if augmentation[:1] == b"z":
+        size, at = leb(data, at)
+        letters, program = at, at + size
         for letter in augmentation[1:]:
             if letter == ord("R"):
-                pointer, at = data[at], at + 1
+                pointer, letters = data[letters], letters + 1
             elif letter == ord("L"):
-                lsda, at = data[at], at + 1
+                lsda, letters = data[letters], letters + 1
             elif letter == ord("P"):
-                _, at = _pointer(data, at + 1, data[at] & 0x0F, self._start, 0)
+                _, letters = _pointer(data, letters + 1, data[letters] & 0x0F, base, 0)
             elif letter not in b"SBG":
                 raise _Damaged
-        return self._commons.setdefault(position, _Common(True, pointer, lsda, personality))
+    elif augmentation:
+        raise _Damaged
+    else:
+        program = at
+    return Common(
+        augmentation[:1] == b"z", pointer, lsda, b"P" in augmentation, b"S" in augmentation, code_factor, data_factor,
+        register, data[program:end],
+    )  # fmt: skip
 
 
 def _pointer(data: bytes, at: int, encoding: int, base: int, data_base: int) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
 from tracer.resolve.elf.debug_file import find_debug_file
@@ -11,7 +13,12 @@ from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
 
+if TYPE_CHECKING:
+    from tracer.resolve.unwind.rules import Rule
+    from tracer.resolve.unwind.tables import Tables
+
 _MOST_FILES = 256
+_MOST_RULES = 1 << 16
 _MOST_CLOSED = 1 << 16
 
 File = tuple[str, int]
@@ -25,6 +32,7 @@ class Module:
         self.elf = elf
         self.version = elf.version
         self._symbols = Symbols(elf, find_debug_file)
+        self._rules: dict[int, Rule | None] = {}
 
     def name(self, file_offset: int) -> tuple[Function, int] | None:
         """The function at a file offset and the distance from its start."""
@@ -34,6 +42,24 @@ class Module:
         except TracerError:
             return None
         return None if function is None or address is None else (function, address - function.address)
+
+    def rule(self, file_offset: int) -> Rule | None:
+        """How the caller's registers are found at a file offset; None where no table says it."""
+        if file_offset not in self._rules:
+            if len(self._rules) >= _MOST_RULES:
+                self._rules.clear()
+            address = self.elf.address_of(file_offset)
+            try:
+                self._rules[file_offset] = None if address is None else self._tables.rule(address)
+            except TracerError:
+                self._rules[file_offset] = None
+        return self._rules[file_offset]
+
+    @cached_property
+    def _tables(self) -> Tables:
+        from tracer.resolve.unwind.tables import Tables
+
+        return Tables(self.elf, find_debug_file)
 
 
 class Modules:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.resolve.conftest import Build
-from tracer.resolve.symbols import modules
-from tracer.resolve.symbols import symbolizer as symbolizer_module
+from tracer.resolve.symbols import modules, processes
+from tracer.resolve.symbols.processes import Processes
 from tracer.resolve.symbols.symbolizer import Symbolizer
 
 PRINTS_C = r"""
@@ -62,9 +62,9 @@ def running(build: Build, tmp_path: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def symbolizer() -> Iterator[Symbolizer]:
-    made = Symbolizer()
+    made = Symbolizer(Processes())
     yield made
-    made.close()
+    made.processes.close()
 
 
 def test_names_and_offsets_are_printed_as_bpftrace_does(running: Running, symbolizer: Symbolizer) -> None:
@@ -78,7 +78,7 @@ def test_names_and_offsets_are_printed_as_bpftrace_does(running: Running, symbol
 
 def test_a_process_that_ended_is_named_from_what_was_remembered(running: Running, symbolizer: Symbolizer) -> None:
     path = os.readlink(f"/proc/{running.pid}/exe")
-    symbolizer.remember(running.pid)
+    symbolizer.processes.remember(running.pid)
     running.end()
     os.unlink(path)
     assert symbolizer.symbol(running.pid, running.addresses[0]) == "main+0"
@@ -105,10 +105,10 @@ def test_cpp_names_are_readable(build: Build, symbolizer: Symbolizer) -> None:
 
 def test_libraries_loaded_later_are_found(symbolizer: Symbolizer, build: Build) -> None:
     library = build("int later(int x) { return x; }\n", "-shared", "-fPIC", name="liblater.so")
-    symbolizer.remember(os.getpid())
+    symbolizer.processes.remember(os.getpid())
     address = ctypes.cast(ctypes.CDLL(str(library)).later, ctypes.c_void_p).value
     assert address is not None
-    symbolizer._processes[os.getpid()].read_at = 0
+    symbolizer.processes._known[os.getpid()].read_at = 0
     assert symbolizer.symbol(os.getpid(), address) == "later+0"
 
 
@@ -161,16 +161,16 @@ def test_a_map_that_somebody_else_put_there_is_not_believed(jit_map: tuple[int, 
 def test_a_number_used_again_by_a_later_process_is_another_process(
     running: Running, symbolizer: Symbolizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    symbolizer.remember(running.pid)
-    before = symbolizer._processes[running.pid]
-    monkeypatch.setattr("tracer.resolve.symbols.symbolizer._started", lambda pid: before.started + 1)
-    symbolizer.remember(running.pid)
-    assert symbolizer._processes[running.pid] is not before
+    symbolizer.processes.remember(running.pid)
+    before = symbolizer.processes._known[running.pid]
+    monkeypatch.setattr("tracer.resolve.symbols.processes._started", lambda pid: before.started + 1)
+    symbolizer.processes.remember(running.pid)
+    assert symbolizer.processes._known[running.pid] is not before
 
 
 def test_older_maps_serve_older_addresses(running: Running, symbolizer: Symbolizer) -> None:
-    symbolizer.remember(running.pid)
-    known = symbolizer._processes[running.pid]
+    symbolizer.processes.remember(running.pid)
+    known = symbolizer.processes._known[running.pid]
     known.maps.insert(0, ())
     assert symbolizer.symbol(running.pid, running.addresses[0]) == "main+0"
     os.kill(running.pid, signal.SIGCONT)
@@ -179,9 +179,9 @@ def test_older_maps_serve_older_addresses(running: Running, symbolizer: Symboliz
 def test_after_lost_records_only_what_still_runs_has_names(running: Running, symbolizer: Symbolizer) -> None:
     main = running.addresses[0]
     assert symbolizer.symbol(running.pid, main) == "main+0"
-    symbolizer.missed()
+    symbolizer.processes.missed()
     assert symbolizer.symbol(running.pid, main) == "main+0"
-    symbolizer.missed()
+    symbolizer.processes.missed()
     running.end()
     # It may have become another program before it ended.
     assert symbolizer.symbol(running.pid, main) == f"{main:#x}"
@@ -191,7 +191,7 @@ def test_files_and_processes_are_kept_within_bounds(
     build: Build, tmp_path: Path, symbolizer: Symbolizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(modules, "_MOST_FILES", 4)
-    monkeypatch.setattr(symbolizer_module, "_MOST_PROCESSES", 3)
+    monkeypatch.setattr(processes, "_MOST_PROCESSES", 3)
     paths = [tmp_path / f"prints{number}" for number in range(8)]
     for path in paths:
         shutil.copy(build(PRINTS_C, "-O1"), path)
@@ -205,7 +205,7 @@ def test_files_and_processes_are_kept_within_bounds(
                 assert symbolizer.symbol(each.pid, hidden) == "hidden+0"
                 assert "malloc" in symbolizer.symbol(each.pid, malloc)
         assert len(os.listdir("/proc/self/fd")) - before <= 4
-        assert (len(symbolizer._processes), len(symbolizer._modules)) == (3, 4)
+        assert (len(symbolizer.processes), len(symbolizer.processes.modules)) == (3, 4)
     finally:
         for each in made:
             each.end()

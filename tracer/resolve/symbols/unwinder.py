@@ -1,0 +1,64 @@
+"""Unwinds stacks of any number of processes, each distinct address looked up once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from tracer.resolve.symbols.processes import Process, Processes
+from tracer.resolve.unwind.registers import Registers
+from tracer.resolve.unwind.walker import ENTRY, NOTHING, POINTER, Step, step_of, walk
+
+UNKNOWN = "the process ended before its memory map was read"
+
+_MOST_STEPS = 1 << 16
+"""Of one process."""
+
+_NOTHING, _ENTRY, _POINTER = Step(NOTHING), Step(ENTRY), Step(POINTER)
+
+
+class Unwinder:
+    """`processes` gives what is known of processes at the moment. `endings` counts how stacks ended."""
+
+    def __init__(self, processes: Callable[[], Processes], registers: Registers) -> None:
+        self._processes = processes
+        self._registers = registers
+        self.endings: Counter[str] = Counter()
+
+    def unwind(self, pid: int, sample: Sequence[int], stack: memoryview, most: int) -> tuple[int, ...]:
+        """The addresses of a thread's callers, its own first, `most` at most; see `walker.walk`."""
+        processes = self._processes()
+        process = processes.get(pid)
+        if process is None:
+            self.endings[UNKNOWN] += 1
+            return (sample[self._registers.numbers.index(self._registers.ip)],)
+        here, after = process.here, process.after
+
+        def find(address: int, exact: bool) -> Step:
+            steps = here if exact else after
+            step: Step | None = steps.get(address)
+            if step is None:
+                if len(steps) >= _MOST_STEPS:
+                    steps.clear()
+                step = steps[address] = self._look_up(processes, pid, process, address, exact)
+            return step
+
+        addresses, ending = walk(sample, stack, self._registers, find, most)
+        self.endings[ending] += 1
+        return addresses
+
+    def _look_up(self, processes: Processes, pid: int, process: Process, address: int, exact: bool) -> Step:
+        # A call at a function's very end returns to what follows it.
+        address = address if exact else address - 1
+        mapping = processes.find(pid, process, address)
+        if mapping is None:
+            return _NOTHING
+        place = processes.place(pid, mapping, address)
+        if place is None:
+            return _POINTER
+        module, offset = place
+        rule = module.rule(offset)
+        if rule is not None:
+            return step_of(rule, self._registers)
+        name = module.name(offset) if exact else None
+        return _ENTRY if name is not None and name[1] == 0 else _POINTER

@@ -1,0 +1,113 @@
+"""The unwind tables of one file: `.eh_frame`, then `.debug_frame` of the file or of its debug file."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import cached_property
+
+from tracer.errors import TracerError
+from tracer.resolve.dwarf.frames import DAMAGE, Common, Frame, Frames, read_common
+from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.sections import content
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.unwind.rules import Rule, rule_at
+
+_CIE = 0xFFFFFFFF
+
+
+class Tables:
+    """What a file says of the frames of its functions. Damaged tables count as none."""
+
+    def __init__(self, elf: Elf, find_debug: Callable[[Elf], Elf | None] = lambda _: None) -> None:
+        self._elf = elf
+        self._find_debug = find_debug
+
+    def rule(self, address: int) -> Rule | None:
+        """The row of an instruction; None where no table has the address, or its program is not understood."""
+        frame = self.frame(address)
+        return None if frame is None else rule_at(frame.common, frame.program, frame.start, address)
+
+    def frame(self, address: int) -> Frame | None:
+        """The entry that holds an address."""
+        found = self._frames.at(address) if self._frames is not None else None
+        return found or self._debug_frames.at(address)
+
+    @cached_property
+    def _frames(self) -> Frames | None:
+        try:
+            return Frames(self._elf)
+        except TracerError:
+            return None
+
+    @cached_property
+    def _debug_frames(self) -> DebugFrames:
+        found = DebugFrames(_section(self._elf))
+        if found or self._elf.section(".eh_frame") is not None:
+            return found
+        other = self._find_debug(self._elf)
+        if other is None:
+            return found
+        with other:
+            return DebugFrames(_section(other))
+
+
+class DebugFrames:
+    """The entries of `.debug_frame`, whose addresses stand in it as they are."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._commons: dict[int, Common] = {}
+        self._found: list[tuple[int, int, int, int, int]] = []
+        try:
+            self._read()
+        except DAMAGE:
+            self._found = []
+        self._found.sort()
+        self._starts = [each[0] for each in self._found]
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def _read(self) -> None:
+        at, data = 0, self._data
+        while at + 16 <= len(data):
+            length, common = struct.unpack_from("<II", data, at)
+            if length == 0xFFFFFFFF:
+                return
+            end = at + 4 + length
+            if common != _CIE and length >= 20:
+                start, size = struct.unpack_from("<QQ", data, at + 8)
+                self._found.append((start, size, common, at + 24, end))
+            at = end
+
+    def at(self, address: int) -> Frame | None:
+        """The entry whose range holds the address."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        start, size, position, at, end = self._found[index]
+        if address >= start + size:
+            return None
+        try:
+            common = self._commons.get(position)
+            if common is None:
+                length, identity, version = struct.unpack_from("<IIB", self._data, position)
+                if identity != _CIE:
+                    return None
+                common = read_common(self._data, position + 9, position + 4 + length, version, 0)
+                self._commons[position] = common
+            if common.augmented:
+                size_, at = leb(self._data, at)
+                at += size_
+        except DAMAGE:
+            return None
+        return Frame(start, size, False, common, self._data[at:end])
+
+
+def _section(elf: Elf) -> bytes:
+    try:
+        return content(elf, ".debug_frame")
+    except TracerError:
+        return b""

@@ -1,0 +1,251 @@
+"""Walks one stack: from a thread's registers and a copy of its stack's top to the addresses of its callers.
+
+Nearly every frame on x86-64 is found by three numbers: its CFA is rsp or rbp plus a constant, the return address lies
+below it, and rbp may be saved at a distance from it. Such frames are *plain*, and are walked with these two registers
+alone, in half a microsecond. Where a later frame needs others (the handler's frame of a signal, a function that aligns
+its stack by another register), the walk begins anew with all of them.
+
+How a stack ends is told: `WHOLE` at the program's or the thread's first function, `LIMIT` where no more frames were
+wanted, `SHORT` where the copy of the stack ends before the stack does, else why it goes no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tracer.dataclass import dataclass
+from tracer.resolve.unwind.expressions import NotUnderstood, evaluate
+from tracer.resolve.unwind.registers import Registers
+from tracer.resolve.unwind.rules import EXPRESSION, OFFSET, REGISTER, UNDEFINED, VALUE, VALUE_EXPRESSION, Rule
+
+_ALL = (1 << 64) - 1
+
+WHOLE = "whole"
+LIMIT = "cut at the limit of frames"
+SHORT = "the copy of the stack ends"
+NO_CODE = "a return address leads to no code"
+NO_RULE = "no unwind table, and no frame pointer"
+UNUSUAL = "a rule of an unusual kind"
+ELSEWHERE = "it goes on in another stack"
+NO_PROGRESS = "a frame that lies below its callee's"
+
+PLAIN, LAST, ENTRY, POINTER, GENERAL, NOTHING = range(6)
+"""How to leave a frame: by three numbers; not at all, it is the first; it has just been entered and nothing is known
+of it; by its frame pointer; by its rule; not at all, for it is no code.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do at one address. `base` is 1 where the CFA is counted from the frame pointer, 0 from the stack
+    pointer; `fp` is where the frame pointer is saved relative to the CFA, 0 where it is not.
+    """
+
+    kind: int
+    base: int = 0
+    cfa: int = 0
+    fp: int = 0
+    rule: Rule | None = None
+
+
+def step_of(rule: Rule, registers: Registers) -> Step:
+    """A rule in the form in which it is used."""
+    if rule.is_last:
+        return Step(LAST, rule=rule)
+    saved = rule.saved
+    fp, sp, ip = saved.get(registers.fp), saved.get(registers.sp), saved.get(rule.return_register)
+    plain = (
+        registers.link is None
+        and not rule.signal
+        and rule.expression is None
+        and rule.register in (registers.sp, registers.fp)
+        and ip == (OFFSET, -8)
+        and sp is None
+        and (fp is None or (fp[0] == OFFSET and fp[1] != 0))
+    )
+    if not plain:
+        return Step(GENERAL, rule=rule)
+    distance = fp[1] if fp is not None else 0
+    assert isinstance(distance, int)
+    return Step(PLAIN, int(rule.register == registers.fp), rule.offset, distance, rule)
+
+
+Find = Callable[[int, bool], Step]
+"""The step at an address; the second argument says whether a thread is there, and not that a call returns there."""
+
+
+class _Outside(Exception):
+    """What is to be read lies not in the copy of the stack."""
+
+
+def walk(
+    sample: Sequence[int], stack: memoryview, registers: Registers, find: Find, most: int
+) -> tuple[tuple[int, ...], str]:
+    """The addresses, innermost first and `most` at most, and how it ended. `sample` has the registers in perf's order;
+    `stack` is the copy from the stack pointer up, whole words.
+    """
+    by_number = dict(zip(registers.numbers, sample, strict=True))
+    if registers.link is None:
+        found = _walk_plain(by_number, stack, registers, find, most)
+        if found is not None:
+            return found
+    return _Walk(by_number, stack, registers).run(find, most)
+
+
+def _walk_plain(
+    at: dict[int, int], stack: memoryview, registers: Registers, find: Find, most: int
+) -> tuple[tuple[int, ...], str] | None:
+    """The walk as far as frames are plain to its end; None where one is not."""
+    low, ip, fp = at[registers.sp], at[registers.ip], at[registers.fp]
+    sp, size = low, 8 * len(stack)
+    found = [ip]
+    here = True
+    while True:
+        step = find(ip, here)
+        here = False
+        kind = step.kind
+        if kind == PLAIN:
+            cfa = (fp if step.base else sp) + step.cfa
+            if step.fp:
+                place = cfa + step.fp - low
+                if place & 7 or not 0 <= place < size:
+                    return tuple(found), _outside(place, size)
+                fp = stack[place >> 3]
+        elif kind == LAST:
+            return tuple(found), WHOLE
+        elif kind == ENTRY:
+            cfa = sp + 8
+        elif kind == POINTER:
+            if not fp:
+                return tuple(found), WHOLE
+            cfa, place = fp + 16, fp - low
+            if place & 7 or cfa <= sp:
+                return tuple(found), NO_RULE
+            if not 0 <= place < size:
+                return tuple(found), SHORT if 0 <= place < _NEAR else NO_RULE
+            fp = stack[place >> 3]
+        elif kind == NOTHING:
+            found.pop()
+            return tuple(found), NO_CODE
+        else:
+            return None
+        place = cfa - 8 - low
+        if place & 7 or not 0 <= place < size:
+            return tuple(found), _outside(place, size)
+        if cfa <= sp:
+            return tuple(found), NO_PROGRESS
+        ip, sp = stack[place >> 3], cfa
+        if not ip:
+            return tuple(found), WHOLE
+        if len(found) >= most:
+            return tuple(found), LIMIT
+        found.append(ip)
+
+
+_NEAR = 8 << 20
+"""Bytes above the stack pointer that may well be the same stack: its usual size."""
+
+
+def _outside(place: int, size: int) -> str:
+    return SHORT if size <= place < _NEAR and not place & 7 else ELSEWHERE
+
+
+class _Walk:
+    """The walk with all registers, None for those whose value is not known any more."""
+
+    def __init__(self, sample: dict[int, int], stack: memoryview, registers: Registers) -> None:
+        self.registers = registers
+        self.values: list[int | None] = [sample.get(number) for number in range(registers.count)]
+        self.stack = stack
+        self.low = sample[registers.sp]
+
+    def read(self, address: int) -> int:
+        place = (address & _ALL) - self.low
+        if place & 7 or not 0 <= place < 8 * len(self.stack):
+            raise _Outside(_outside(place, 8 * len(self.stack)))
+        word: int = self.stack[place >> 3]
+        return word
+
+    def run(self, find: Find, most: int) -> tuple[tuple[int, ...], str]:
+        ip = self.values[self.registers.ip]
+        assert ip is not None
+        found = [ip]
+        here = True
+        while True:
+            step = find(ip, here)
+            if step.kind == LAST:
+                return tuple(found), WHOLE
+            if step.kind == NOTHING:
+                found.pop()
+                return tuple(found), NO_CODE
+            before = self.values[self.registers.sp]
+            try:
+                next_ip = self.leave(step)
+            except _Outside as error:
+                return tuple(found), str(error)
+            except NotUnderstood:
+                return tuple(found), UNUSUAL
+            here = step.rule is not None and step.rule.signal
+            after = self.values[self.registers.sp]
+            if not next_ip:
+                return tuple(found), NO_RULE if next_ip is None else WHOLE
+            if not here and after is not None and before is not None and after <= before and not self._leaf(step):
+                return tuple(found), NO_PROGRESS
+            if len(found) >= most:
+                return tuple(found), LIMIT
+            ip = next_ip
+            found.append(ip)
+
+    def _leaf(self, step: Step) -> bool:
+        """Whether it may have no frame: where the return address is in a register."""
+        return self.registers.link is not None and step.rule is not None
+
+    def leave(self, step: Step) -> int | None:
+        """Goes to the caller; its address, None where it is not known."""
+        if step.rule is not None:
+            return self._by_rule(step.rule)
+        registers, values = self.registers, self.values
+        sp, fp = values[registers.sp], values[registers.fp]
+        if step.kind == ENTRY:
+            if registers.link is not None:
+                return values[registers.link]
+            assert sp is not None
+            values[registers.sp] = sp + 8
+            return self.read(sp)
+        if not fp or sp is None or fp < sp or fp & 7:
+            return 0 if fp == 0 else None
+        # Both processors keep the caller's frame pointer and then the return address where the frame pointer points.
+        values[registers.fp], values[registers.sp] = self.read(fp), fp + 16
+        return self.read(fp + 8)
+
+    def _by_rule(self, rule: Rule) -> int | None:
+        registers, old = self.registers, self.values
+        if rule.expression is not None:
+            cfa = evaluate(rule.expression, old, self.read)
+        else:
+            base = old[rule.register] if rule.register < len(old) else None
+            if base is None:
+                raise NotUnderstood
+            cfa = base + rule.offset & _ALL
+        new = list(old)
+        new[registers.sp] = cfa
+        for number, (kind, value) in rule.saved.items():
+            if number < len(new):
+                new[number] = self._saved(kind, value, cfa)
+        self.values = new
+        ip = new[rule.return_register] if rule.return_register < len(new) else None
+        new[registers.ip] = ip
+        return ip
+
+    def _saved(self, kind: int, value: int | bytes, cfa: int) -> int | None:
+        if isinstance(value, bytes):
+            at = evaluate(value, self.values, self.read, (cfa,))
+            return self.read(at) if kind == EXPRESSION else at
+        if kind == OFFSET:
+            return self.read(cfa + value)
+        if kind == VALUE:
+            return cfa + value & _ALL
+        if kind == REGISTER:
+            return self.values[value] if value < len(self.values) else None
+        assert kind in (UNDEFINED, VALUE_EXPRESSION)
+        return None
