@@ -17,6 +17,11 @@ from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
+Unwind = Callable[[int, Sequence[int], memoryview, int], tuple[int, ...]]
+"""Pid, registers in perf's order, the words of the stack from its pointer up, and how many frames at most → addresses,
+innermost first; see `resolve.symbols.unwinder`.
+"""
+
 
 class Program(Protocol):
     """A compiled plan."""
@@ -42,6 +47,9 @@ class Session(Protocol):
     wake: tuple[int, ...]
     """Descriptors that end a wait in `events` early when they become readable (a signal came, the target ended); ()
     until the run loop sets them. The session only polls them; it does not read them."""
+
+    unwind: Unwind | None
+    """Walks user stacks by unwind tables: None until the run loop's owner sets it, and where no stack is wanted so."""
 
     details: tuple[str, ...]
     """What is worth saying to those who want to know more: one line each. `attach` can add some."""

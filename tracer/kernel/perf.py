@@ -26,6 +26,8 @@ SAMPLE_TIME = 1 << 2
 SAMPLE_CALLCHAIN = 1 << 5
 SAMPLE_CPU = 1 << 7
 SAMPLE_RAW = 1 << 10
+SAMPLE_REGS_USER = 1 << 12
+SAMPLE_STACK_USER = 1 << 13
 
 FORMAT_LOST = 1 << 4
 
@@ -76,7 +78,8 @@ _TAIL = 1032
 @dataclass(frozen=True, slots=True)
 class Attributes:
     """What of `struct perf_event_attr` is used here; `clock` is a clockid for `use_clockid`, or None. `config1` and
-    `config2` mean what the type says.
+    `config2` mean what the type says. `registers` is a mask of those to sample, `stack` how many bytes of the user
+    stack, a multiple of 8; the kernel takes less where a record would else exceed 64 KiB.
     """
 
     type: int
@@ -89,6 +92,8 @@ class Attributes:
     max_stack: int = 0
     config1: int = 0
     config2: int = 0
+    registers: int = 0
+    stack: int = 0
 
     def pack(self) -> bytes:
         """The C structure, in the size of its fifth version (112 bytes, Linux 4.1), which every later kernel takes."""
@@ -96,7 +101,7 @@ class Attributes:
         period = 1 if self.sample_type else 0
         return _ATTR.pack(
             self.type, _ATTR.size, self.config, period, self.sample_type, self.read_format, flags, self.watermark, 0,
-            self.config1, self.config2, 0, 0, 0, self.clock or 0, 0, 0, self.max_stack, 0,
+            self.config1, self.config2, 0, self.registers, self.stack, self.clock or 0, 0, 0, self.max_stack, 0,
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ LIMITS = {
 
 WORDS = {
     "missing_probes": ("error", "warn", "ignore"),
+    "stack_unwind": ("auto", "fp", "dwarf"),
     "unsafe_returns": ("false", "true"),
     "unsafe": ("false", "true"),
     "print_maps_on_exit": ("true", "false"),

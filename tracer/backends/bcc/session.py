@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from tracer.backends.base import Unwind
 from tracer.backends.bcc.attach.attachments import Attachments
 from tracer.backends.bcc.attach.loader import (
     FOLLOWER,
@@ -64,6 +65,7 @@ class BccSession:
     def __init__(self, program: BccProgram, target: Target) -> None:
         self.plan = program.plan
         self.wake: tuple[int, ...] = ()
+        self.unwind: Unwind | None = None
         generated = program.generated
         raise_limits()
         self._followed = target.pid if self.plan.follow else None

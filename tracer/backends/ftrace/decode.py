@@ -2,8 +2,8 @@
 layout.
 
 A record is `struct perf_event_header` and then, in this order, what the sample type asks for: pid and tid, time, CPU,
-call chain, raw data (perf_event_open(2)). The raw data is the event as its tracefs `format` file describes it. Here it
-becomes a flat *sample*, a tuple with these items:
+call chain, raw data, registers, stack (perf_event_open(2)). The raw data is the event as its tracefs `format` file
+describes it. Here it becomes a flat *sample*, a tuple with these items:
 
     record type, misc, size, pid, tid, time [, cpu, 0], event id, the event's fields …, resolved values …
 
@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
 
+from tracer.backends.base import Unwind
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     Block,
@@ -55,10 +56,14 @@ _CODES |= {(size, True): code.lower() for (size, _), code in _CODES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What every sample of a session carries beside its fields."""
+    """What every sample of a session carries beside its fields: the CPU, the call chain as the kernel walks it by frame
+    pointers. Behind the fields those of clauses that want stacks have the registers in the mask `registers`, unless it
+    is 0, and a copy of the stack.
+    """
 
     cpu: bool
     callchain: bool
+    registers: int = 0
 
     @property
     def sample_type(self) -> int:
@@ -103,15 +108,16 @@ def build(
     *,
     time_offset: int,
     child_pid: int,
+    unwind: Unwind | None = None,
 ) -> Decoder:
     """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
-    times where a clause wants them.
+    times where a clause wants them; `unwind` walks the stacks of samples that have a copy of it.
     """
     if len(branches) > 1:
         fetches = (*fetches, Fetch("", "u16"))
     decoders: list[Decoder] = []
     for runs in branches:
-        writer = _Writer(format, fetches, shape, time_offset, child_pid)
+        writer = _Writer(format, fetches, shape, time_offset, child_pid, unwind)
         calls = [(function, writer.hit(sources)) for function, sources in runs]
         decoders.append(Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime)))
     if len(branches) == 1:
@@ -173,9 +179,11 @@ class _Writer:
     """Writes the functions of one event."""
 
     def __init__(
-        self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int
-    ) -> None:
+        self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int,
+        unwind: Unwind | None,
+    ) -> None:  # fmt: skip
         self.shape = shape
+        self.unwind = unwind
         self.fetches = fetches
         self.time_offset = time_offset
         self.child_pid = child_pid
@@ -200,6 +208,7 @@ class _Writer:
             "prefix": struct.Struct(self.shape.prefix + "Q").unpack_from,
             "raw": struct.Struct(codes).unpack_from,
             "stack": _user_stack,
+            "unwound": partial(_unwound, self.shape.registers.bit_count(), self.unwind),
             "last": _last_true,
             "no_room": NO_ROOM,
             "reach": _reach,
@@ -272,6 +281,8 @@ class _Writer:
                 return f"({whole})[:{size}] if {valid} else {absent}"
             case ThreadName(fetch):
                 return f"b[r + o{fetch} : r + e{fetch} - 1] if n{fetch} else None"
+            case UserStack(frames) if self.shape.registers:
+                return f"unwound(b, r, t[{PID}], {frames})"
             case UserStack(frames):
                 return f"stack(b, c, p[-1], t[{PID}], {frames})"
             case Text(fetch, base, offset, need, arrays=()):
@@ -339,6 +350,21 @@ def _cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
     if len(known) == len(arrays):
         return max(known, kept, key=len), NO_ROOM
     return known, None if behind is NO_ROOM and len(known) < room else behind
+
+
+def _unwound(registers: int, unwind: Unwind | None, data: bytes, raw: int, pid: int, frames: int) -> Stack:
+    """The stack of a sample whose raw data begins at `raw`, by its registers and the copy of its stack."""
+    at = raw + _U32(data, raw - 4)[0]
+    if not _U64(data, at)[0] or unwind is None:  # PERF_SAMPLE_REGS_ABI_NONE
+        return Stack(pid, ())
+    values = struct.unpack_from(f"={registers}Q", data, at + 8)
+    at += 8 + 8 * registers
+    size = _U64(data, at)[0]
+    filled = _U64(data, at + 8 + size)[0] if size else 0
+    return Stack(pid, unwind(pid, values, memoryview(data)[at + 8 : at + 8 + (filled & ~7)].cast("Q"), frames))
+
+
+_U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
 
 
 def _user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack:

@@ -75,6 +75,11 @@ class Event(uprobe_events.Event):
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
 
     @property
+    def wants_stack(self) -> bool:
+        """Whether any of its clauses wants a user stack."""
+        return any(isinstance(source, UserStack) for runs in self.branches for run in runs for source in run.sources)
+
+    @property
     def is_tally(self) -> bool:
         """Whether it counts calls or returns, and not for a map."""
         return self.counts in (CALLS, RETURNS)
@@ -167,6 +172,19 @@ class FtraceProgram:
     def frames(self) -> int:
         """The deepest user stack that any sampled clause wants; 0 where none does."""
         return max((source.frames for source in self._sources() if isinstance(source, UserStack)), default=0)
+
+    @property
+    def unwound_registers(self) -> int:
+        """Perf's mask of the registers by which stacks are unwound; 0 where no clause wants stacks, or they are walked
+        by frame pointers, as the kernel does it.
+        """
+        from tracer.resolve.arch import host
+        from tracer.resolve.unwind.registers import REGISTERS
+
+        arch = host()
+        if not self.frames or arch is None or self.plan.program.config.stack_unwind == "fp":
+            return 0
+        return REGISTERS[arch.machine].mask
 
     @property
     def wants_cpu(self) -> bool:

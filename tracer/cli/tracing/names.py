@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
+from tracer.resolve.arch import host
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tracer.backends.base import Unwind
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
     from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
+    from tracer.resolve.symbols.unwinder import Unwinder
 
 
 class Names:
@@ -22,12 +27,15 @@ class Names:
     def __init__(self, plan: Plan, target: Target) -> None:
         self._processes: Processes | None = None
         self._symbolizer: Symbolizer | None = None
+        self._unwinder: Unwinder | None = None
         self._records: MappingRecords | None = None
         self.missed: int | None = None
         """Records of what processes mapped that found no room, as far as they are counted, None where there was always
         room: what ended before it was looked at has no names.
         """
-        if any(isinstance(node, (UStack, USym)) for probe in plan.probes for node in walk_clause(probe.clause)):
+        wanted = {type(node) for probe in plan.probes for node in walk_clause(probe.clause)}
+        self._stacks = UStack in wanted and plan.program.config.stack_unwind != "fp"
+        if UStack in wanted or USym in wanted:
             self._begin(plan, target)
 
     def symbol(self, pid: int, address: int) -> str:
@@ -37,6 +45,21 @@ class Names:
     def frame(self, pid: int, address: int) -> str:
         """The function and the distance from its start."""
         return self._current().symbol(pid, address)
+
+    @property
+    def unwind(self) -> Unwind | None:
+        """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
+        arch = host()
+        if self._unwinder is None and self._stacks and arch is not None:
+            from tracer.resolve.symbols.unwinder import Unwinder
+            from tracer.resolve.unwind.registers import REGISTERS
+
+            self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
+        return self._unwinder.unwind if self._unwinder is not None else None
+
+    def endings(self) -> Mapping[str, int]:
+        """How stacks ended, each way with how many did."""
+        return self._unwinder.endings if self._unwinder is not None else {}
 
     def close(self) -> None:
         """Ends the recording and closes the files."""

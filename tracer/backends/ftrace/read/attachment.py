@@ -33,6 +33,8 @@ LOOK_S = 0.05
 """How often the rings are looked at while they are not full enough to wake us."""
 _BIRTHS = 1 << 18
 """Bytes of a ring for forks and exits: some thousand of each between two looks."""
+_STACK = 16 << 10
+"""Bytes of the stack that come with a sample."""
 _CLOCK = time.CLOCK_MONOTONIC
 
 
@@ -46,7 +48,8 @@ class Attachment:
         self, openings: Sequence[Opening], program: FtraceProgram, target: Target, watcher: Watcher
     ) -> None:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
-        self.shape = Shape(program.wants_cpu, program.frames > 0)
+        registers = program.unwound_registers
+        self.shape = Shape(program.wants_cpu, program.frames > 0 and not registers, registers)
         self.reader: Reader | None = None
         self.details: tuple[str, ...] = ()
         self._openings = openings
@@ -66,8 +69,9 @@ class Attachment:
                 self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus)))
             depth = perf.max_stack(program.frames)
             self._opener = Opener(
-                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow
-            )
+                cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,
+                registers, _STACK,
+            )  # fmt: skip
             self._undo.callback(self._drop_leader)
             self._leader = leader_of(self._pid)
             command = target.program is not None
@@ -211,7 +215,10 @@ def open_events(
     trials: Trials | None = None
     while True:
         openings = [
-            Opening(definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts))
+            Opening(
+                definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
+                event.wants_stack,
+            )
             for event in events
         ]
         try:

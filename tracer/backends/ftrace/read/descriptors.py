@@ -28,7 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.dataclass import dataclass, field
+from tracer.dataclass import dataclass, field, replace
 from tracer.errors import TracerError
 from tracer.kernel import perf
 from tracer.kernel.disabled import is_disabled
@@ -47,11 +47,12 @@ _ANCHOR = -2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One event to open: its number, its filter, and whether it is counted or sampled."""
+    """One event to open: its number, its filter, and whether it is counted or sampled, with stacks or without."""
 
     id: int
     filter: str | None
     counted: bool
+    stacks: bool = False
 
 
 @dataclass(slots=True)
@@ -171,7 +172,8 @@ def _accepted(attributes: perf.Attributes) -> bool:
 @dataclass(frozen=True, slots=True)
 class Opener:
     """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
-    descriptors of one process are also those of its descendants.
+    descriptors of one process are also those of its descendants. Samples with stacks have the `registers` of that mask
+    and so many bytes of the `stack`.
     """
 
     cpus: Sequence[int]
@@ -182,6 +184,8 @@ class Opener:
     max_stack: int
     watcher: Watcher
     follow: bool = False
+    registers: int = 0
+    stack: int = 0
 
     def open(self, openings: Sequence[Opening], pid: int | None, scoped: bool = True) -> Descriptors:
         """All of them, disabled. Not `scoped`, those of one process are machine-wide nevertheless.
@@ -288,10 +292,14 @@ class Opener:
         lost = perf.FORMAT_LOST if self.abilities.format_lost else 0
         if opening.counted:
             return perf.Attributes(perf.TYPE_TRACEPOINT, opening.id, 0, lost, flags | perf.DISABLED)
-        return perf.Attributes(
+        attributes = perf.Attributes(
             perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost,
             flags | perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL, 0, self.clock, self.max_stack,
         )  # fmt: skip
+        if not (opening.stacks and self.registers):
+            return attributes
+        sample_type = self.sample_type | perf.SAMPLE_REGS_USER | perf.SAMPLE_STACK_USER
+        return replace(attributes, sample_type=sample_type, registers=self.registers, stack=self.stack)
 
 
 class ProcessEnded(TracerError):
