@@ -14,13 +14,26 @@ from tracer.overhead.guard import Cost
 from tracer.plan.features import Capabilities, Feature
 from tracer.plan.model import Plan
 from tracer.resolve.model import Site, Target
+from tracer.resolve.unwind.walker import Step
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
-Unwind = Callable[[int, Sequence[int], memoryview, int], tuple[int, ...]]
-"""Pid, registers in perf's order, the words of the stack from its pointer up, and how many frames at most → addresses,
-innermost first; see `resolve.symbols.unwinder`.
-"""
+Met = tuple[int, bool, Step]
+"""An address, whether a thread is there (and no call returns there), and how its frame is left."""
+
+
+class Unwinder(Protocol):
+    """Walks user stacks by unwind tables; see `resolve.symbols.unwinder`."""
+
+    def unwind(
+        self, pid: int, registers: Sequence[int], stack: memoryview, most: int, met: list[Met] | None = None
+    ) -> tuple[int, ...]:
+        """Pid, registers in perf's order, the words of the stack from its pointer up, and how many frames at most →
+        addresses, innermost first. What to do at each address goes to `met`.
+        """
+
+    def altered(self) -> set[int]:
+        """The processes of which, since the last call, nothing that was met need hold any more."""
 
 
 class Program(Protocol):
@@ -48,7 +61,7 @@ class Session(Protocol):
     """Descriptors that end a wait in `events` early when they become readable (a signal came, the target ended); ()
     until the run loop sets them. The session only polls them; it does not read them."""
 
-    unwind: Unwind | None
+    unwinder: Unwinder | None
     """Walks user stacks by unwind tables: None until the run loop's owner sets it, and where no stack is wanted so."""
 
     details: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.backends.base import Unwind
+from tracer.backends.base import Unwinder
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.waiting import readable
@@ -22,7 +22,7 @@ class LocalSession:
     def __init__(self, plan: Plan) -> None:
         self.maps = LocalMaps(plan.program)
         self.wake: tuple[int, ...] = ()
-        self.unwind: Unwind | None = None
+        self.unwinder: Unwinder | None = None
         self.details: tuple[str, ...] = ()
 
     @property

@@ -31,6 +31,7 @@ class MapType(IntEnum):
     """The kinds of map that we use (enum bpf_map_type)."""
 
     HASH = 1
+    LRU_HASH = 9
     ARRAY = 2
     PERCPU_HASH = 5
     PERCPU_ARRAY = 6

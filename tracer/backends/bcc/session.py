@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.backends.base import Unwind
+from tracer.backends.base import Unwinder
 from tracer.backends.bcc.attach.attachments import Attachments
 from tracer.backends.bcc.attach.loader import (
     FOLLOWER,
@@ -21,7 +21,7 @@ from tracer.backends.bcc.attach.loader import (
     load_programs,
 )
 from tracer.backends.bcc.attach.page_groups import Groups, groups
-from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING
+from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING, STACK_RULES
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.events.incoming import Incoming
@@ -45,6 +45,7 @@ from tracer.results.values import MapStore
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
+    from tracer.backends.bcc.stacks import Stacks
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost
 
@@ -65,7 +66,7 @@ class BccSession:
     def __init__(self, program: BccProgram, target: Target) -> None:
         self.plan = program.plan
         self.wake: tuple[int, ...] = ()
-        self.unwind: Unwind | None = None
+        self.unwinder: Unwinder | None = None
         generated = program.generated
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
@@ -97,9 +98,15 @@ class BccSession:
             self._cpus = bpf.possible_cpus()
             maps = self._loaded.maps
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
+            self._stacks: Stacks | None = None
+            if generated.unwinds:
+                from tracer.backends.bcc.stacks import Stacks
+
+                self._stacks = Stacks(maps[STACK_RULES])
             self._maps = KernelMaps(
-                self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks
-            )
+                self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks,
+                self._stacks,
+            )  # fmt: skip
             undo.callback(self._attachments.detach)
             self._points = points(self.plan)
             self._costs = HitCosts()
@@ -112,7 +119,9 @@ class BccSession:
             self._undo = undo.pop_all()
         self.maps: MapStore = self._maps
         self._generated = generated
-        self._incoming = Incoming(self._ring, generated.records, generated.marks, self._maps, buffers.waiting())
+        self._incoming = Incoming(
+            self._ring, generated.records, generated.marks, self._maps, buffers.waiting(), self._stacks
+        )
         self._dropped = 0
         self._seen = [0] * len(generated.records)
 
@@ -135,6 +144,8 @@ class BccSession:
             load_counters(self._loaded, self.plan, self._multi)
             self._own_returns = own_returns(self.plan)
             self._nested = Nested(self._pid)
+        if self._stacks is not None:
+            self._stacks.unwinder = self.unwinder
         sites = self._attachments.attach(self.plan, self._loaded.programs, self._generated.site_texts, stop)
         added = {name for probe in self.plan.probes for name in added_to(probe.clause)} & self._generated.tables.keys()
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
@@ -144,6 +155,8 @@ class BccSession:
         """What happened, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
         self._maps.tidy()
+        if self._stacks is not None:
+            self._stacks.forget_altered()
         incoming = self._incoming
         incoming.take()
         if not incoming.unfinished and not self._wait(deadline):

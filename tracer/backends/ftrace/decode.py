@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
 
-from tracer.backends.base import Unwind
+from tracer.backends.base import Unwinder
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     Block,
@@ -108,16 +108,16 @@ def build(
     *,
     time_offset: int,
     child_pid: int,
-    unwind: Unwind | None = None,
+    unwinder: Unwinder | None = None,
 ) -> Decoder:
     """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
-    times where a clause wants them; `unwind` walks the stacks of samples that have a copy of it.
+    times where a clause wants them; `unwinder` walks the stacks of samples that have a copy.
     """
     if len(branches) > 1:
         fetches = (*fetches, Fetch("", "u16"))
     decoders: list[Decoder] = []
     for runs in branches:
-        writer = _Writer(format, fetches, shape, time_offset, child_pid, unwind)
+        writer = _Writer(format, fetches, shape, time_offset, child_pid, unwinder)
         calls = [(function, writer.hit(sources)) for function, sources in runs]
         decoders.append(Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime)))
     if len(branches) == 1:
@@ -180,10 +180,10 @@ class _Writer:
 
     def __init__(
         self, format: EventFormat, fetches: Sequence[Fetch], shape: Shape, time_offset: int, child_pid: int,
-        unwind: Unwind | None,
+        unwinder: Unwinder | None,
     ) -> None:  # fmt: skip
         self.shape = shape
-        self.unwind = unwind
+        self.unwinder = unwinder
         self.fetches = fetches
         self.time_offset = time_offset
         self.child_pid = child_pid
@@ -208,7 +208,7 @@ class _Writer:
             "prefix": struct.Struct(self.shape.prefix + "Q").unpack_from,
             "raw": struct.Struct(codes).unpack_from,
             "stack": _user_stack,
-            "unwound": partial(_unwound, self.shape.registers.bit_count(), self.unwind),
+            "unwound": partial(_unwound, self.shape.registers.bit_count(), self.unwinder),
             "last": _last_true,
             "no_room": NO_ROOM,
             "reach": _reach,
@@ -352,16 +352,16 @@ def _cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
     return known, None if behind is NO_ROOM and len(known) < room else behind
 
 
-def _unwound(registers: int, unwind: Unwind | None, data: bytes, raw: int, pid: int, frames: int) -> Stack:
+def _unwound(registers: int, unwinder: Unwinder | None, data: bytes, raw: int, pid: int, frames: int) -> Stack:
     """The stack of a sample whose raw data begins at `raw`, by its registers and the copy of its stack."""
     at = raw + _U32(data, raw - 4)[0]
-    if not _U64(data, at)[0] or unwind is None:  # PERF_SAMPLE_REGS_ABI_NONE
+    if not _U64(data, at)[0] or unwinder is None:  # PERF_SAMPLE_REGS_ABI_NONE
         return Stack(pid, ())
     values = struct.unpack_from(f"={registers}Q", data, at + 8)
     at += 8 + 8 * registers
     size = _U64(data, at)[0]
     filled = _U64(data, at + 8 + size)[0] if size else 0
-    return Stack(pid, unwind(pid, values, memoryview(data)[at + 8 : at + 8 + (filled & ~7)].cast("Q"), frames))
+    return Stack(pid, unwinder.unwind(pid, values, memoryview(data)[at + 8 : at + 8 + (filled & ~7)].cast("Q"), frames))
 
 
 _U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from

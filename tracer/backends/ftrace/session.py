@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tracer.backends.base import Unwind
+from tracer.backends.base import Unwinder
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.uses import needed_by_intervals
 from tracer.backends.ftrace.counting.where import where_lines
@@ -51,7 +51,7 @@ class FtraceSession:
     def __init__(self, program: FtraceProgram, target: Target) -> None:
         """Nothing in the kernel is touched yet."""
         self.wake: tuple[int, ...] = ()
-        self.unwind: Unwind | None = None
+        self.unwinder: Unwinder | None = None
         self.details: tuple[str, ...] = ()
         self._program = program
         self._target = target
@@ -310,7 +310,7 @@ class FtraceSession:
             ]
             decoders[format.id] = build(
                 format, event.places[0].fetches, branches, attachment.shape, self._runtime,
-                time_offset=offset, child_pid=self._target.child_pid, unwind=self.unwind,
+                time_offset=offset, child_pid=self._target.child_pid, unwinder=self.unwinder,
             )  # fmt: skip
         self._runs = {event: decoder.run for event, decoder in decoders.items()}
         self._event_index = attachment.shape.event

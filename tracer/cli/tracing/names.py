@@ -12,7 +12,6 @@ from tracer.resolve.arch import host
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracer.backends.base import Unwind
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
@@ -47,7 +46,7 @@ class Names:
         return self._current().symbol(pid, address)
 
     @property
-    def unwind(self) -> Unwind | None:
+    def unwinder(self) -> Unwinder | None:
         """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
         arch = host()
         if self._unwinder is None and self._stacks and arch is not None:
@@ -55,7 +54,7 @@ class Names:
             from tracer.resolve.unwind.registers import REGISTERS
 
             self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
-        return self._unwinder.unwind if self._unwinder is not None else None
+        return self._unwinder
 
     def endings(self) -> Mapping[str, int]:
         """How stacks ended, each way with how many did."""

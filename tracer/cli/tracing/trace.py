@@ -91,7 +91,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer = renderer_of(request.format)(plan.program, names, out, request.quiet, Effects(words))
         running, session = open_session(compiled, target)
         stack.enter_context(session)
-        session.unwind = names.unwind
+        session.unwinder = names.unwinder
         if child is not None:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much

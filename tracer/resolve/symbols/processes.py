@@ -57,6 +57,8 @@ class Processes:
         self._known: dict[int, Process] = {}
         self.modules = Modules()
         self._missed = 0
+        self.altered: set[int] = set()
+        """Processes of whose addresses nothing that was found out need hold any more; whoever uses it empties it."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -83,7 +85,9 @@ class Processes:
             process = self._add(pid, Process(_started(pid) or 0, missed=self._missed))
             process.jit_path, process.owner = jit_map(pid)
         current = process.maps[0] if process.maps else ()
-        kept = (each for each in current if each.end <= mapping.start or each.start >= mapping.end)
+        kept = [each for each in current if each.end <= mapping.start or each.start >= mapping.end]
+        if len(kept) < len(current):
+            self.altered.add(pid)
         process.maps[:1] = [tuple(sorted((*kept, mapping), key=lambda each: each.start))]
         process.changed()
         if mapping.file is not None:
@@ -98,9 +102,11 @@ class Processes:
             process.maps, process.missed = [(), *older], self._missed
             process.names.clear()
             process.changed()
+            self.altered.add(pid)
 
     def forked(self, pid: int, parent: int) -> None:
         """The process began as a copy of another."""
+        self.altered.add(pid)
         known = self._known.get(parent)
         if known is not None and known.maps:
             child = Process(_started(pid) or 0, [known.maps[0]], owner=known.owner, missed=known.missed)

@@ -25,13 +25,24 @@ class Unwinder:
         self._registers = registers
         self.endings: Counter[str] = Counter()
 
-    def unwind(self, pid: int, sample: Sequence[int], stack: memoryview, most: int) -> tuple[int, ...]:
-        """The addresses of a thread's callers, its own first, `most` at most; see `walker.walk`."""
+    def altered(self) -> set[int]:
+        """The processes of which, since the last call, nothing that was met need hold any more."""
+        processes = self._processes()
+        found, processes.altered = processes.altered, set()
+        return found
+
+    def unwind(
+        self, pid: int, registers: Sequence[int], stack: memoryview, most: int,
+        met: list[tuple[int, bool, Step]] | None = None,
+    ) -> tuple[int, ...]:  # fmt: skip
+        """The addresses of a thread's callers, its own first, `most` at most; see `walker.walk`. Each step, with the
+        address and whether a thread is there, goes to `met`.
+        """
         processes = self._processes()
         process = processes.get(pid)
         if process is None:
             self.endings[UNKNOWN] += 1
-            return (sample[self._registers.numbers.index(self._registers.ip)],)
+            return (registers[self._registers.numbers.index(self._registers.ip)],)
         here, after = process.here, process.after
 
         def find(address: int, exact: bool) -> Step:
@@ -41,9 +52,11 @@ class Unwinder:
                 if len(steps) >= _MOST_STEPS:
                     steps.clear()
                 step = steps[address] = self._look_up(processes, pid, process, address, exact)
+            if met is not None:
+                met.append((address, exact, step))
             return step
 
-        addresses, ending = walk(sample, stack, self._registers, find, most)
+        addresses, ending = walk(registers, stack, self._registers, find, most)
         self.endings[ending] += 1
         return addresses
 

@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from tracer.backends.bcc.attach.page_groups import SITE_PLACES, Groups
-from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOW, FOLLOWED, LOSSES, RING, SCRATCH, Generated
+from tracer.backends.bcc.codegen.generate import (
+    CONTROL,
+    FOLLOW,
+    FOLLOWED,
+    LOSSES,
+    RING,
+    SCRATCH,
+    STACK_RULES,
+    Generated,
+)
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import Bytecode
@@ -125,6 +134,10 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         size = 8 * texts.count
         maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
+    if generated.unwinds:
+        from tracer.backends.bcc.stacks import create_rules
+
+        maps[STACK_RULES] = create_rules()
     if generated.follow:
         from tracer.backends.bcc.host.follow import create_map
 
@@ -228,6 +241,7 @@ def _maps_used(linked: bytes) -> int:
 def constants(generated: Generated) -> dict[int, str]:
     """What each constant that `link` replaces stands for."""
     fixed = {LOSSES: "losses", RING: "ring", SCRATCH: "scratch", SITE_TEXTS: "texts", FOLLOWED: "followed"}
+    fixed[STACK_RULES] = "rules"
     maps = {number: f"map {name}" for number, name in (*fixed.items(), (HITS, "hits"))}
     for name, table in generated.tables.items():
         for tier, number in enumerate(table.numbers):

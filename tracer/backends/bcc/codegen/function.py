@@ -126,6 +126,10 @@ class Shared:
     site_texts: SiteTexts
     scratch: Scratch = field(default_factory=Scratch)
     records: list[Record] = field(default_factory=list)
+    unwinds: str = ""
+    """How stacks are walked: "" by frame pointers, else by rules, of which the first hits have not all: "late" leaves
+    it to user space to put their frames in, "strictly" counts them as lost.
+    """
 
 
 @dataclass(slots=True)

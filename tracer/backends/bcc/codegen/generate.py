@@ -8,22 +8,43 @@ int probe_0(struct pt_regs *ctx) …      one for each clause and places of its 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
+from tracer.backends.bcc.maps.layout import has_stack
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
-from tracer.steps.model import Empty, MapAdd, MapDelete, MapSet, Moment, Steps, Update
-from tracer.steps.walk import walk
+from tracer.resolve.arch import X86_64, host
+from tracer.steps.model import (
+    Empty,
+    Fetch,
+    MapAdd,
+    MapDelete,
+    MapGet,
+    MapHas,
+    MapSet,
+    Moment,
+    Op,
+    SiteText,
+    Steps,
+    Update,
+    UserStack,
+)
+from tracer.steps.walk import parts, used, walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
 FOLLOWED = 1001
 """The number of the map of followed processes: beyond those of any program's maps."""
+
+STACK_RULES = 1004
+"""The number of the map of what is known of addresses on stacks; see `stacks`."""
 
 FOLLOW = "follow_new_task"
 """The function that keeps that map."""
@@ -58,6 +79,7 @@ class Generated:
     marks: dict[str, int]
     follow: bool
     counted: dict[int, int]
+    unwinds: bool
 
 
 def generate(plan: Plan) -> Generated:
@@ -66,6 +88,10 @@ def generate(plan: Plan) -> Generated:
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
     known = tables(plan)
     shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
+    walked = {kind for steps in plan.steps.values() for kind in _stacks(steps)}
+    if walked and plan.program.config.stack_unwind != "fp" and host() is X86_64:
+        shared.unwinds = "strictly" if "computed" in walked else "late"
+        shared.records.append(Record("stack"))
     functions: dict[int, str] = {}
     waits: set[str] = set()
     bodies: list[str] = []
@@ -98,7 +124,24 @@ def generate(plan: Plan) -> Generated:
         shared.marks,
         plan.follow,
         counted,
+        bool(shared.unwinds),
     )
+
+
+def _stacks(steps: Steps) -> Iterator[str]:
+    """Whether a clause reads stacks, and whether it computes with them, or has them in keys of what it does not add to:
+    "read" and "computed".
+    """
+    for step in walk(steps.body):
+        if isinstance(step, Fetch) and isinstance(step.source, UserStack):
+            yield "read"
+        for value in used(step):
+            inner = [part for part in parts(value) if isinstance(part, Op)]
+            if any(has_stack(arg.type) for part in inner for arg in part.args if not isinstance(arg, SiteText)):
+                yield "computed"
+        key = step.key if isinstance(step, MapGet | MapHas | MapSet | MapAdd | MapDelete) else ()
+        if any(has_stack(part.type) for part in key if not isinstance(part, SiteText)):
+            yield "computed"
 
 
 def _counted(plan: Plan, known: dict[str, Table]) -> dict[int, int]:
@@ -145,6 +188,9 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
         lines += [f"#define SCRATCH MAP({SCRATCH})", f"#define SCRATCH_SLOTS {slots}"]
     if shared.site_texts.words:
         lines.append(f"#define SITE_TEXTS MAP({SITE_TEXTS})")
+    if shared.unwinds:
+        lines.append(f"#define RULES MAP({STACK_RULES})")
+        lines.append(f"#define STACK_RECORD {shared.records.index(Record('stack'))}")
     if follow:
         lines.append(f"#define FOLLOWED MAP({FOLLOWED})")
     for table in shared.tables.values():
@@ -163,7 +209,7 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
     lines += ["};", ""]
     if slots:
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
-    lines += ['#include "prelude.h"', ""]
+    lines += ['#include "prelude.h"', *(['#include "stacks.h"'] if shared.unwinds else []), ""]
     if follow:
         lines += [f"int {FOLLOW}(struct new_task *task)", "{", "\treturn note_new_task(task);", "}", ""]
     return "\n".join(lines)

@@ -6,13 +6,17 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from tracer.backends.bcc.events.records import Record, control_event, decoder, mark_in, rows_of
+from tracer.backends.bcc.events.records import Decode, Record, control_event, decoder, mark_in, rows_of
 from tracer.backends.bcc.events.ring import Batch, Ring
+from tracer.backends.bcc.maps.layout import has_stack
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.lang.types import Value
 from tracer.results.events import Event, ExitEvent, PrintfBatch, ValueBatch, ValueEvent
+
+if TYPE_CHECKING:
+    from tracer.backends.bcc.stacks import Stacks
 
 _BATCHED = ("printf", "value")
 _SHOWN = (*_BATCHED, "sample", "time", "map")
@@ -27,14 +31,15 @@ class Incoming:
     """
 
     def __init__(
-        self, ring: Ring, records: Sequence[Record], marked: Container[str], maps: KernelMaps, limit: int
-    ) -> None:
+        self, ring: Ring, records: Sequence[Record], marked: Container[str], maps: KernelMaps, limit: int,
+        stacks: Stacks | None = None,
+    ) -> None:  # fmt: skip
         self._ring = ring
         self._limit = limit
         self._records = records
-        self._readers = [_reader(record, marked, maps) for record in records]
+        self._readers = [_reader(record, marked, maps, stacks) for record in records]
         self._printf = [record.index if record.kind == "printf" else -1 for record in records]
-        self._values = [decoder(record.types) for record in records]
+        self._values = [_decoder(record, stacks) for record in records]
         self._rows = [rows_of(record) if record.kind in _BATCHED else None for record in records]
         formats = {index for index in self._printf if index >= 0}
         self._only_format = formats.pop() if len(formats) == 1 else None
@@ -146,14 +151,23 @@ def _count(event: Event) -> int:
     return 0 if isinstance(event, ExitEvent) else 1
 
 
-def _reader(record: Record, marked: Container[str], maps: KernelMaps) -> Callable[[bytes, int], Event | None]:
+def _decoder(record: Record, stacks: Stacks | None) -> Decode:
+    decode = decoder(record.types)
+    return stacks.resolving(decode) if stacks is not None and any(map(has_stack, record.types)) else decode
+
+
+def _reader(
+    record: Record, marked: Container[str], maps: KernelMaps, stacks: Stacks | None
+) -> Callable[[bytes, int], Event | None]:
     """How such a record becomes an event. Samples, clears and zeros are none: the store takes them."""
     name = record.map
     if record.kind == "value":
-        index, values = record.index, decoder(record.types)
+        index, values = record.index, _decoder(record, stacks)
         return lambda data, at: ValueEvent(index, values(data, at)[0])
+    if record.kind == "stack":
+        return lambda data, at: stacks.take(data, at) if stacks is not None else None
     if record.kind == "sample":
-        taken = decoder(record.types)
+        taken = _decoder(record, stacks)
 
         def sample(data: bytes, at: int) -> None:
             *key, when, value = taken(data, at)

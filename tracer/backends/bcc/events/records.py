@@ -29,7 +29,7 @@ from tracer.lang.types import (
 )
 from tracer.results.events import Event, ExitEvent, MapEvent, TimeEvent
 
-RecordKind = Literal["printf", "value", "sample", "time", "map", "clear", "zero", "exit"]
+RecordKind = Literal["printf", "value", "sample", "time", "map", "clear", "zero", "exit", "stack"]
 
 
 @dataclass(frozen=True, slots=True)

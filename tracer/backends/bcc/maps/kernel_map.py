@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import errno
 import struct
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tracer.backends.bcc.maps.contents import Contents, Raw
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.elements import Element, element_of
 from tracer.backends.bcc.maps.generations import Generations, generation_of, moved_to
-from tracer.backends.bcc.maps.layout import encode, wrap
+from tracer.backends.bcc.maps.layout import encode, has_stack, wrap
 from tracer.backends.bcc.maps.marks import History, Marks, clears, in_order, mark_of
 from tracer.backends.bcc.maps.tables import Shape
 from tracer.kernel import bpf
@@ -30,13 +30,18 @@ from tracer.results.events import Loss
 from tracer.results.store import zeroed
 from tracer.results.values import Key, MapValue
 
+if TYPE_CHECKING:
+    from tracer.backends.bcc.stacks import Stacks
+
 E = TypeVar("E")
 
 
 class KernelMap(Generic[E]):
     """What scalars and the maps that probes add to have in common. `marks` are there where probes reset the map."""
 
-    def __init__(self, contents: Contents, control: Control, marks: Marks | None) -> None:
+    def __init__(
+        self, contents: Contents, control: Control, marks: Marks | None, stacks: Stacks | None = None
+    ) -> None:
         self.table = table = contents.table
         self._contents = contents
         self._control = control
@@ -46,6 +51,9 @@ class KernelMap(Generic[E]):
         adds = table.shape is not Shape.VALUE
         self._history = None if marks is None else History(marks, self._element, self._read, adds)
         self._decode_key = None if table.key is None else table.key.decoder()
+        if stacks is not None and table.key is not None and any(map(has_stack, table.key.parts)):
+            assert self._decode_key is not None
+            self._decode_key = stacks.resolving(self._decode_key)
         self._taken: dict[Raw, E] = {}
         self._in_handler = False
         self._reading: dict[Raw, E] | None = None
@@ -228,8 +236,10 @@ class AddedMap(KernelMap[Any]):
 class ScalarMap(KernelMap[bytes]):
     """A map of values that are assigned. `loss.keys` counts those that found it full."""
 
-    def __init__(self, contents: Contents, control: Control, marks: Marks | None, loss: Loss) -> None:
-        super().__init__(contents, control, marks)
+    def __init__(
+        self, contents: Contents, control: Control, marks: Marks | None, loss: Loss, stacks: Stacks | None = None
+    ) -> None:
+        super().__init__(contents, control, marks, stacks)
         self._loss = loss
 
     def set(self, key: Key, value: Value) -> None:

@@ -8,6 +8,7 @@ probes reset (`marks`) is reset in user space's part too, before it is used agai
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.maps.contents import Contents
 from tracer.backends.bcc.maps.control import Control
@@ -22,6 +23,9 @@ from tracer.results.events import Loss
 from tracer.results.merge import merge
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapSnapshot, MapValue
+
+if TYPE_CHECKING:
+    from tracer.backends.bcc.stacks import Stacks
 
 _KEPT = 64
 """So many clears of a series are remembered, for the prints that belong to them: more than probes run at a time."""
@@ -40,6 +44,7 @@ class KernelMaps:
         control: Control,
         cpus: int,
         marks: Mapping[str, int],
+        stacks: Stacks | None = None,
     ) -> None:
         self.loss = Loss()
         self._decls = program.maps
@@ -54,9 +59,9 @@ class KernelMaps:
             contents = Contents(table, [descriptors[number] for number in table.numbers], cpus)
             own_marks = self._marks.get(name)
             self._kernel[name] = (
-                ScalarMap(contents, control, own_marks, self.loss)
+                ScalarMap(contents, control, own_marks, self.loss, stacks)
                 if table.shape is Shape.VALUE
-                else AddedMap(contents, control, own_marks)
+                else AddedMap(contents, control, own_marks, stacks)
             )
 
     def begin_handler(self) -> None:

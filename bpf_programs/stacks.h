@@ -1,0 +1,138 @@
+/*
+ * User stacks by unwind tables: each address that was seen on one has its rule in RULES, which user space keeps. The first
+ * time a hit meets an address that has none, its registers and the top of its stack go to user space, which walks that
+ * stack, adds the rules, and puts the frames in the place of the number that stands for them here.
+ */
+#pragma once
+
+enum { FRAME_PLAIN, FRAME_LAST, FRAME_ENTRY, FRAME_POINTER, FRAME_SIGNAL, FRAME_NOTHING };
+
+/* An address in a process; `process` is twice its number, and one more where a thread is there: where a call returns to,
+ * the rule is that of the instruction before. */
+struct frame_place {
+	u64 address, process;
+};
+
+/* The frame's end is `base` (0 rsp, 1 rbp) + `cfa`; rbp is saved `fp` bytes from there, unless that is 0. */
+struct frame_rule {
+	s32 cfa;
+	s16 fp;
+	u8 kind, base;
+};
+
+#define STACK_PIECE 512
+#define STACK_PIECES 32
+
+struct stack_copy {
+	u64 record, number, process, frames, size;
+	u64 registers[17];
+	char bytes[STACK_PIECE * STACK_PIECES];
+};
+
+/* No address of user space: a stack that consists of it alone is that of a copy. */
+#define PENDING (1ULL << 63)
+
+static void *(*ring_reserve)(unsigned long map, u64 size, u64 flags) = (void *)131;
+static void (*ring_submit)(void *record, u64 flags) = (void *)132;
+
+/* Where the kernel puts the registers of what a signal interrupts, from the stack pointer at which the handler returns
+ * (struct ucontext in arch/x86/include/uapi/asm/ucontext.h). */
+#define SIGNAL_FP 120
+#define SIGNAL_SP 160
+#define SIGNAL_IP 168
+
+static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
+{
+	struct stack_copy *copy = ring_reserve(RING, sizeof(*copy), 0);
+	u64 sp = REGISTER(sp), size = 0;
+
+	if (!copy) {
+		lose(LOST_STACKS);
+		return 0;
+	}
+	copy->record = STACK_RECORD;
+	copy->number = PENDING | (u64)current_cpu() << 48 | (monotonic_ns() & 0xffffffffffffULL);
+	copy->process = process;
+	copy->frames = frames;
+	copy->registers[0] = REGISTER(ax);
+	copy->registers[1] = REGISTER(bx);
+	copy->registers[2] = REGISTER(cx);
+	copy->registers[3] = REGISTER(dx);
+	copy->registers[4] = REGISTER(si);
+	copy->registers[5] = REGISTER(di);
+	copy->registers[6] = REGISTER(bp);
+	copy->registers[7] = sp;
+	copy->registers[8] = REGISTER(ip);
+	copy->registers[9] = REGISTER(r8);
+	copy->registers[10] = REGISTER(r9);
+	copy->registers[11] = REGISTER(r10);
+	copy->registers[12] = REGISTER(r11);
+	copy->registers[13] = REGISTER(r12);
+	copy->registers[14] = REGISTER(r13);
+	copy->registers[15] = REGISTER(r14);
+	copy->registers[16] = REGISTER(r15);
+#pragma clang loop unroll(disable)
+	for (u32 piece = 0; piece < STACK_PIECES; piece++) {
+		if (peek_user(copy->bytes + STACK_PIECE * piece, STACK_PIECE, (void *)(sp + size)))
+			break;
+		size += STACK_PIECE;
+	}
+	copy->size = size;
+	to[0] = copy->number;
+	ring_submit(copy, wakeup);
+	return 8;
+}
+
+/* The frames of the user stack, `frames` of them at most; their length in bytes. The walk is that of `walker` in
+ * resolve/unwind: both have to end at the same frame. */
+static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 wakeup)
+{
+	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp), process = process_id();
+	struct frame_place place = {0, process << 1 | 1};
+	u32 found = 0;
+
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < frames; i++) {
+		u64 cfa, saved = 0, signal = 0;
+		struct frame_rule *rule;
+
+		place.address = ip;
+		rule = map_lookup(RULES, &place);
+		if (!rule)
+			return copy_stack(ctx, to, frames, process, wakeup);
+		if (rule->kind == FRAME_NOTHING)
+			break;
+		to[i] = ip;
+		found = i + 1;
+		if (rule->kind == FRAME_LAST)
+			break;
+		if (rule->kind == FRAME_PLAIN) {
+			cfa = (rule->base ? fp : sp) + (s64)rule->cfa;
+			saved = rule->fp ? cfa + (s64)rule->fp : 0;
+		} else if (rule->kind == FRAME_ENTRY) {
+			cfa = sp + 8;
+		} else if (rule->kind == FRAME_POINTER) {
+			if (!fp || fp & 7)
+				break;
+			cfa = fp + 16;
+			saved = fp;
+		} else {
+			signal = 1;
+			cfa = sp + SIGNAL_IP + 8;
+			saved = sp + SIGNAL_FP;
+		}
+		if (cfa <= sp)
+			break;
+		if (saved && peek_user(&fp, sizeof(fp), (void *)saved))
+			break;
+		if (peek_user(&ip, sizeof(ip), (void *)(cfa - 8)))
+			break;
+		if (signal && peek_user(&cfa, sizeof(cfa), (void *)(sp + SIGNAL_SP)))
+			break;
+		if (!ip)
+			break;
+		sp = cfa;
+		place.process = process << 1 | signal;
+	}
+	return 8 * (u64)found;
+}

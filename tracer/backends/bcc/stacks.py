@@ -1,0 +1,103 @@
+"""User stacks by unwind tables on bcc: user space's half of `bpf_programs/stacks.h`.
+
+The programs walk a stack where RULES has each of its addresses. Where it lacks one, they send a copy of the stack, and a
+number stands for its frames in what they send and in keys; here the copy is walked, its rules are added, and whatever is
+read has the frames in the number's place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from tracer.backends.base import Unwinder
+from tracer.kernel import bpf
+from tracer.kernel.bpf import MapType
+from tracer.lang.types import Stack
+from tracer.resolve.unwind.rules import EXPRESSION
+from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, PLAIN, POINTER, Step
+
+MOST_RULES = 1 << 16
+"""Addresses on stacks, of all processes; the kernel drops those used least."""
+
+_PENDING = 1 << 63
+_MOST_COPIES = 1 << 18
+_PLACE = struct.Struct("=QQ")
+_RULE = struct.Struct("=ihBB")
+_COPY = struct.Struct("=8xQQQQ17Q")
+_KINDS = {PLAIN: 0, LAST: 1, ENTRY: 2, POINTER: 3, NOTHING: 5}
+_SIGNAL = 4
+
+# rsp + 160 and its word; rsp + 168; rsp + 120: where stacks.h has the registers of what a signal interrupted.
+_SIGNAL_CFA, _SIGNAL_IP, _SIGNAL_FP = b"\x77\xa0\x01\x06", b"\x77\xa8\x01", b"\x77\xf8\x00"
+
+
+def create_rules() -> int:
+    """The map RULES. Raises `OSError`."""
+    return bpf.map_create(MapType.LRU_HASH, _PLACE.size, _RULE.size, MOST_RULES, name="tracer_rules")
+
+
+class Stacks:
+    """The stacks of one session. `unwinder` is None until the session's is known."""
+
+    def __init__(self, rules: int) -> None:
+        self._rules = rules
+        self._frames: dict[int, tuple[int, ...]] = {}
+        self._known: dict[int, set[bytes]] = {}
+        self.unwinder: Unwinder | None = None
+
+    def take(self, data: bytes, at: int) -> None:
+        """A copy that the programs have sent."""
+        number, process, frames, size, *registers = _COPY.unpack_from(data, at)
+        if self.unwinder is None:
+            return
+        stack = memoryview(data)[at + _COPY.size : at + _COPY.size + size].cast("Q")
+        met: list[tuple[int, bool, Step]] = []
+        if len(self._frames) >= _MOST_COPIES:
+            del self._frames[next(iter(self._frames))]
+        self._frames[number] = self.unwinder.unwind(process, registers, stack, frames, met)
+        self.forget_altered()
+        known = self._known.setdefault(process, set())
+        for address, here, step in met:
+            rule = _rule(step)
+            if rule is not None:
+                place = _PLACE.pack(address, process << 1 | here)
+                bpf.map_update(self._rules, place, rule)
+                known.add(place)
+
+    def forget_altered(self) -> None:
+        """Takes away the rules of processes that map other files by now."""
+        if self.unwinder is None:
+            return
+        for process in self.unwinder.altered():
+            for place in self._known.pop(process, ()):
+                bpf.map_delete(self._rules, place)
+
+    def resolved(self, value: Any) -> Any:
+        """The value with the frames of its stacks in the place of numbers."""
+        if isinstance(value, Stack):
+            addresses = value.addresses
+            if addresses and addresses[0] & _PENDING:
+                return Stack(value.pid, self._frames.get(addresses[0], ()))
+            return value
+        return tuple(map(self.resolved, value)) if isinstance(value, tuple) else value
+
+    def resolving(self, decode: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with what it returns resolved."""
+        return lambda *args: self.resolved(decode(*args))
+
+
+def _rule(step: Step) -> bytes | None:
+    """The step as the programs have it; None where they cannot do it, and send each such stack."""
+    kind = _KINDS.get(step.kind)
+    if kind is not None:
+        if not (-(1 << 31) <= step.cfa < 1 << 31 and -(1 << 15) <= step.fp < 1 << 15):
+            return None
+        return _RULE.pack(step.cfa, step.fp, kind, step.base)
+    rule = step.rule
+    if rule is None or not rule.signal or rule.expression != _SIGNAL_CFA:
+        return None
+    if rule.saved.get(16) != (EXPRESSION, _SIGNAL_IP) or rule.saved.get(6) != (EXPRESSION, _SIGNAL_FP):
+        return None
+    return _RULE.pack(0, 0, _SIGNAL, 0)
