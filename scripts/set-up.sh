@@ -52,6 +52,7 @@ has_sdt() { [ -f /usr/include/sys/sdt.h ] || [ -n "$(find /usr/include -path '*/
 has_readelf() { command -v readelf >/dev/null 2>&1; }
 # It compiles in a fraction of the time of any other, and every other will do.
 has_tcc() { command -v tcc >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
+has_gdb() { command -v gdb >/dev/null 2>&1; }
 has_dwz() { command -v dwz >/dev/null 2>&1; }
 has_cpio() { command -v cpio >/dev/null 2>&1; }
 has_postgres() {
@@ -85,7 +86,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz postgres java go rust node" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz gdb postgres java go rust node" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -109,6 +110,7 @@ packages_for() {
             apt:readelf) list="$list binutils" ;;
             *:cpio) list="$list cpio" ;;
             *:dwz) list="$list dwz" ;;
+            *:gdb) list="$list gdb" ;;
             apt:tcc) list="$list tcc" ;;
             apt:postgres) list="$list postgresql" ;;
             apt:go) list="$list golang-go" ;;

@@ -106,6 +106,12 @@ CASES = [
         "frames_of_a_stack",
         "uprobe:T:price { @[len(ustack(1)), len(ustack) > 1] = count(); }",
         keyed("@", {(1, True): 40}),
+        refused={"bcc": "for the first time"},
+    ),
+    Case(
+        "frames_of_a_stack_by_frame_pointers",
+        "config = { stack_unwind = fp } uprobe:T:price { @[len(ustack(1)), len(ustack) > 1] = count(); }",
+        keyed("@", {(1, True): 40}),
     ),
     Case(
         "symbols_are_compared_by_address",

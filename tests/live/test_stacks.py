@@ -1,114 +1,107 @@
-"""User stacks: to their full depth, and with names for what has ended, exec'ed, been loaded late or been deleted."""
+"""Stacks of programs without frame pointers, on both backends, against what the programs know of themselves."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import Done, read_line, target, tell, tracer, tracing
+from tests.harness.cli import tracer
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+pytestmark = pytest.mark.live
 
-DEEPEST = 127  # frames: the language's limit, and the default of kernel.perf_event_max_stack
+DEEP_C = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+volatile long total;
+__attribute__((noinline)) void hit(long x) { total += x; asm volatile(""); }
+__attribute__((noinline)) long deeper(int depth, long x)
+{
+    char room[40];
+    room[x & 31] = x;
+    asm volatile("" : : "r"(room) : "memory");
+    if (!depth) { hit(x); return 1; }
+    return deeper(depth - 1, x) + room[0];
+}
+static void handler(int number) { deeper(2, number); }
+int main(int argc, char **argv)
+{
+    long rounds = atol(argv[1]);
+    signal(SIGUSR1, handler);
+    for (long i = 0; i < rounds; i++) deeper(3 + (i & 3), i);
+    for (int i = 2; i < argc; i++) {
+        if (fork() == 0) { char *again[] = {argv[0], argv[i], NULL}; execv(argv[0], again); }
+    }
+    raise(SIGUSR1);
+    return 0;
+}
+"""
+STACK = re.compile(rb"@\[\n(.*?)\n\]: (\d+)", re.DOTALL)
 
 
-def frames(done: Done) -> list[str]:
-    """The frames of the only stack that was printed, without offsets but that of `hit`."""
+@pytest.fixture(scope="module", params=[("-O2",), ("-O2", "-no-pie", "-Wl,-z,norelro"), ("-O2", "-static")], ids=str)
+def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deep")
+    (folder / "deep.c").write_text(DEEP_C)
+    omitted = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls")
+    subprocess.run(["gcc", "-w", *omitted, *request.param, "deep.c", "-o", "deep"], cwd=folder, check=True)
+    return folder / "deep"
+
+
+def stacks(backend: str, deep: Path, program: str, *words: str, follow: bool = False) -> Counter[tuple[str, ...]]:
+    """How often there was each stack, with the names of its functions alone, out of that of `main`'s caller."""
+    flags = ["--follow"] if follow else []
+    argv = " ".join(map(str, (deep, *words)))
+    done = tracer("-q", "--backend", backend, *flags, "-e", program.replace("T:", f"{deep}:"), "-c", argv)
+    assert (done.status, done.err) == (0, "")
+    found: Counter[tuple[str, ...]] = Counter()
+    for frames, count in STACK.findall(done.printed):
+        names = [line.decode().strip().rpartition("+")[0] for line in frames.splitlines()]
+        assert names[-1] == "_start", names  # each stack is whole
+        found[tuple(names[: names.index("main") + 1])] += int(count)
+    return found
+
+
+def expected(rounds: int) -> Counter[tuple[str, ...]]:
+    """What the program does."""
+    wanted = Counter({("hit", *["deeper"] * (4 + depth), "main"): rounds // 4 for depth in range(4)})
+    return wanted if rounds else Counter()
+
+
+def in_handler(found: Counter[tuple[str, ...]]) -> int:
+    """Takes out what was hit while a signal was handled; how often that was."""
+    signalled = [names for names in found if "handler" in names]
+    assert all(names[:5] == ("hit", *["deeper"] * 3, "handler") for names in signalled)
+    return sum(found.pop(names) for names in signalled)
+
+
+def test_every_hit_is_counted_under_its_whole_stack(backend: str, deep: Path, clean: None) -> None:
+    found = stacks(backend, deep, "uprobe:T:hit { @[ustack] = count(); }", "4000")
+    assert in_handler(found) == 1
+    assert found == expected(4000)
+
+
+def test_processes_that_fork_and_exec(backend: str, deep: Path, clean: None) -> None:
+    found = stacks(backend, deep, "uprobe:T:hit { @[ustack] = count(); }", "400", "400", "800", follow=True)
+    assert in_handler(found) == 3
+    assert found == expected(1600)
+
+
+def test_frames_that_are_not_wanted_are_left_out(backend: str, deep: Path, clean: None) -> None:
+    done = tracer(
+        "-q", "--backend", backend, "-e", f'uprobe:{deep}:hit {{ printf("%s|", ustack(2)); }}', "-c", f"{deep} 300"
+    )
+    texts = re.sub(rb"\+\d+", b"", done.printed).replace(b" ", b"").split(b"|")
+    assert texts[:-1] == [b"\nhit\ndeeper\n"] * 301
+
+
+def test_frame_pointers_alone_where_that_is_asked_for(backend: str, deep: Path, clean: None) -> None:
+    program = f"config = {{ stack_unwind = fp }} uprobe:{deep}:hit {{ @[ustack] = count(); }}"
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", f"{deep} 400")
     assert done.status == 0
-    (stack,) = re.findall(r"@\[\n(.*?)\n(?:, .*)?\]: 1\n", done.text, re.DOTALL)
-    lines = [line.strip() for line in stack.splitlines()]
-    return [line if line.startswith("hit+") else re.sub(r"\+\d+$", "", line) for line in lines]
-
-
-def both(*args: str) -> Done:
-    """What both backends answer, to the byte."""
-    first, second = (tracer("--backend", backend, *args) for backend in ("bcc", "ftrace"))
-    assert (first.status, first.out, first.err) == (second.status, second.out, second.err)
-    return second
-
-
-def whole(depth: int, *between: str) -> list[str]:
-    """The stack at the entry of `hit`, whose direct caller is not on it: no frame pointer is set there yet."""
-    return ["hit+0", *["dig"] * depth, *between, "main", "__libc_start_call_main"]
-
-
-@pytest.mark.parametrize(
-    ("depth", "asked", "found"),
-    [(0, "", 3), (110, "", 113), (124, "", 127), (125, "", DEEPEST), (300, "", DEEPEST), (300, "(100)", 100),
-     (300, "(127)", DEEPEST), (300, "(1)", 1)],
-)  # fmt: skip
-def test_a_deep_recursion_has_the_same_stack_on_both(
-    depth: int, asked: str, found: int, place: Callable[[str], Path]
-) -> None:
-    path = place("digs")
-    done = both("-e", f"uprobe:{path}:hit {{ @[ustack{asked}] = count(); }}", "-c", f"{path} {depth}")
-    assert frames(done) == whole(depth)[:found]
-
-
-def test_the_stack_of_a_process_that_was_never_seen_alive_has_names(
-    backend: str, place: Callable[[str], Path], tmp_path: Path
-) -> None:
-    path = place("digs")
-    program = f"uprobe:{path}:hit {{ @[ustack, usym(arg1)] = count(); }}"
-    with tracing(tmp_path, "--backend", backend, "-e", program) as running:
-        subprocess.run([path, "3"], check=True)
-        done = running.stop()
-    assert frames(done) == whole(3)
-    assert ", dig]: 1\n" in done.text
-
-
-def test_the_stack_after_an_exec_is_the_new_programs(
-    backend: str, place: Callable[[str], Path], tmp_path: Path
-) -> None:
-    path, other = place("digs"), tmp_path / "other"
-    other.write_bytes(path.read_bytes())
-    other.chmod(0o755)
-    program = f"uprobe:{other}:hit {{ @[ustack, usym(arg1)] = count(); }}"
-    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 2 exec {other}")
-    assert frames(done) == whole(2)
-    assert ", dig]: 1\n" in done.text
-
-
-def test_a_library_that_is_loaded_late_and_closed_again_has_names(backend: str, place: Callable[[str], Path]) -> None:
-    path, library = place("digs"), place("calls")
-    program = f"uprobe:{path}:hit {{ @[ustack, usym(arg1)] = count(); }}"
-    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 2 load {library}")
-    assert frames(done) == whole(2, "call")
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_file_that_is_deleted_has_names_while_its_process_lives(
-    when: str, backend: str, place: Callable[[str], Path], tmp_path: Path
-) -> None:
-    path = place("digs")
-    with target(path, 3, "wait") as process:
-        assert read_line(process) == "ready"
-        file = path
-        if when == "before":
-            path.unlink()
-            file = Path(f"/proc/{process.pid}/exe")
-        program = f"uprobe:{file}:hit {{ @[ustack, usym(arg1)] = count(); }}"
-        with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
-            if when == "after":
-                path.unlink()
-            tell(process)
-            done = running.wait()
-    assert frames(done) == whole(3)
-
-
-def test_what_lies_in_a_file_that_is_gone_with_its_process_is_an_address(
-    backend: str, place: Callable[[str], Path], tmp_path: Path
-) -> None:
-    path, library = place("digs"), place("calls")
-    program = f"uprobe:{path}:hit {{ @[ustack] = count(); }}"
-    with tracing(tmp_path, "--backend", backend, "-e", program) as running:
-        subprocess.run([path, "1", "load", library], check=True)
-        library.unlink()
-        done = running.stop()
-    stack = frames(done)
-    assert [frame for frame in stack if not frame.startswith("0x")] == whole(1)
-    assert re.fullmatch("0x[0-9a-f]{9,}", stack[2])
+    assert b"main" not in done.printed

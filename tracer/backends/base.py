@@ -8,28 +8,29 @@ the first hit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tracer.overhead.guard import Cost
 from tracer.plan.features import Capabilities, Feature
 from tracer.plan.model import Plan
 from tracer.resolve.model import Site, Target
-from tracer.resolve.unwind.walker import Step
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
-Met = tuple[int, bool, Step]
-"""An address, whether a thread is there (and no call returns there), and how its frame is left."""
+if TYPE_CHECKING:
+    from tracer.resolve.unwind.walker import Step
 
 
 class Unwinder(Protocol):
     """Walks user stacks by unwind tables; see `resolve.symbols.unwinder`."""
 
     def unwind(
-        self, pid: int, registers: Sequence[int], stack: memoryview, most: int, met: list[Met] | None = None
-    ) -> tuple[int, ...]:
+        self, pid: int, registers: Sequence[int], stack: memoryview, most: int,
+        met: list[tuple[int, bool, Step]] | None = None,
+    ) -> tuple[int, ...]:  # fmt: skip
         """Pid, registers in perf's order, the words of the stack from its pointer up, and how many frames at most →
-        addresses, innermost first. What to do at each address goes to `met`.
+        addresses, innermost first. Each address goes to `met`, with whether a thread is there (and no call returns
+        there), and how its frame is left.
         """
 
     def altered(self) -> set[int]:

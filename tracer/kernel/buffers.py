@@ -11,19 +11,19 @@ import os
 _MIB = 1 << 20
 
 
-def shared_ring() -> int:
+def shared_ring(stacks: bool = False) -> int:
     """Bytes of one ring for all CPUs, a power of two: a 256th of the memory, from 256 KiB to a MiB for each CPU, but
-    never kept below 16 MiB nor let above 64 MiB by their number.
+    never kept below 16 MiB nor let above 64 MiB by their number; 64 MiB where copies of `stacks` come through it.
     """
-    largest = min(max(16, os.cpu_count() or 1), 64) * _MIB
+    largest = 64 * _MIB if stacks else min(max(16, os.cpu_count() or 1), 64) * _MIB
     return _power_of_two(min(_memory() // 256, largest), _MIB // 4)
 
 
-def ring_of_each(cpus: int) -> int:
-    """Bytes of each of as many rings, a power of two: 8 MiB, and from 128 KiB on less where all together would take
-    more than a 32nd of the memory, or 256 MiB.
+def ring_of_each(cpus: int, stacks: bool = False) -> int:
+    """Bytes of each of as many rings, a power of two: 8 MiB, 64 MiB for samples with copies of `stacks`, and from
+    128 KiB on less where all together would take more than a 32nd of the memory, or 256 MiB.
     """
-    return _power_of_two(min(_memory() // 32, 256 * _MIB) // cpus, _MIB // 8, 8 * _MIB)
+    return _power_of_two(min(_memory() // 32, 256 * _MIB) // cpus, _MIB // 8, (64 if stacks else 8) * _MIB)
 
 
 def waiting() -> int:

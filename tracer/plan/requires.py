@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from tracer.errors import Span
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import Program
+from tracer.lang.types import has_stack
 from tracer.plan.features import Feature
 from tracer.plan.model import Need, ProbePlan
 from tracer.resolve.model import Global, Mem, Site
@@ -14,15 +15,20 @@ from tracer.steps.model import (
     Argument,
     Empty,
     Fetch,
+    MapAdd,
     MapDelete,
     MapGet,
     MapHas,
     MapLength,
+    MapSet,
+    Op,
+    SiteText,
     Step,
     Steps,
     Update,
+    UserStack,
 )
-from tracer.steps.walk import walk
+from tracer.steps.walk import parts, used, walk
 
 
 def needs(
@@ -33,7 +39,8 @@ def needs(
     for probe in probes:
         own = steps[probe.clause.id]
         asked = (Need(Feature[ask.feature], ask.construct, ask.span) for ask in own.asks)
-        for need in (*_of_sites(probe), *asked, *_of_arguments(probe, own), *_of_maps(program, own, steps)):
+        stacks = _of_stacks(own) if program.config.stack_unwind != "fp" else ()
+        for need in (*_of_sites(probe), *asked, *_of_arguments(probe, own), *_of_maps(program, own, steps), *stacks):
             found.setdefault((need.feature, need.span), need)
     if follow and probes:
         # It stands on the command line; the first probe is what cannot be attached without it.
@@ -70,6 +77,17 @@ def _of_arguments(probe: ProbePlan, steps: Steps) -> Iterator[Need]:
                 yield Need(Feature.MEMORY_INDEXED, construct, step.span)
             elif isinstance(spec.operand, Global) and spec.operand.index is not None:
                 yield Need(Feature.GLOBAL_INDEXED, construct, step.span)
+
+
+def _of_stacks(steps: Steps) -> Iterator[Need]:
+    """Where a clause does more with stacks than to show them, keep them, and add to what stands under them."""
+    reads = [step for step in walk(steps.body) if isinstance(step, Fetch) and isinstance(step.source, UserStack)]
+    for step in walk(steps.body) if reads else ():
+        key = step.key if isinstance(step, MapGet | MapHas | MapSet | MapAdd | MapDelete) else ()
+        inner = (part for value in used(step) for part in parts(value) if isinstance(part, Op))
+        args = (arg for part in inner for arg in part.args)
+        if any(has_stack(value.type) for value in (*key, *args) if not isinstance(value, SiteText)):
+            yield Need(Feature.STACK_COMPUTED, "a stack that is not only shown or counted", reads[0].span)
 
 
 def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterator[Need]:

@@ -62,7 +62,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             "map update",
         ),
         (loss.loops, "{} stopped at the limit of 1024 rounds; split the work over several probes or intervals", "loop"),
-        (loss.stacks, "{} could not be walked; build the target with frame pointers", "stack"),
+        (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
     return [text.format(counted(count, thing)) for count, text, thing in causes if count]
 

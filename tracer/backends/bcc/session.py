@@ -45,7 +45,7 @@ from tracer.results.values import MapStore
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.stacks import Stacks
+    from tracer.backends.bcc.maps.stacks import Stacks
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost
 
@@ -100,7 +100,7 @@ class BccSession:
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
             self._stacks: Stacks | None = None
             if generated.unwinds:
-                from tracer.backends.bcc.stacks import Stacks
+                from tracer.backends.bcc.maps.stacks import Stacks
 
                 self._stacks = Stacks(maps[STACK_RULES])
             self._maps = KernelMaps(

@@ -48,6 +48,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: _COMPUTED,
         Feature.BUFFER_SIZED: Unsupported("an event has blocks of one size", elsewhere("bcc")),
         Feature.USER_STACK: Supported(),
+        Feature.STACK_COMPUTED: Supported(),
         Feature.SYMBOL: Supported(),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),

@@ -10,8 +10,6 @@ from tracer.lang.walk import walk_clause
 from tracer.resolve.arch import host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
@@ -56,9 +54,19 @@ class Names:
             self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
         return self._unwinder
 
-    def endings(self) -> Mapping[str, int]:
-        """How stacks ended, each way with how many did."""
-        return self._unwinder.endings if self._unwinder is not None else {}
+    def endings(self) -> tuple[str | None, str | None]:
+        """What is to be said of stacks that are not whole, and for those who want to know more how all ended."""
+        if self._unwinder is None or not self._unwinder.endings:
+            return None, None
+        from tracer.resolve.unwind.walker import LIMIT, WHOLE
+
+        ended = self._unwinder.endings
+        every = ", ".join(f"{number} {how}" for how, number in sorted(ended.items(), key=lambda each: (-each[1], each)))
+        broken = {how: number for how, number in ended.items() if how not in (WHOLE, LIMIT)}
+        if not broken:
+            return None, f"stacks: {every}"
+        words = ", ".join(f"{number}: {how}" for how, number in sorted(broken.items()))
+        return f"stacks that do not reach the program's start: {words}", f"stacks: {every}"
 
     def close(self) -> None:
         """Ends the recording and closes the files."""

@@ -134,6 +134,11 @@ def trace(compiled: Compiled, request: Request) -> int:
         session.close()
         if session.left is not None:
             say(session.left)
+        broken, ended = names.endings()
+        if broken is not None:
+            say(broken)
+        if request.verbose and ended is not None:
+            say(ended)
         if names.missed is not None:
             records = counted(names.missed, "record") if names.missed else "records"
             say(f"{records} of what processes map lost: addresses of those that have ended may have no names")

@@ -324,6 +324,11 @@ INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
 """Types of casts, with C's names for them."""
 
 
+def has_stack(kind: Type) -> bool:
+    """Whether values of the type hold stacks."""
+    return isinstance(kind, StackType) or (isinstance(kind, TupleType) and any(map(has_stack, kind.items)))
+
+
 class Stack(NamedTuple):
     """A user stack as it was read: process and return addresses, innermost first."""
 

@@ -123,7 +123,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     points = first_counter(plan)
     maps[HITS] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
     maps[LOSSES] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, len(LOSS_CAUSES), name="tracer_losses")
-    loaded.ring_wanted = buffers.shared_ring() if generated.records else os.sysconf("SC_PAGESIZE")
+    loaded.ring_wanted = buffers.shared_ring(generated.unwinds) if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
     if generated.scratch_slots:
         maps[SCRATCH] = bpf.map_create(
@@ -135,7 +135,7 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
     if generated.unwinds:
-        from tracer.backends.bcc.stacks import create_rules
+        from tracer.backends.bcc.maps.stacks import create_rules
 
         maps[STACK_RULES] = create_rules()
     if generated.follow:

@@ -104,15 +104,9 @@ def _text(function: Function, step: Fetch, to: str, address: C, measure: C | Non
 
 def _frames(function: Function, to: str, frames: int) -> C:
     """Walks the stack; the name of the length in bytes."""
-    unwinds = function.shared.unwinds
-    if unwinds:
+    if function.shared.unwinds:
         walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, "control->wakeup")
-        length = function.temporary("length", walked, "s64")
-        if unwinds == "strictly":
-            with function.block(f"if ({length} == 8 && ((u64 *)({to}))[0] >> 63)"):
-                function.line("lose(LOST_STACKS);")
-                function.leave()
-        return length
+        return function.temporary("length", walked, "s64")
     length = function.temporary("length", call("user_stack", "ctx", to, 8 * frames, "USER_STACK"), "s64")
     with function.block(f"if ({length} < 0)"):
         function.line("lose(LOST_STACKS);")

@@ -126,10 +126,8 @@ class Shared:
     site_texts: SiteTexts
     scratch: Scratch = field(default_factory=Scratch)
     records: list[Record] = field(default_factory=list)
-    unwinds: str = ""
-    """How stacks are walked: "" by frame pointers, else by rules, of which the first hits have not all: "late" leaves
-    it to user space to put their frames in, "strictly" counts them as lost.
-    """
+    unwinds: bool = False
+    """Whether stacks are walked by rules, and not by frame pointers."""
 
 
 @dataclass(slots=True)

@@ -8,36 +8,19 @@ int probe_0(struct pt_regs *ctx) …      one for each clause and places of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
-from tracer.backends.bcc.maps.layout import has_stack
 from tracer.backends.bcc.maps.tables import Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.resolve.arch import X86_64, host
-from tracer.steps.model import (
-    Empty,
-    Fetch,
-    MapAdd,
-    MapDelete,
-    MapGet,
-    MapHas,
-    MapSet,
-    Moment,
-    Op,
-    SiteText,
-    Steps,
-    Update,
-    UserStack,
-)
-from tracer.steps.walk import parts, used, walk
+from tracer.steps.model import Empty, Fetch, MapAdd, MapDelete, MapSet, Moment, Steps, Update, UserStack
+from tracer.steps.walk import walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
 FOLLOWED = 1001
@@ -88,9 +71,10 @@ def generate(plan: Plan) -> Generated:
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
     known = tables(plan)
     shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
-    walked = {kind for steps in plan.steps.values() for kind in _stacks(steps)}
-    if walked and plan.program.config.stack_unwind != "fp" and host() is X86_64:
-        shared.unwinds = "strictly" if "computed" in walked else "late"
+    every = (step for steps in plan.steps.values() for step in walk(steps.body))
+    wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
+    if wanted and plan.program.config.stack_unwind != "fp" and host() is X86_64:
+        shared.unwinds = True
         shared.records.append(Record("stack"))
     functions: dict[int, str] = {}
     waits: set[str] = set()
@@ -124,24 +108,8 @@ def generate(plan: Plan) -> Generated:
         shared.marks,
         plan.follow,
         counted,
-        bool(shared.unwinds),
+        shared.unwinds,
     )
-
-
-def _stacks(steps: Steps) -> Iterator[str]:
-    """Whether a clause reads stacks, and whether it computes with them, or has them in keys of what it does not add to:
-    "read" and "computed".
-    """
-    for step in walk(steps.body):
-        if isinstance(step, Fetch) and isinstance(step.source, UserStack):
-            yield "read"
-        for value in used(step):
-            inner = [part for part in parts(value) if isinstance(part, Op)]
-            if any(has_stack(arg.type) for part in inner for arg in part.args if not isinstance(arg, SiteText)):
-                yield "computed"
-        key = step.key if isinstance(step, MapGet | MapHas | MapSet | MapAdd | MapDelete) else ()
-        if any(has_stack(part.type) for part in key if not isinstance(part, SiteText)):
-            yield "computed"
 
 
 def _counted(plan: Plan, known: dict[str, Table]) -> dict[int, int]:

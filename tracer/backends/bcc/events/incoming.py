@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.backends.bcc.events.records import Decode, Record, control_event, decoder, mark_in, rows_of
 from tracer.backends.bcc.events.ring import Batch, Ring
-from tracer.backends.bcc.maps.layout import has_stack
 from tracer.backends.bcc.maps.store import KernelMaps
-from tracer.lang.types import Value
+from tracer.lang.types import Value, has_stack
 from tracer.results.events import Event, ExitEvent, PrintfBatch, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.stacks import Stacks
+    from tracer.backends.bcc.maps.stacks import Stacks
 
 _BATCHED = ("printf", "value")
 _SHOWN = (*_BATCHED, "sample", "time", "map")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
+from tracer.resolve.arch import X86_64, host
 
 NO_BPF = Unsupported(
     "the kernel has no bpf(), or something like a container's seccomp filter hides it",
@@ -14,6 +15,7 @@ NO_NEW_TASK = Unsupported("the kernel has no tracepoint task:task_newtask", else
 _IN_KERNEL = Supported("in the kernel")
 _MACHINE_WIDE = Supported("other processes are trapped too, and sent on")
 _KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
+_STACKS = "stacks that BPF programs meet for the first time are walked in user space"
 _SHARED = "BPF programs do not see what is aggregated in user space"
 
 
@@ -50,6 +52,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: read,
         Feature.BUFFER_SIZED: read,
         Feature.USER_STACK: Supported(),
+        Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
         Feature.SYMBOL: Supported(),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),

@@ -21,17 +21,17 @@ from tracer.backends.bcc.maps.contents import Contents, Raw
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.elements import Element, element_of
 from tracer.backends.bcc.maps.generations import Generations, generation_of, moved_to
-from tracer.backends.bcc.maps.layout import encode, has_stack, wrap
+from tracer.backends.bcc.maps.layout import encode, wrap
 from tracer.backends.bcc.maps.marks import History, Marks, clears, in_order, mark_of
 from tracer.backends.bcc.maps.tables import Shape
 from tracer.kernel import bpf
-from tracer.lang.types import IntType, Value
+from tracer.lang.types import IntType, Value, has_stack
 from tracer.results.events import Loss
 from tracer.results.store import zeroed
 from tracer.results.values import Key, MapValue
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.stacks import Stacks
+    from tracer.backends.bcc.maps.stacks import Stacks
 
 E = TypeVar("E")
 

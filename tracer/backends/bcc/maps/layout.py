@@ -125,11 +125,6 @@ def decoder(kind: Type) -> _Decoder:
             return lambda data, at: int.from_bytes(data[at : at + 8], sys.byteorder)
 
 
-def has_stack(kind: Type) -> bool:
-    """Whether values of the type hold stacks."""
-    return isinstance(kind, StackType) or (isinstance(kind, TupleType) and any(map(has_stack, kind.items)))
-
-
 def wrap(kind: Type, value: int) -> int:
     """An integer cut to the width and sign of its type (64 bits, signed, for what is no integer type)."""
     bits, signed = (kind.bits, kind.signed) if isinstance(kind, IntType) else (64, True)

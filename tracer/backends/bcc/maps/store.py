@@ -25,7 +25,7 @@ from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapSnapshot, MapValue
 
 if TYPE_CHECKING:
-    from tracer.backends.bcc.stacks import Stacks
+    from tracer.backends.bcc.maps.stacks import Stacks
 
 _KEPT = 64
 """So many clears of a series are remembered, for the prints that belong to them: more than probes run at a time."""

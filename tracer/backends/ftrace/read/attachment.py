@@ -66,7 +66,7 @@ class Attachment:
         self._undo = ExitStack()
         try:
             if not all(opening.counted for opening in openings):
-                self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus)))
+                self._rings = self._rings_of(cpus, buffers.ring_of_each(len(cpus), registers != 0))
             depth = perf.max_stack(program.frames)
             self._opener = Opener(
                 cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,

@@ -1,7 +1,7 @@
 """User stacks by unwind tables on bcc: user space's half of `bpf_programs/stacks.h`.
 
-The programs walk a stack where RULES has each of its addresses. Where it lacks one, they send a copy of the stack, and a
-number stands for its frames in what they send and in keys; here the copy is walked, its rules are added, and whatever is
+The programs walk a stack where RULES has each of its addresses. Where it lacks one, they send a copy of the stack, and
+a number stands for its frames in what they send and in keys; here the copy is walked, its rules are added, and what is
 read has the frames in the number's place.
 """
 

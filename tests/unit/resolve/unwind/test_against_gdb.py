@@ -1,0 +1,89 @@
+"""Stacks as gdb finds them, and as we do from the registers and a copy of the stack alone."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.resolve.conftest import Build
+from tracer.resolve.processes import maps
+from tracer.resolve.symbols.processes import Process, Processes
+from tracer.resolve.symbols.unwinder import Unwinder
+from tracer.resolve.unwind.registers import X86_64
+from tracer.resolve.unwind.walker import ELSEWHERE, WHOLE
+
+HERE = Path(__file__).parent
+FRAMES = (HERE / "frames.cc").read_text()
+PID = 1 << 30
+PYTHON = "import json, re; json.dumps([re.compile(str(i)).pattern for i in range(9)])"
+BASH = "f() { local a=$1; [[ $a < 5 ]] && f 7; x=$(echo $a); }; for i in 1 2 3; do f $i; done"
+
+
+def compared(tmp_path: Path, argv: list[str], breaks: str, stops: int, pass_by: int = 0) -> tuple[Unwinder, int, int]:
+    """The unwinder with its endings, how many stacks there were, and how many were gdb's to the last frame."""
+    out = tmp_path / "stops"
+    said = subprocess.run(
+        ["gdb", "-nx", "-q", "-batch", "-x", str(HERE / "gdb_stops.py"), "--args", *argv],
+        env={**os.environ, "BREAKS": breaks, "STOPS": str(stops), "PASS_BY": str(pass_by), "OUT": str(out)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert out.exists(), said.stdout[-2000:] + said.stderr[-2000:]
+    text, found = pickle.loads(out.read_bytes())
+    processes = Processes()
+    code = tuple(each for each in map(maps._mapping, text.splitlines()) if each is not None and each.executable)
+    processes._known[PID] = Process(1, [code], read_at=float("inf"))
+    unwinder = Unwinder(lambda: processes, X86_64)
+    equal = 0
+    for registers, stack, frames in found:
+        words = memoryview(stack)[: len(stack) & ~7].cast("Q")
+        ours = list(unwinder.unwind(PID, registers, words, 127))
+        # Where nothing says that a stack ends, gdb goes on to what is no code: the zero below Go's goexit, the
+        # arguments of the program above the dynamic loader's _start.
+        equal += ours == [frame for frame in frames if any(each.start <= frame < each.end for each in code)]
+    processes.close()
+    return unwinder, len(found), equal
+
+
+@pytest.mark.parametrize("flags", [("-O3", "-fomit-frame-pointer"), ("-O3", "-static"), ("-O1", "-fno-plt")])
+def test_exceptions_signals_threads_and_aligned_stacks(build: Build, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    program = build(FRAMES, *flags, "-pthread", name="frames", language="c++")
+    unwinder, stops, equal = compared(tmp_path, [str(program)], "mark", 100)
+    # Four lie on a signal handler's own stack: what it interrupted is in another, of which there is no copy.
+    assert (stops, unwinder.endings) == (equal + 4, {WHOLE: stops - 4, ELSEWHERE: 4})
+    assert stops > 50
+
+
+def test_without_tables_by_frame_pointers(build: Build, tmp_path: Path) -> None:
+    program = build(FRAMES, "-O0", "-fno-asynchronous-unwind-tables", "-pthread", name="frames", language="c++")
+    unwinder, stops, equal = compared(tmp_path, [str(program)], "mark", 100)
+    assert (stops, unwinder.endings[ELSEWHERE]) == (equal + 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("argv", "breaks", "pass_by"),
+    [
+        (["/usr/bin/python3", "-c", PYTHON], "malloc,memcpy,read", 500),
+        (["bash", "-c", BASH], "malloc", 300),
+        (["ls", "-lR", "/usr/lib/python3"], "malloc,strlen", 30),
+    ],
+    ids=["python", "bash", "ls"],
+)
+def test_programs_of_the_distribution(tmp_path: Path, argv: list[str], breaks: str, pass_by: int) -> None:
+    unwinder, stops, equal = compared(tmp_path, argv, breaks, 150, pass_by)
+    assert (equal, unwinder.endings) == (stops, {WHOLE: stops})
+    assert stops > 10
+
+
+def test_go_by_debug_frame(tmp_path: Path) -> None:
+    source = tmp_path / "g.go"
+    source.write_text((HERE / "frames.go").read_text())
+    program = tmp_path / "g"
+    environment = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod"}
+    subprocess.run(["go", "build", "-o", str(program), str(source)], check=True, env=environment, capture_output=True)
+    unwinder, stops, equal = compared(tmp_path, [str(program)], "main.mark", 100)
+    assert (equal, unwinder.endings) == (stops, {WHOLE: stops})
+    assert stops == 100
