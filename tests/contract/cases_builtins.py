@@ -106,7 +106,7 @@ CASES = [
         "frames_of_a_stack",
         "uprobe:T:price { @[len(ustack(1)), len(ustack) > 1] = count(); }",
         keyed("@", {(1, True): 40}),
-        refused={"bcc": "for the first time"},
+        refused={"bcc": "stack"},
     ),
     Case(
         "frames_of_a_stack_by_frame_pointers",

@@ -23,6 +23,10 @@ REFUSALS: dict[str, str] = {
         "^^^^^^^ error: len(@c) is not available with bcc: BPF programs cannot walk a map, and leave what they clear to"
         " user space; --backend ftrace can"
     ),
+    "stack": (
+        "^^^^^^^^^ error: a stack that is not only shown or counted is not available with bcc: stacks that BPF programs"
+        " meet for the first time are walked in user space; --backend ftrace can"
+    ),
     "series": (
         "^^^^^^ error: len(@) is not available with bcc: BPF programs send what tseries() takes to user space;"
         " --backend ftrace can"
@@ -37,6 +41,7 @@ CONSTRUCTS = {
     "indexed": "arg1",
     "shared": "(int64)@c",
     "length": "len(@c)",
+    "stack": "ustack(1)",
     "series": "len(@)",
 }
 """What the carets point at: the first place of this text in the program."""

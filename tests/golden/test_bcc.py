@@ -124,7 +124,7 @@ def test_either_arm_of_a_choice_is_made_where_the_choice_goes() -> None:
 def test_what_only_a_record_needs_is_read_into_it_in_its_turn() -> None:
     text = c_of('{ printf("%s %s %d\\n", str(arg1, 8), str(arg1), arg0); print((1, ustack(3))); }')
     assert text.count("(char *)scratch->record") == 3 and "copy" not in text
-    assert text.index("read_sized_text") < text.index("read_user_text") < text.index("user_stack")
+    assert text.index("read_sized_text") < text.index("read_user_text") < text.index("walk_stack")
 
 
 def test_two_records_at_once_keep_out_of_each_others_way() -> None:

@@ -5,6 +5,8 @@
 #define RING MAP(2)
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
+#define RULES MAP(1004)
+#define STACK_RECORD 0
 /* MAP(4) and, for longer keys, MAP(5) and MAP(6) hold @: per CPU hash of u64 */
 /* MAP(7) holds @m: per CPU hash of u64, larger is further out, mark in the key */
 /* MAP(8) holds @o: shared hash of value */
@@ -12,7 +14,7 @@
 
 struct control {
 	u64 exiting, hit, cpid, started, wakeup;
-	u64 pending[4];
+	u64 pending[5];
 	u64 mark[1];
 };
 
@@ -26,6 +28,7 @@ struct scratch {
 };
 
 #include "prelude.h"
+#include "stacks.h"
 
 /* clause 0, 1 site */
 int probe_0(struct pt_regs *ctx)
@@ -63,7 +66,7 @@ int probe_0(struct pt_regs *ctx)
 	copy_kernel_text((char *)scratch->record + at_5, 1024, scratch->b_129_1_0 + 1);
 	scratch->record[3] = in_use(&scratch->b_129_1_0_used[0]);
 	ADVANCE(at_5, in_use(&scratch->b_129_1_0_used[0]), 1024);
-	scratch->record[0] = 0;
+	scratch->record[0] = 1;
 	scratch->record[2] = (s64)(s32)REGISTER(di);
 	emit(scratch->record, at_5, control->wakeup);
 	scratch->b_129_1_0[0] = (b_0[0] & 0xffffffffULL) == 0x616574ULL;
@@ -93,14 +96,10 @@ int probe_0(struct pt_regs *ctx)
 		scratch->record[2] = length_12;
 		ADVANCE(at_10, length_12, 1024);
 		scratch->record[3] = process_id();
-		s64 length_13 = user_stack(ctx, (char *)scratch->record + at_10, 24, USER_STACK);
-		if (length_13 < 0) {
-			lose(LOST_STACKS);
-			length_13 = 0;
-		}
+		s64 length_13 = walk_stack(ctx, (u64 *)((char *)scratch->record + at_10), 3, control->wakeup);
 		scratch->record[4] = length_13;
 		ADVANCE(at_10, length_13, 24);
-		scratch->record[0] = 1;
+		scratch->record[0] = 2;
 		scratch->record[1] = 1LL;
 		emit(scratch->record, at_10, control->wakeup);
 	}
@@ -126,9 +125,9 @@ int probe_0(struct pt_regs *ctx)
 		array_counter_add(MAP(9), 0, 1);
 	}
 	u64 t10 = raise_mark(&control->mark[0], CLEARED);
-	emit_raised(2, t10, control->wakeup);
+	emit_raised(3, t10, control->wakeup);
 	control->exiting = 1ULL;
-	emit_control(3, &control->pending[3], control->wakeup);
+	emit_control(4, &control->pending[4], control->wakeup);
 	goto done;
 done:
 	if (scratch)

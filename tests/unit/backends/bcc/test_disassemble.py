@@ -57,9 +57,9 @@ def test_a_constant_of_64_bits_is_one_instruction_of_two_places_and_may_have_a_n
     assert disassemble(code, {0x1234_0000_0003: "map @"}) == ["  0: r1 = map @ ll", "  2: exit"]
 
 
-def test_every_helper_of_the_prelude_has_its_name() -> None:
-    prelude = (bpf_programs() / "prelude.h").read_text()
-    assert {int(number) for number in re.findall(r"= \(void \*\)(\d+);", prelude)} == HELPERS.keys()
+def test_every_helper_of_the_headers_has_its_name() -> None:
+    headers = "".join(header.read_text() for header in bpf_programs().glob("*.h"))
+    assert {int(number) for number in re.findall(r"= \(void \*\)(\d+);", headers)} == HELPERS.keys()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -1,5 +1,6 @@
-"""Run by gdb (`gdb -batch -x`): stops a program where $BREAKS says, and writes down of each stop the registers in perf's
-order, the stack from its pointer up, and the frames that gdb finds. Inlined functions and tail calls have no frame.
+# mypy: ignore-errors
+"""Run by gdb (`gdb -batch -x`): stops a program where $BREAKS says, and writes down of each stop the registers in
+perf's order, the stack from its pointer up, and the frames that gdb finds. Inlined functions and tail calls have none.
 """
 
 import os

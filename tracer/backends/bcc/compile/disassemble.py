@@ -27,9 +27,10 @@ HELPERS = {
     14: "get_current_pid_tgid", 15: "get_current_uid_gid", 16: "get_current_comm", 35: "get_current_task",
     67: "get_stack", 112: "probe_read_user", 113: "probe_read_kernel", 114: "probe_read_user_str",
     115: "probe_read_kernel_str", 120: "get_ns_current_pid_tgid", 125: "ktime_get_boot_ns", 130: "ringbuf_output",
+    131: "ringbuf_reserve", 132: "ringbuf_submit",
     148: "copy_from_user", 174: "get_attach_cookie",
 }  # fmt: skip
-"""The helpers that `prelude.h` declares, by their number in include/uapi/linux/bpf.h."""
+"""The helpers that the headers of bpf_programs declare, by their number in include/uapi/linux/bpf.h."""
 
 
 def count(code: bytes) -> int:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tracer.backends.bcc.maps.layout import decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import MapDecl
+from tracer.lang.types import has_stack
 from tracer.results.integers import wrap_int
 from tracer.results.store import is_signed
 from tracer.results.values import Average, MapValue
+
+if TYPE_CHECKING:
+    from tracer.backends.bcc.maps.stacks import Stacks
 
 E = TypeVar("E")
 
@@ -111,8 +116,8 @@ class _Extreme:
 class _Scalar:
     """A value as `layout` has it, which programs and user space assign."""
 
-    def __init__(self, decl: MapDecl) -> None:
-        self._decode = decoder(decl.value)
+    def __init__(self, decode: Callable[[bytes, int], MapValue]) -> None:
+        self._decode = decode
 
     def read(self, data: bytes) -> bytes | None:
         return data
@@ -127,7 +132,7 @@ class _Scalar:
         return self._decode(element, 0)
 
 
-def element_of(table: Table, slots: int) -> Element[Any]:
+def element_of(table: Table, slots: int, stacks: Stacks | None = None) -> Element[Any]:
     """What the elements of a table are, whose values have this many CPUs' parts."""
     match table.shape:
         case Shape.COUNTER:
@@ -137,4 +142,5 @@ def element_of(table: Table, slots: int) -> Element[Any]:
         case Shape.EXTREME:
             return _Extreme(table.decl, slots, table.grid is not None)
         case Shape.VALUE:
-            return _Scalar(table.decl)
+            decode = decoder(table.decl.value)
+            return _Scalar(stacks.resolving(decode) if stacks is not None and has_stack(table.decl.value) else decode)

@@ -46,7 +46,7 @@ class KernelMap(Generic[E]):
         self._contents = contents
         self._control = control
         self._zero = zeroed(table.decl)
-        self._element: Element[E] = element_of(table, contents.slots)
+        self._element: Element[E] = element_of(table, contents.slots, stacks)
         self._generations = None if table.generation is None else Generations(control, table.generation)
         adds = table.shape is not Shape.VALUE
         self._history = None if marks is None else History(marks, self._element, self._read, adds)
