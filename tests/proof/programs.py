@@ -33,7 +33,8 @@ class Statements(Expressions):
         slots, self.slots = self.slots, []  # a predicate has no variables
         predicate = self.truth(2) if self.chance(0.3) else None
         clause = typed.Clause(0, "probe", ("uprobe:/bin/shop:*",), predicate, body, tuple(slots), N, self.sites)
-        config = typed.Config(max_map_keys=2 if self.few else 16384)
+        # Native code has no unwind rules: tests/live compares what these find.
+        config = typed.Config(max_map_keys=2 if self.few else 16384, stack_unwind="fp")
         return program([clause], self.maps, FORMATS, self.shapes, config)
 
     def body(self, depth: int, in_loop: bool, count: int | None = None) -> tuple[typed.Stmt, ...]:
