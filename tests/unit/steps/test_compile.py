@@ -311,7 +311,13 @@ def test_a_hundred_thousand_hits_take_a_fraction_of_a_second(body_name: str) -> 
     }
     one = program([clause([body[body_name]])], [map_of("@count", "count", UINT64), map_of("@hist", "hist")], ["%d %s"])
     hits = [(n % 1000, b"tea") if body_name == "printf" else (n % 1000,) for n in range(100_000)]
-    start = time.process_time()
-    run(one, hits)
-    # 0.02 to 0.1 s here; ten times that would make a million hits a matter of many seconds.
-    assert time.process_time() - start < 0.5
+
+
+    def seconds() -> float:
+        start = time.process_time()
+        run(one, hits)
+        return time.process_time() - start
+
+    # 0.02 to 0.1 s here; ten times that would make a million hits a matter of many seconds. Of three, since a
+    # collection of all that the tests have made may fall into one.
+    assert min(seconds() for _ in range(3)) < 0.5
