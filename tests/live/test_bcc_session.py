@@ -207,7 +207,7 @@ def test_no_hit_counts_after_exit(hits: Path) -> None:
 
 
 def test_control_events_survive_a_full_ring(hits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffers, "shared_ring", lambda: 4096)
+    monkeypatch.setattr(buffers, "shared_ring", lambda stacks: 4096)
     program = (
         f'usdt:{hits}:hits:value {{ printf("%d %d", arg0, arg1); if (arg1 % 1000 == 999) {{ print(@x); }} '
         "@x[arg1] = 1; if (arg1 == 19999) { exit(2); } }"
@@ -259,7 +259,7 @@ def test_hits_are_counted_without_a_map(hits: Path) -> None:
 
 def test_stacks_and_loops_and_tuples(hits: Path) -> None:
     traced = trace(
-        f"usdt:{hits}:hits:value {{ $i = 0; while ($i < 20) {{ $i++; if ($i == 3) {{ continue; }} "
+        f"config = {{ stack_unwind = fp }} usdt:{hits}:hits:value {{ $i = 0; while ($i < 20) {{ $i++; if ($i == 3) {{ continue; }} "
         "if ($i > 9) { break; } @sum = sum($i); } while (arg1 == 4) { @rounds++; } "
         "@t = (arg1, (comm, -1)); @[ustack(2)] = count(); }",
         [hits, "values", "1", "5"],

@@ -145,7 +145,7 @@ def test_a_kernel_with_one_probe_for_an_event_gives_the_same_answer(
 
 
 def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffers, "ring_of_each", lambda cpus: 1 << 14)
+    monkeypatch.setattr(buffers, "ring_of_each", lambda cpus, stacks: 1 << 14)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
         with gated(churn, "20000") as (_, go):
             go()
@@ -159,7 +159,7 @@ def test_more_samples_than_the_ring_takes_are_counted_to_the_last(churn: Path, m
 def test_where_the_kernel_does_not_tell_losses_they_are_counted_to_the_last_too(
     churn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buffers, "ring_of_each", lambda cpus: 1 << 14)
+    monkeypatch.setattr(buffers, "ring_of_each", lambda cpus, stacks: 1 << 14)
     without = classmethod(lambda cls: cls(format_lost=False, inherit_thread=True))
     monkeypatch.setattr(descriptors_module.Abilities, "detect", without)
     with session(f'uprobe:{churn}:hit {{ printf("%d %d\\n", arg0, arg1); }}') as opened:
