@@ -259,7 +259,8 @@ def test_hits_are_counted_without_a_map(hits: Path) -> None:
 
 def test_stacks_and_loops_and_tuples(hits: Path) -> None:
     traced = trace(
-        f"config = {{ stack_unwind = fp }} usdt:{hits}:hits:value {{ $i = 0; while ($i < 20) {{ $i++; if ($i == 3) {{ continue; }} "
+        f"config = {{ stack_unwind = fp }} "
+        f"usdt:{hits}:hits:value {{ $i = 0; while ($i < 20) {{ $i++; if ($i == 3) {{ continue; }} "
         "if ($i > 9) { break; } @sum = sum($i); } while (arg1 == 4) { @rounds++; } "
         "@t = (arg1, (comm, -1)); @[ustack(2)] = count(); }",
         [hits, "values", "1", "5"],
