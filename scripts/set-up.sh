@@ -61,6 +61,16 @@ has_postgres() {
     done
     return 1
 }
+# What a library that the server loads is compiled with.
+has_pgheaders() {
+    for each in /usr/include/postgresql/*/server/postgres.h /usr/include/pgsql/server/postgres.h; do
+        [ -f "$each" ] && return 0
+    done
+    return 1
+}
+# The debug symbols of the distribution's Python, which come with an interpreter of their own.
+has_pydebug() { [ -n "$(find /usr/bin -name 'python3.*d' 2>/dev/null)" ] || [ -z "$(command -v apt-get)" ]; }
+has_clang() { command -v clang >/dev/null 2>&1; }
 has_go() { command -v go >/dev/null 2>&1; }
 has_rust() { command -v rustc >/dev/null 2>&1; }
 has_node() { command -v node >/dev/null 2>&1; }
@@ -86,7 +96,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz gdb postgres java go rust node" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz gdb clang postgres pgheaders pydebug java go rust node" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -111,8 +121,11 @@ packages_for() {
             *:cpio) list="$list cpio" ;;
             *:dwz) list="$list dwz" ;;
             *:gdb) list="$list gdb" ;;
+            *:clang) list="$list clang" ;;
             apt:tcc) list="$list tcc" ;;
             apt:postgres) list="$list postgresql" ;;
+            apt:pgheaders) list="$list postgresql-server-dev-all" ;;
+            apt:pydebug) list="$list python3-dbg" ;;
             apt:go) list="$list golang-go" ;;
             apt:rust) list="$list rustc" ;;
             apt:node) list="$list nodejs" ;;
@@ -134,6 +147,8 @@ packages_for() {
             dnf:readelf | zypper:readelf) list="$list binutils" ;;
             dnf:postgres) list="$list postgresql-server postgresql-contrib" ;;
             zypper:postgres) list="$list postgresql-server postgresql-contrib" ;;
+            dnf:pgheaders) list="$list postgresql-server-devel" ;;
+            zypper:pgheaders) list="$list postgresql-server-devel" ;;
             dnf:go) list="$list golang" ;;
             zypper:go | apk:go) list="$list go" ;;
             dnf:rust | zypper:rust | apk:rust) list="$list rust" ;;
@@ -154,6 +169,7 @@ packages_for() {
             apk:sdt) list="$list systemtap-dev" ;;
             apk:readelf) list="$list binutils" ;;
             apk:postgres) list="$list postgresql postgresql-contrib" ;;
+            apk:pgheaders) list="$list postgresql-dev" ;;
             apk:java) list="$list openjdk17-jdk" ;;
         esac
     done
