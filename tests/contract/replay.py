@@ -46,10 +46,18 @@ class Names:
         assert pid == PID
         return "price" if address == depot.PRICE else f"{address:#x}"
 
-    def frame(self, pid: int, address: int) -> str:
+    def frame(self, pid: int, address: int, returned: bool = False) -> str:
         """The function and the offset in it."""
         assert pid == PID
         return dict(zip(STACK, ("inner+4", "middle+9", "outer+9"), strict=True))[address]
+
+    def path(self, pid: int, address: int) -> str | None:
+        """No file."""
+        return None
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        """No file."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,14 @@ class Names:
     def symbol(self, pid: int, address: int) -> str:
         return {0x1: "main", 0x2: "pay für"}.get(address >> 12, f"{address:#x}")
 
-    def frame(self, pid: int, address: int) -> str:
+    def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{self.symbol(pid, address)}+{address & 0xFFF}"
+
+    def path(self, pid: int, address: int) -> str | None:
+        return {0x1: "/bin/till", 0x2: "/lib/für.so"}.get(address >> 12)
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        return ("c0ffee", address & 0xFFF) if address >> 12 == 1 else None
 
 
 def u(value: int) -> typed.IntLit:

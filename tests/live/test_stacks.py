@@ -100,6 +100,22 @@ def test_frames_that_are_not_wanted_are_left_out(backend: str, deep: Path, clean
     assert texts[:-1] == [b"\nhit\ndeeper\n"] * 301
 
 
+@pytest.mark.parametrize("mode", ["perf", "raw", "build_id"])
+def test_modes_show_the_same_frames(backend: str, deep: Path, clean: None, mode: str) -> None:
+    program = f'uprobe:{deep}:hit {{ printf("%s|%s|", ustack(raw, 2), ustack({mode}, 2)); exit(); }}'
+    raw, shown, *_ = tracer("-q", "--backend", backend, "-e", program, "-c", f"{deep} 300").printed.decode().split("|")
+    hit, deeper = raw.split()
+    if mode == "raw":
+        assert shown == raw
+    elif mode == "perf":
+        assert re.fullmatch(rf"\n\t{hit} hit\+0 \({deep}\)\n\t{deeper} deeper\+\d+ \({deep}\)\n", shown)
+    else:
+        listed = subprocess.run(["readelf", "-n", deep], capture_output=True, text=True, check=True).stdout
+        lines = [line.split() for line in shown.split("\n") if line]
+        assert len(lines) == 2 and all(f"Build ID: {build_id}" in listed for build_id, _ in lines)
+        assert int(lines[1][1], 16) - int(lines[0][1], 16) == int(deeper, 16) - int(hit, 16)
+
+
 def test_frame_pointers_alone_where_that_is_asked_for(backend: str, deep: Path, clean: None) -> None:
     program = f"config = {{ stack_unwind = fp }} uprobe:{deep}:hit {{ @[ustack] = count(); }}"
     done = tracer("-q", "--backend", backend, "-e", program, "-c", f"{deep} 400")

@@ -8,7 +8,7 @@ from typing import Any
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
 from tracer.lang import suggest, unsupported
-from tracer.lang.builtins.stacks import STACK_FRAMES_MOST
+from tracer.lang.builtins.stacks import STACK_FRAMES_MOST, STACK_MODES
 from tracer.lang.syntax.ast import Setting
 from tracer.lang.typed import Config
 
@@ -23,6 +23,7 @@ LIMITS = {
 
 WORDS = {
     "missing_probes": ("error", "warn", "ignore"),
+    "stack_mode": STACK_MODES,
     "stack_unwind": ("auto", "fp", "dwarf"),
     "unsafe_returns": ("false", "true"),
     "unsafe": ("false", "true"),
@@ -59,9 +60,10 @@ GONE = (
 
 def told(config: Config) -> list[tuple[str, int | bool | str]]:
     """What `config()` says."""
-    own = ("max_strlen", "max_map_keys", "max_probes", "max_cat_bytes", "print_maps_on_exit", "missing_probes")
+    sizes = ("max_strlen", "max_map_keys", "max_probes", "max_cat_bytes")
+    own = (*sizes, "print_maps_on_exit", "missing_probes", "stack_mode")
     tuned = {**TUNING, **dict(config.tuning)}
-    return [*((name, getattr(config, name)) for name in own), ("stack_mode", "bpftrace"), *tuned.items()]
+    return [*((name, getattr(config, name)) for name in own), *tuned.items()]
 
 
 _PREFIXES = ("bpftrace_", "tracer_")
@@ -140,8 +142,6 @@ def _refuse(name: str, setting: Setting) -> Diagnostic | None:
     if name in GONE:
         return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
     if name in unsupported.SETTINGS:
-        if (name, setting.value) == ("stack_mode", "bpftrace"):
-            return None
         message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
         return Diagnostic(message, setting.span, hint)
     known = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))

@@ -519,6 +519,7 @@ class Config:
     max_probes: int = 16384
     max_cat_bytes: int = 10240
     stack_frames: int = 127
+    stack_mode: str = "bpftrace"
     stack_unwind: str = "auto"
     missing_probes: str = "error"
     unsafe_returns: bool = False

@@ -93,7 +93,6 @@ STATEMENTS: dict[str, tuple[str, str | None]] = {
 """Words that start a definition or a statement."""
 
 SETTINGS: dict[str, tuple[str, str | None]] = {
-    "stack_mode": ("stacks have one format, bpftrace's own", None),
     "str_trunc_trailer": ("a cut string is counted and said on stderr, not marked", None),
 }
 """Settings that change the output."""

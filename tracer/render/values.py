@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tracer.clock import boot_time_ns
 from tracer.lang.types import (
@@ -37,15 +37,30 @@ class Symbolizer(Protocol):
     def symbol(self, pid: int, address: int) -> str:
         """The name of the symbol that holds the address, without an offset (`usym`)."""
 
-    def frame(self, pid: int, address: int) -> str:
-        """The same with the offset, `name+12` in decimal (one line of `ustack`)."""
+    def frame(self, pid: int, address: int, returned: bool = False) -> str:
+        """The same with the offset, `name+12` in decimal (one line of `ustack`). With `returned` the address is one
+        that a call returns to.
+        """
+
+    def path(self, pid: int, address: int) -> str | None:
+        """The file that is mapped there; None where none is known."""
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        """The build-id of that file in hexadecimal, and the offset in the file in bytes."""
 
 
 class _Numbers:
     def symbol(self, pid: int, address: int) -> str:
         return f"{address:#x}"
 
-    frame = symbol
+    def frame(self, pid: int, address: int, returned: bool = False) -> str:
+        return f"{address:#x}"
+
+    def path(self, pid: int, address: int) -> str | None:
+        return None
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        return None
 
 
 class ValueText:
@@ -74,8 +89,11 @@ class ValueText:
                 return bytes
             case TupleType(items=items, names=names):
                 return self._tuple(items, names)
-            case StackType():
-                return self._stack
+            case StackType(mode=mode):
+                line = self._FRAMES[mode]
+                return lambda stack: b"\n" + b"".join(
+                    [line(self, stack.pid, address, at > 0) for at, address in enumerate(stack.addresses)]
+                )
             case SymbolType():
                 return self._symbol
             case UsernameType():
@@ -115,9 +133,22 @@ class ValueText:
             + end
         )
 
-    def _stack(self, stack: Any) -> bytes:
-        frames = [self._symbols.frame(stack.pid, address) for address in stack.addresses]
-        return b"\n" + b"".join(b"%b%b\n" % (_FRAME_INDENT, _encoded(frame)) for frame in frames)
+    def _frame(self, pid: int, address: int, returned: bool) -> bytes:
+        return b"%b%b\n" % (_FRAME_INDENT, _encoded(self._symbols.frame(pid, address, returned)))
+
+    def _perf_frame(self, pid: int, address: int, returned: bool) -> bytes:
+        name, path = self._symbols.frame(pid, address, returned), self._symbols.path(pid, address)
+        return b"\t%x %b (%b)\n" % (address, _encoded(name), _encoded(path or "[unknown]"))
+
+    def _raw_frame(self, pid: int, address: int, returned: bool) -> bytes:
+        return b"%x\n" % address
+
+    def _build_id_frame(self, pid: int, address: int, returned: bool) -> bytes:
+        found = self._symbols.build_id(pid, address)
+        return b"%x\n" % address if found is None else b"%b 0x%x\n" % (found[0].encode(), found[1])
+
+    _FRAMES: ClassVar = {"bpftrace": _frame, "perf": _perf_frame, "raw": _raw_frame, "build_id": _build_id_frame}
+    """One line of a stack, by the modes of `lang.builtins.stacks`."""
 
     def _symbol(self, symbol: Any) -> bytes:
         return _encoded(self._symbols.symbol(symbol.pid, symbol.address))

@@ -88,6 +88,35 @@ def test_symbols_and_stacks_are_text_in_json_too() -> None:
     assert TEXT.of(StackType(2))(Stack(1, ())) == b"\n"
 
 
+class Names:
+    """Names of one file's addresses, which begins at 0x1000."""
+
+    def symbol(self, pid: int, address: int) -> str:
+        return "main"
+
+    def frame(self, pid: int, address: int, returned: bool = False) -> str:
+        return "main+4" if address < 0x2000 and not returned else f"{address:#x}"
+
+    def path(self, pid: int, address: int) -> str | None:
+        return "/bin/till" if address < 0x2000 else None
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        return ("c0ffee", address - 0x1000) if address < 0x2000 else None
+
+
+@pytest.mark.parametrize(
+    ("mode", "shown"),
+    {
+        "bpftrace": b"\n        main+4\n        0x2008\n",
+        "perf": b"\n\t1004 main+4 (/bin/till)\n\t2008 0x2008 ([unknown])\n",
+        "raw": b"\n1004\n2008\n",
+        "build_id": b"\nc0ffee 0x4\n2008\n",
+    }.items(),
+)
+def test_a_stack_is_shown_in_its_mode(mode: str, shown: bytes) -> None:
+    assert ValueText(Names()).of(StackType(2, mode))(Stack(1, (0x1004, 0x2008))) == shown
+
+
 def test_a_username_is_looked_up_and_an_unknown_uid_stays_a_number() -> None:
     assert username(os.getuid()) == pwd.getpwuid(os.getuid()).pw_name.encode()
     assert TEXT.of(UsernameType())(4_000_000_123) == b"4000000123"

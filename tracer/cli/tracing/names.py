@@ -39,9 +39,17 @@ class Names:
         """The function alone."""
         return self._current().symbol(pid, address, offset=False)
 
-    def frame(self, pid: int, address: int) -> str:
+    def frame(self, pid: int, address: int, returned: bool = False) -> str:
         """The function and the distance from its start."""
-        return self._current().symbol(pid, address)
+        return self._current().symbol(pid, address, returned=returned)
+
+    def path(self, pid: int, address: int) -> str | None:
+        """The file that is mapped there."""
+        return self._current().path(pid, address)
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        """Its build-id and the offset in it."""
+        return self._current().build_id(pid, address)
 
     @property
     def unwinder(self) -> Unwinder | None:

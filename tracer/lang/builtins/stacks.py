@@ -14,16 +14,12 @@ STACK_MODES = ("bpftrace", "perf", "raw", "build_id")
 
 def _ustack(call: Call) -> typed.Expr | None:
     mode, *rest = call.args or ("",)
-    if mode not in ("", "bpftrace"):
-        what = f"the stack mode {mode} is not supported: stacks have one format, bpftrace's own"
-        call.error(what, call.spans[0], "leave it out")
-        return None
     frames = rest[0] if rest else call.context.config.stack_frames
     if not 1 <= frames <= STACK_FRAMES_MOST:
         what = f"the number of frames of ustack() must be from 1 to {STACK_FRAMES_MOST}, not {frames}"
         call.error(what, call.spans[-1])
         return None
-    return typed.UStack(StackType(frames), call.span)
+    return typed.UStack(StackType(frames, mode or call.context.config.stack_mode), call.span)
 
 
 def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
@@ -40,7 +36,7 @@ def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
 
 VALUES = (
     Value(
-        "ustack", lambda context: StackType(context.config.stack_frames),
+        "ustack", lambda context: StackType(context.config.stack_frames, context.config.stack_mode),
         "user stack at the probe, innermost frame first", "@[ustack] = count();", shown="ustack", node=typed.UStack,
         lower=_walked,
     ),
@@ -48,9 +44,10 @@ VALUES = (
 
 FUNCTIONS = (
     Function(
-        "ustack", "value", "ustack([frames])",
+        "ustack", "value", "ustack([mode, frames])",
         (Argument("word", "a mode", STACK_MODES), Argument("constant", "the number of frames of ustack()")), None,
-        "user stack, so many frames at most", "@[ustack(5)] = count();", "ustack",
+        "user stack, so many frames at most; its mode is " + ", ".join(STACK_MODES), "@[ustack(5)] = count();",
+        "ustack",
         optional=2, rule=_ustack, lower=_walked, node=typed.UStack,
     ),
     Function(

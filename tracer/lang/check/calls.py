@@ -165,7 +165,7 @@ def arguments(ctx: Context, node: ast.Call, function: Function) -> Call:
         if argument.kind == "word":
             word = nodes[0].name if isinstance(nodes[0], ast.Name) else ""
             if word not in argument.words and len(nodes) > len(wanted):
-                hint = f"write {node.name}(frames)"
+                hint = f"modes are {', '.join(argument.words)}"
                 ctx.error(f"the first of two arguments of {node.name}() is {argument.what}", nodes[0].span, hint)
                 result.args.append(None)
                 return result

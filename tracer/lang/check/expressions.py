@@ -123,6 +123,8 @@ def _unary(ctx: Context, node: ast.Unary) -> typed.Expr | None:
         return None
     if node.op == "!":
         return fold(typed.Unary(BOOL, node.span, "!", operand))
+    if node.op == "+":
+        return operand
     value = constant(operand)
     if value is not None and node.op == "-" and (operand.type == LITERAL or isinstance(node.operand, ast.IntLit)):
         if value > 1 << 63:

@@ -166,7 +166,7 @@ class ExpressionParser:
             return self._deeper(ast.Comptime(token.span.to(operand.span), operand))
         if token.kind != "op" or token.text == "(":
             return self._postfix(self._primary())
-        if token.text in ("-", "!", "~", "*"):
+        if token.text in ("-", "+", "!", "~", "*"):
             self.lexer.take()
             operand = self._operand()
             return self._deeper(ast.Unary(token.span.to(operand.span), token.text, operand))
@@ -178,8 +178,6 @@ class ExpressionParser:
             self.fail("taking an address with '&' is not supported: variables have none", token.span)
         if token.text == "{" and not self._predicate:
             return self.block_expression()
-        if token.text == "+":
-            self.fail("there is no unary '+'", token.span, "leave it out")
         self.fail(f"expected an expression, found {token.describe()}", token.span)
 
     def _operand(self) -> ast.Expr:

@@ -16,7 +16,7 @@ from tracer.lang.syntax.lexer import OPERATORS
 from tracer.lang.syntax.parser import parse
 
 _WORD = re.compile(
-    r"(?P<blank>[ \t\r\n\f\v]+)|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\\n])*\")"
+    r"(?P<blank>[ \t\r\n\f\v]+)|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
     r"|(?P<name>[$@]?[A-Za-z_]\w*|@|\$#|\$?[0-9]\w*)"
     r"|(?P<op>\?:|" + "|".join(map(re.escape, OPERATORS)) + ")|(?P<other>.)",
     re.S,

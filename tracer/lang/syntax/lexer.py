@@ -108,6 +108,8 @@ class Lexer:
         first = self.text[start]
         if first == '"':
             return self._string(start)
+        if first == "'":
+            return self._character(start)
         if first == "$" or first == "@":
             return self._sigil(start, first)
         if found := _NAME.match(self.text, start):
@@ -167,6 +169,24 @@ class Lexer:
             raise Fault(fault)
         return Token("string", text[start : at + 1], Span(start, at + 1), bytes(parts))
 
+    def _character(self, start: int) -> Token:
+        """A character constant: one byte's number."""
+        text, at = self.text, start + 1
+        value: bytes | None
+        if text.startswith("\\'", at):
+            value, end = b"'", at + 2
+        elif text.startswith("\\", at):
+            value, end = _escape(text, at + 1)
+        else:
+            value, end = _encode(text[at : at + 1].strip("'\n")), at + 1
+        if value is None or len(value) != 1 or not text.startswith("'", end):
+            closing = re.compile(r"(\\.|[^'\\\n])*'").match(text, at)
+            self.position = closing.end() if closing else end
+            what = "a character in single quotes is one byte, or an escape sequence"
+            raise Fault(Diagnostic(what, Span(start, self.position), 'texts stand in double quotes: "text"'))
+        self.position = end + 1
+        return Token("int", text[start : end + 1], Span(start, end + 1), value[0])
+
 
 def _encode(char: str) -> bytes:
     """UTF-8; what Python could not decode in a file or an argument goes through as the byte it was."""
@@ -220,8 +240,6 @@ def number(text: str, span: Span) -> int:
 
 
 def _stray(char: str, span: Span) -> Diagnostic:
-    if char == "'":
-        return Diagnostic("character literals are not supported", span, "write the code, 65 for 'A', or a string \"A\"")
     if char == "#":
         return Diagnostic(
             "preprocessor directives are not supported", span, "write constants and type casts in the program itself"

@@ -217,12 +217,13 @@ class NamedType:
 
 @dataclass(frozen=True, slots=True)
 class StackType:
-    """A user stack of at most `frames` return addresses."""
+    """A user stack of at most `frames` return addresses, shown as `mode` says."""
 
     frames: int
+    mode: str = "bpftrace"
 
     def __str__(self) -> str:
-        return f"ustack[{self.frames}]"
+        return f"ustack[{self.frames}]" if self.mode == "bpftrace" else f"ustack[{self.mode}, {self.frames}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from tracer.resolve.symbols.processes import Process, Processes
 _MOST_NAMES = 1 << 16
 """Of one process."""
 
+_RESTORERS = ("__restore_rt", "__kernel_rt_sigreturn")
+
 _Name = tuple[str, int]
 """A function, and the distance from its start in bytes."""
 
@@ -27,12 +29,33 @@ class Symbolizer:
         self.processes = processes
         self._jit_maps = JitMaps()
 
-    def symbol(self, pid: int, address: int, offset: bool = True) -> str:
-        """`name+offset`, without `offset` the name alone; `0x…` where nothing is known."""
+    def symbol(self, pid: int, address: int, offset: bool = True, returned: bool = False) -> str:
+        """`name+offset`, without `offset` the name alone; `0x…` where nothing is known.
+
+        `returned`: a call returns to the address. Behind a call that never returns the function may end, so where no
+        function is, or one begins, it is the one before. A signal handler returns to the start of `__restore_rt`.
+        """
         name = self._look_up(pid, address)
+        if returned and (name is None or (not name[1] and name[0] not in _RESTORERS)):
+            caller = self._look_up(pid, address - 1)
+            name = name if caller is None else (caller[0], caller[1] + 1)
         if name is None:
             return f"{address:#x}"
         return f"{name[0]}+{name[1]}" if offset else name[0]
+
+    def path(self, pid: int, address: int) -> str | None:
+        """The path of the file that is mapped there, as the process sees it; None where none is known."""
+        process = self.processes.get(pid)
+        mapping = None if process is None else self.processes.find(pid, process, address)
+        return mapping.path if mapping is not None and mapping.path else None
+
+    def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
+        """The build-id of that file in hexadecimal and the offset in it in bytes; None where it has none."""
+        process = self.processes.get(pid)
+        mapping = None if process is None else self.processes.find(pid, process, address)
+        place = None if mapping is None else self.processes.place(pid, mapping, address)
+        found = None if place is None else place[0].elf.build_id
+        return None if place is None or found is None else (found, place[1])
 
     def _look_up(self, pid: int, address: int) -> _Name | None:
         process = self.processes.get(pid)

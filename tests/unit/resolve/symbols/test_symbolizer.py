@@ -76,6 +76,23 @@ def test_names_and_offsets_are_printed_as_bpftrace_does(running: Running, symbol
     assert symbolizer.symbol(running.pid, 0x10) == "0x10"
 
 
+def test_a_call_that_never_returns_is_named_by_its_function(running: Running, symbolizer: Symbolizer) -> None:
+    main, *_ = running.addresses
+    before = symbolizer.symbol(running.pid, main - 1)
+    name, _, offset = before.partition("+")
+    assert symbolizer.symbol(running.pid, main, returned=True) == (f"{name}+{int(offset) + 1}" if offset else "main+0")
+    assert symbolizer.symbol(running.pid, main + 1, returned=True) == "main+1"
+
+
+def test_addresses_have_a_file_and_a_build_id(running: Running, symbolizer: Symbolizer) -> None:
+    path = os.readlink(f"/proc/{running.pid}/exe")
+    assert symbolizer.path(running.pid, running.addresses[0]) == path
+    found = symbolizer.build_id(running.pid, running.addresses[0])
+    listed = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    assert found is not None and f"Build ID: {found[0]}" in listed
+    assert (symbolizer.path(running.pid, 0x10), symbolizer.build_id(running.pid, 0x10)) == (None, None)
+
+
 def test_a_process_that_ended_is_named_from_what_was_remembered(running: Running, symbolizer: Symbolizer) -> None:
     path = os.readlink(f"/proc/{running.pid}/exe")
     symbolizer.processes.remember(running.pid)
