@@ -63,10 +63,39 @@ CASES = [
     ),
     Case(
         "a_loop_ends_at_the_limit",
-        'BEGIN { $i = 0; while ($i < 5000) { $i++; } printf("%d\\n", $i); exit(); }',
-        printf("1024\n"),
+        'BEGIN { $i = 0; while ($i < 70000) { $i++; } printf("%d\\n", $i); exit(); }',
+        printf("65536\n"),
         target=None,
         loops=1,
+    ),
+    Case(
+        "a_loop_in_a_probe_ends_at_the_limit",
+        "usdt:T:depot:parcel /arg0 == 1/ { $i = 0; while ($i < 5000) { $i++; } @ = $i; }",
+        scalar("@", 1024),
+        loops=1,
+    ),
+    said(
+        "characters_of_a_string",
+        'BEGIN { $s = "hello"; $i = 1; $far = 900;'
+        ' printf("%s\\n", ($s[0], $s[$i], $s[5], $s[$far], "abc"[2])); exit(); }',
+        "(104, 101, 0, 0, 99)",
+    ),
+    said(
+        "strings_written_in_the_program",
+        'BEGIN { printf("%s\\n", ("a" < "b", "b" <= "ab", "ab" > "a", "a" >= "a", "x" + "yz",'
+        ' sizeof("x" + "yz"))); exit(); }',
+        "(true, false, true, true, xyz, 4)",
+    ),
+    said(
+        "casts_of_strings",
+        'BEGIN { $s = "hi"; printf("%s\\n", ((bool)$s, (bool)"", sizeof((string[8])$s), (string[8])$s)); exit(); }',
+        "(true, false, 8, hi)",
+    ),
+    Case(
+        "characters_of_a_string_read_at_a_hit",
+        "usdt:T:depot:label /arg0 == 1/ { $s = str(arg1); $i = arg0; @[$s[0], $s[$i], $s[1000]] = count();"
+        " @filled[(bool)$s] = count(); }",
+        keyed("@", {(*b"a ", 0): 1}) + keyed("@filled", {"true": 1}),
     ),
     Case(
         "unroll",

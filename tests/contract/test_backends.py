@@ -23,7 +23,7 @@ UNREADABLE = (
     " its memory was not mapped, or holds no such value\n"
 )
 TRUNCATED = "tracer: 1 string cut to {} bytes; raise max_strlen, now {}\n"
-LOOPS = "tracer: 1 loop stopped at the limit of 1024 rounds; split the work over several probes or intervals\n"
+LOOPS = "tracer: 1 loop stopped at the limit of 1024 rounds, or 65536 outside of probes; split the work\n"
 
 
 def said_about_losses(case: Case) -> str:

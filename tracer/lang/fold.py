@@ -46,7 +46,10 @@ def fold(node: typed.Expr) -> typed.Expr:
             if one is not None and other is not None:
                 return made(bool(other), BOOL, node.span)
         case typed.Binary(left=typed.StrLit() as left, right=typed.StrLit() as right):
-            return made((left.value == right.value) == (node.op == "=="), BOOL, node.span)
+            if node.op == "+":
+                return string(left.value + right.value, node.span)
+            order = (left.value > right.value) - (left.value < right.value)
+            return made(operations.COMPARISON[node.op](order, 0), BOOL, node.span)
         case typed.Binary():
             one, other = constant(node.left), constant(node.right)
             if one is not None and other is not None and isinstance(node.left.type, IntType):
@@ -95,6 +98,12 @@ def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:
         return expr.items
     assert isinstance(expr.type, TupleType)
     return tuple(typed.TupleItem(type, expr.span, expr, index) for index, type in enumerate(expr.type.items))
+
+
+def true_text(text: typed.Expr) -> typed.Expr:
+    """Whether a string is not empty."""
+    empty = typed.StrLit(StringType(1), text.span, b"")
+    return fold(typed.Binary(BOOL, text.span, "!=", text, convert(empty, text.type)))
 
 
 def literals(op: str, left: int, right: int, span: Span) -> typed.Expr:

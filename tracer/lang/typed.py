@@ -18,7 +18,8 @@ Semantics shared by the C that BCC compiles and by the Python of what runs in us
 * A string longer than its buffer is cut to size - 1 bytes and counted in `Loss.truncated`, unless the program itself
   gave the size (`str(x, 16)`): once at a hit for each `str(…)` whose address is fixed there (`told_once`), else each
   time it is read. `str(x, n)` needs no byte of memory behind the n - 1 that it shows; `str(x, 1)` needs none.
-* `While` and `ForRange` run at most `LOOP_LIMIT` rounds; a loop that is cut there is counted in `Loss.loops`.
+* `While` and `ForRange` run at most `LOOP_LIMIT` rounds, in user space `LOCAL_LOOP_LIMIT`; a loop that is cut
+  there is counted in `Loss.loops`.
 * `Exit` ends the clause; no hit of any clause after it counts.
 """
 
@@ -32,6 +33,9 @@ from tracer.lang.types import Type
 from tracer.resolve.model import Site
 
 LOOP_LIMIT = 1024
+"""Rounds in a probe: the verifier of the kernel goes through each of them."""
+LOCAL_LOOP_LIMIT = 1 << 16
+"""Rounds in BEGIN, END and interval, which run in user space."""
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -360,7 +364,7 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class While(Stmt):
-    """`while (condition) { body }`, at most `LOOP_LIMIT` rounds."""
+    """`while (condition) { body }`, at most so many rounds."""
 
     condition: Expr
     body: tuple[Stmt, ...]

@@ -61,7 +61,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             f"raise max_map_keys, now {config.max_map_keys}{declared}",
             "map update",
         ),
-        (loss.loops, "{} stopped at the limit of 1024 rounds; split the work over several probes or intervals", "loop"),
+        (loss.loops, "{} stopped at the limit of 1024 rounds, or 65536 outside of probes; split the work", "loop"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
     return [text.format(counted(count, thing)) for count, text, thing in causes if count]

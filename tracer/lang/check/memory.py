@@ -10,7 +10,7 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
-from tracer.lang.fold import cast, constant, convert, fold
+from tracer.lang.fold import cast, constant, convert, fold, literal, true_text
 from tracer.lang.types import (
     INT64,
     UINT64,
@@ -72,12 +72,26 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
             return None
     elif isinstance(operand, typed.Str) and operand.sized and operand.length is None:
         return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
+    elif isinstance(operand.type, StringType):
+        return _character(ctx, operand, index, span)
     else:
-        ctx.error(f"{a(operand.type)} has no elements", span, "arrays, pointers and tuples have")
+        ctx.error(f"{a(operand.type)} has no elements", span, "arrays, pointers, tuples and strings have")
         return None
     if item is None:
         return None
     return _at(ctx, item, operand, scaled(ctx, index, item), span)
+
+
+def _character(ctx: Context, text: typed.Expr, index: typed.Expr, span: Span) -> typed.Expr | None:
+    """`text[index]`: a byte of a string, 0 behind its end."""
+    assert isinstance(text.type, StringType)
+    at = constant(index)
+    if at is not None and not 0 <= at < text.type.size:
+        ctx.error(f"there is no element {at} in {a(text.type)} of {text.type.size} bytes", index.span, "0 is the first")
+        return None
+    if at is not None and isinstance(text, typed.StrLit):
+        return cast(literal((text.value + b"\0")[at], span), CharType())
+    return typed.Part(CharType(), span, text, convert(index, UINT64))
 
 
 def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
@@ -109,7 +123,12 @@ def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Ex
             ctx.error(f"{to} has no constant of the value {number}", value.span, f"it has {names}")
             return None
         return replace(cast(value, to), span=span)
-    ctx.error(f"{a(have)} cannot be cast to {to}", value.span)
+    elif isinstance(have, StringType) and isinstance(to, BoolType):
+        return replace(true_text(value), span=span)
+    elif isinstance(have, StringType) and isinstance(to, StringType) and have.size <= to.size:
+        return replace(convert(value, to), span=span)
+    what = f"a {have}" if isinstance(have, StringType) and isinstance(to, StringType) else a(have)
+    ctx.error(f"{what} cannot be cast to {to}", value.span)
     return None
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from tracer.lang import typed
 from tracer.lang.check.context import Context
 from tracer.lang.check.operators import TEXT_HINT
-from tracer.lang.fold import constant, convert, fold
+from tracer.lang.fold import constant, true_text
 from tracer.lang.syntax import ast
-from tracer.lang.types import BOOL, BoolType, IntType, StringType
+from tracer.lang.types import BoolType, IntType, StringType
 from tracer.lang.types.combine import a
 
 
@@ -33,8 +33,7 @@ def condition(ctx: Context, node: ast.Expr, what: str, text: bool = False) -> ty
     """An expression that is true or false; with `text` a string is true where it is not empty."""
     value = ctx.expr(node)
     if text and value is not None and isinstance(value.type, StringType):
-        empty = typed.StrLit(StringType(1), value.span, b"")
-        return fold(typed.Binary(BOOL, value.span, "!=", value, convert(empty, value.type)))
+        return true_text(value)
     if value is None or isinstance(value.type, (IntType, BoolType)):
         return value
     hint = TEXT_HINT if isinstance(value.type, StringType) else None

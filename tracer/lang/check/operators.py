@@ -47,6 +47,8 @@ def binary(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Spa
         return _integers(ctx, op, left, right, span)
     if op in ("==", "!="):
         return _equality(ctx, op, left, right, span)
+    if isinstance(left, typed.StrLit) and isinstance(right, typed.StrLit) and (op == "+" or op in COMPARISON):
+        return fold(typed.Binary(BOOL, span, op, left, right))
     hint = "strings compare with == and !=" if op in COMPARISON and isinstance(odd.type, StringType) else None
     ctx.error(f"'{op}' needs integers, not {a(odd.type)}", odd.span, hint)
     return None

@@ -11,7 +11,18 @@ compared, assigned and as a key. Of the two `/` and `%` compute in uint64, and g
 from __future__ import annotations
 
 from tracer.dataclass import dataclass, replace
-from tracer.lang.types import INT64, UINT64, BufferType, EnumType, IntType, PointerType, StringType, TupleType, Type
+from tracer.lang.types import (
+    INT64,
+    UINT64,
+    ArrayType,
+    BufferType,
+    EnumType,
+    IntType,
+    PointerType,
+    StringType,
+    TupleType,
+    Type,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,8 @@ def join(left: Type, right: Type) -> Type | None:
         return _join_tuples(left, right)
     if isinstance(left, BufferType) and isinstance(right, BufferType):
         return left if left.count >= right.count else right
+    if type(left) is type(right) is ArrayType and isinstance(left.item, PointerType) and left.count == right.count:
+        return left if isinstance(right.item, PointerType) else None
     return left if left == right else None
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Protocol, cast
 
-from tracer.lang.typed import Clause, Program
+from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Clause, Program
 from tracer.resolve.model import ArgSpec, Const, Reg
 from tracer.steps.model import Argument, BuiltIn, Source, Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
@@ -105,4 +105,5 @@ def _printer(
             return isinstance(variant.args[source.index].operand, (Reg, Const))
         return False
 
-    return printer(program, steps, runtime, text, always, clause.kind == "probe")
+    probe = clause.kind == "probe"
+    return printer(program, steps, runtime, text, always, probe, LOOP_LIMIT if probe else LOCAL_LOOP_LIMIT)

@@ -24,12 +24,12 @@ from tracer.steps.walk import walk
 
 class PythonSteps:
     """Prints one clause. `always` says of a source that it can be read at every hit; `crowded` whether a value may be
-    missing because the kernel had no room for it.
+    missing because the kernel had no room for it; `rounds` is where its loops end.
     """
 
     def __init__(
         self, program: typed.Program, steps: Steps, runtime: Runtime, texts: Callable[[str], bytes],
-        always: Callable[[Source], bool], crowded: bool,
+        always: Callable[[Source], bool], crowded: bool, rounds: int,
     ) -> None:  # fmt: skip
         self.steps = steps
         self.runtime = runtime
@@ -38,6 +38,7 @@ class PythonSteps:
         self.maps = PythonMaps(program, runtime.maps, self.values)
         self.always = always
         self.crowded = crowded
+        self.rounds = rounds
         self.world = self.writer.bind(runtime, "runtime")
         self.loss = self.writer.bind(runtime.loss, "loss")
         self.leaves = {fetch.source: f"a{number}" for number, fetch in enumerate(leaves(steps))}
@@ -152,11 +153,11 @@ class PythonSteps:
     def loop(self, step: model.While) -> None:
         """`while`."""
         rounds, line, block = self.writer.temporary(), self.writer.line, self.writer.block
-        with block(f"for {rounds} in range({typed.LOOP_LIMIT + 1}):"):
+        with block(f"for {rounds} in range({self.rounds + 1}):"):
             self.block(step.head)
             with block(f"if not {self.values.condition(step.condition)}:"):
                 line("break")
-            with block(f"if {rounds} == {typed.LOOP_LIMIT}:"):
+            with block(f"if {rounds} == {self.rounds}:"):
                 line(f"{self.loss}.loops += 1")
                 line("break")
             self.block(step.body)
@@ -165,10 +166,10 @@ class PythonSteps:
         """`for ($i : start..stop)`."""
         start, stop = self.values.text(step.start), self.values.text(step.stop)
         name = self.values.text(step.name)
-        with self.writer.block(f"for {name} in range({start}, min({stop}, {start} + {typed.LOOP_LIMIT})):"):
+        with self.writer.block(f"for {name} in range({start}, min({stop}, {start} + {self.rounds})):"):
             self.block(step.body)
         # A loop that `break` left was not cut.
-        with self.writer.block("else:"), self.writer.block(f"if {stop} - {start} > {typed.LOOP_LIMIT}:"):
+        with self.writer.block("else:"), self.writer.block(f"if {stop} - {start} > {self.rounds}:"):
             self.writer.line(f"{self.loss}.loops += 1")
 
     def each(self, step: model.Each) -> None:
