@@ -52,7 +52,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
         ("signal", "signal_thread"), ("tracer never acts on the traced program or the machine", None)
     ),
     "join": ("tracer has no arrays of strings", "read one string with str(*(uint64 *)address)"),
-    "uaddr": ("symbols of the program cannot be looked up by name", "write the address: *(int32 *)0x1234"),
     "unwatch": ("there are no watchpoints", None),
     "typeinfo": ("types cannot be asked for in a program", None),
     "syscall_name": (_KERNEL, None),
@@ -64,7 +63,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
         _words("assert_str"),
         ("types cannot be asked for in a program", None),
     ),
-    "has_cpid": ("it is left out", "cpid is 0 without -c"),
 }
 """Functions."""
 

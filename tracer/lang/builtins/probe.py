@@ -8,7 +8,7 @@ from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import string
-from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, StringType, Type
+from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type
 from tracer.lang.types.combine import NOTED
 from tracer.resolve.arch import host
 
@@ -128,7 +128,37 @@ def _read_register(ctx: Lowering[V], call: typed.Call) -> V:
     return ctx.register(name.value.decode(), call.span)
 
 
+def _variable(call: Call) -> typed.Expr | None:
+    """The load bias comes with the hit: the probe's own address is what the instruction pointer holds less it."""
+    context, (name,) = call.context, call.args
+    sites, arch = context.unit.sites, host()
+    entered = [site for site in sites if site.kind in ("usdt", "uprobe")]
+    if not entered or len(entered) < len(sites) or arch is None or context.types.outside is None:
+        where = "when the function returns" if sites else "without a probe that is there"
+        context.error(f"uaddr() is not known {where}", call.span, "use it in a uprobe or usdt probe of the same file")
+        return None
+    found = {context.types.outside().variable(site, name) for site in entered}
+    places = [each for each in found if not isinstance(each, str)]
+    if len(found) > 1:
+        context.error(f"{name} is at another distance from each probe", call.span, "write a clause for each of them")
+        return None
+    if not places:
+        context.error(str(*found), call.spans[0], "uaddr() takes a global or static variable of the probe's file")
+        return None
+    ((distance, type),) = places
+    here = string(b"ip" if "ip" in arch.registers else b"pc", call.span)
+    start = typed.Call(UINT64, call.span, "reg", (here,))
+    distant = typed.IntLit(UINT64, call.span, distance % (1 << 64))
+    address = typed.Binary(UINT64, call.span, "+", start, distant)
+    return typed.Cast(PointerType(target=type), call.span, address)
+
+
 FUNCTIONS = (
+    Function(
+        "uaddr", "value", "uaddr(variable)", (Argument("text", "the variable of uaddr()"),), None,
+        "address of a global or static variable of the probe's file, with its type", 'print(*uaddr("counter"));',
+        "pointer", place="probe", rule=_variable,
+    ),
     Function(
         "reg", "value", "reg(name)", (Argument("text", "the register of reg()"),), UINT64,
         "what a register holds at the hit", '@[usym(reg("ip"))] = count();', place="probe", rule=_register,

@@ -7,7 +7,7 @@ import re
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.types import UINT64, StringType, UsernameType
+from tracer.lang.types import BOOL, UINT64, StringType, UsernameType
 from tracer.lang.types.combine import SMALL
 
 COMM_SIZE = 16
@@ -123,6 +123,10 @@ VALUES = (
         lower=_leader,
     ),
     Value("cpid", SMALL, "process ID of the program started with -c, else 0", "print(cpid);"),
+    Value(
+        "has_cpid", BOOL, "whether a program was started with -c", "if (has_cpid) { print(cpid); }", shown="bool",
+        lower=lambda ctx, node: ctx.compare("!=", ctx.built_in("cpid", node.span), ctx.constant(0, UINT64)),
+    ),
 )  # fmt: skip
 
 FUNCTIONS = tuple(

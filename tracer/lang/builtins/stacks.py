@@ -16,7 +16,7 @@ def _ustack(call: Call) -> typed.Expr | None:
     mode, *rest = call.args or ("",)
     frames = rest[0] if rest else call.context.config.stack_frames
     if not 1 <= frames <= STACK_FRAMES_MOST:
-        what = f"the number of frames of ustack() must be from 1 to {STACK_FRAMES_MOST}, not {frames}"
+        what = f"the number of frames of {call.name}() must be from 1 to {STACK_FRAMES_MOST}, not {frames}"
         call.error(what, call.spans[-1])
         return None
     return typed.UStack(StackType(frames, mode or call.context.config.stack_mode), call.span)
@@ -34,21 +34,26 @@ def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
     return ctx.op("symbol", node.type, ctx.built_in("pid", node.span), address)
 
 
-VALUES = (
+VALUES = tuple(
     Value(
-        "ustack", lambda context: StackType(context.config.stack_frames, context.config.stack_mode),
-        "user stack at the probe, innermost frame first", "@[ustack] = count();", shown="ustack", node=typed.UStack,
-        lower=_walked,
-    ),
+        name, lambda context: StackType(context.config.stack_frames, context.config.stack_mode),
+        help, f"@[{name}] = count();", shown="ustack", node=typed.UStack, lower=_walked,
+    )
+    for name, help in (
+        ("ustack", "user stack at the probe, innermost frame first"),
+        ("dw_ustack", "the same, as bpftrace names stacks by unwind tables"),
+    )
 )  # fmt: skip
 
 FUNCTIONS = (
-    Function(
-        "ustack", "value", "ustack([mode, frames])",
-        (Argument("word", "a mode", STACK_MODES), Argument("constant", "the number of frames of ustack()")), None,
-        "user stack, so many frames at most; its mode is " + ", ".join(STACK_MODES), "@[ustack(5)] = count();",
-        "ustack",
-        optional=2, rule=_ustack, lower=_walked, node=typed.UStack,
+    *(
+        Function(
+            name, "value", f"{name}([mode, frames])",
+            (Argument("word", "a mode", STACK_MODES), Argument("constant", f"the number of frames of {name}()")), None,
+            "user stack, so many frames at most; its mode is " + ", ".join(STACK_MODES), f"@[{name}(5)] = count();",
+            "ustack", optional=2, rule=_ustack, lower=_walked, node=typed.UStack,
+        )
+        for name in ("ustack", "dw_ustack")
     ),
     Function(
         "usym", "value", "usym(addr)", (Argument("unsigned", "the address of usym()"),), SymbolType(),

@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -47,6 +47,8 @@ from tracer.resolve.dwarf.functions import (
 )
 from tracer.resolve.elf.debug_file import DEBUG_ROOT, find_debug_file
 from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.elf.variables import variable_of
 from tracer.resolve.model import FileIdentity, Site
 
 _KIND = "types"
@@ -54,6 +56,7 @@ _TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, P
 _CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 _CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
+_VARIABLES = frozenset((dw.VARIABLE,))
 _DEEPEST = 16
 _GO_CHECK = 256
 """Bytes of a Go function that check its stack; its arguments stay where they are there."""
@@ -94,6 +97,11 @@ class DebugInfo:
         """See `Outside`."""
         return self._files[_key(site.identity)].parameters(site)
 
+    def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
+        """See `Outside`."""
+        found = self._files[_key(site.identity)].variable(name)
+        return found if isinstance(found, str) else (found[0] - site.address, found[1])
+
     def keep(self) -> None:
         """Keeps for the next run what was read, and closes the files."""
         for file in self._files.values():
@@ -106,6 +114,7 @@ class _File:
     def __init__(self, key: str, path: str, lasting: bool) -> None:
         self.key, self._path, self._lasting = key, path, lasting
         self.addresses: set[int] = set()
+        self._variables: dict[str, tuple[int, Type] | str] = {}
         self._elf: Elf | None = None
         self._new = False
 
@@ -191,6 +200,32 @@ class _File:
         except TracerError as error:
             return error.message
         return _NOTHING if found is None else found
+
+    def variable(self, name: str) -> tuple[int, Type] | str:
+        """The address and the type of a variable, or why it has none."""
+        if name not in self._variables:
+            self._variables[name] = self._variable(name)
+        return self._variables[name]
+
+    def _variable(self, name: str) -> tuple[int, Type] | str:
+        try:
+            with closing(Elf(self._path)) as elf:
+                found = variable_of(Symbols(elf, find_debug_file), name)
+        except TracerError as error:
+            return error.message
+        if isinstance(found, str):
+            return found
+        place = b"\x03" + found.address.to_bytes(8, "little")  # DW_OP_addr
+
+        def kind(entries: Entries) -> Type | None:
+            for entry in entries.named(name, _VARIABLES):
+                if entry.block(dw.LOCATION) == place:
+                    with suppress(types.UnknownType):
+                        return types.type_of(attribute(entry, dw.TYPE), self.key)
+            return None
+
+        type: Type | None = self._answer("variable", f"{name} {found.address}", kind)
+        return found.address, type or IntType(8 * found.size if found.size in (1, 2, 4) else 64, True)
 
     def _parameters(self, entries: Entries, site: Site) -> tuple[Parameter, ...] | str:
         function = function_at(entries, site.address)

@@ -62,6 +62,7 @@ class Variable(NamedTuple):
     address: int
     type: int
     absolute: bool
+    size: int = 0
 
 
 class Table:
@@ -159,7 +160,7 @@ class Table:
     def variables(self, name: str) -> list[Variable]:
         """The definitions of that name, whatever their type."""
         return [
-            Variable(name, row[4], row[1] & 15, row[3] == SHN_ABS)
+            Variable(name, row[4], row[1] & 15, row[3] == SHN_ABS, row[5])
             for _, row in self._rows(name)
             if row[3] and row[1] & 15 not in (STT_SECTION, STT_FILE)
         ]

@@ -16,8 +16,8 @@ from tracer.resolve.arch import X86_64
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ET_EXEC
 from tracer.resolve.elf.relocations import Relocation, relocations
-from tracer.resolve.elf.symbol_table import STT_TLS
 from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.elf.variables import variable_of
 from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
@@ -78,17 +78,8 @@ class SymbolOperands:
     def _look_up(self, name: str) -> int | Unreadable:
         if name.startswith(".L"):
             return Unreadable(f"{name} is a label of the compiler, which is in no symbol table")
-        found = self._symbols.variables(name)
-        if not found:
-            stripped = ", which is stripped" if self._symbols.stripped else ""
-            return Unreadable(f"{name} is not in the symbol table of this file{stripped}")
-        if len(found) > 1:
-            return Unreadable(f"{name} is the name of {len(found)} different variables in this file")
-        if found[0].type == STT_TLS:
-            return Unreadable(f"{name} is a thread-local variable, whose place differs from thread to thread")
-        if found[0].absolute:
-            return Unreadable(f"{name} is an absolute number, not a variable")
-        return found[0].address
+        found = variable_of(self._symbols, name)
+        return Unreadable(found) if isinstance(found, str) else found.address
 
     def _got_slot(self, name: str, address: int | Unreadable, site: int) -> Operand:
         slot = self._named_slots.get(name)
