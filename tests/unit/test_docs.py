@@ -26,9 +26,10 @@ from tracer.backends.ftrace import features as ftrace  # noqa: E402
 from tracer.kernel import disabled  # noqa: E402 - run as a script, the path comes first
 from tracer.lang import config, typed, unsupported  # noqa: E402
 from tracer.lang.aggregations import histograms, series  # noqa: E402
-from tracer.lang.builtins import registry, stacks  # noqa: E402
+from tracer.lang.builtins import registry  # noqa: E402
 from tracer.lang.check.unroll import UNROLL_MOST, UNROLLED_MOST  # noqa: E402
 from tracer.lang.syntax import expressions, statements  # noqa: E402
+from tracer.lang.types import STACK_FRAMES_MOST  # noqa: E402
 from tracer.plan.features import Feature, Has, State, Unsupported  # noqa: E402
 from tracer.probes import timers  # noqa: E402
 from tracer.probes.registry import KINDS  # noqa: E402
@@ -97,7 +98,7 @@ def limits() -> str:
         ("blocks inside each other", str(statements.MAX_BLOCKS)),
         ("brackets inside each other", str(expressions.MAX_NESTING)),
         ("operators inside each other", str(expressions.MAX_DEPTH)),
-        ("frames of a stack", str(stacks.STACK_FRAMES_MOST)),
+        ("frames of a stack", str(STACK_FRAMES_MOST)),
         ("second argument of `hist`", str(histograms.HIST_BITS_MOST)),
         ("buckets of `lhist` between low and high", str(histograms.LHIST_BUCKETS_MOST)),
         ("intervals of `tseries`", str(series.MOST_INTERVALS)),

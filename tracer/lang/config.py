@@ -8,9 +8,9 @@ from typing import Any
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
 from tracer.lang import suggest, unsupported
-from tracer.lang.builtins.stacks import STACK_FRAMES_MOST, STACK_MODES
 from tracer.lang.syntax.ast import Setting
 from tracer.lang.typed import Config
+from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES
 
 LIMITS = {
     "max_strlen": (2, 1 << 16),

@@ -17,14 +17,14 @@ def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:
     return tuple((f"tracer.lang.builtins.{name}", attribute) for name in names)
 
 
-VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "process", "time", "probe", "stacks"))
+VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "hit.process", "hit.time", "hit.probe", "hit.stacks"))
 """Built-in values but `arg0`, `arg1`, …, which are counted by the site."""
 
 FUNCTIONS: Final[Registry[Function]] = Registry(
     *_families("FUNCTIONS", "control"),
     *aggregations.SOURCES,
-    *_families("FUNCTIONS", "printing", "time", "process", "stacks", "strings", "integers", "maps"),
-    *_families("FUNCTIONS", "probe", "messages", "bytes", "types", "questions", "settings"),
+    *_families("FUNCTIONS", "printing", "hit.time", "hit.process", "hit.stacks", "data.strings", "data.integers"),
+    *_families("FUNCTIONS", "maps", "hit.probe", "messages", "data.bytes", "data.types", "data.questions", "settings"),
 )
 """All functions, by each of their names."""
 

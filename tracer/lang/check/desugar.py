@@ -12,7 +12,7 @@ from itertools import count
 
 from tracer.dataclass import replace
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
-from tracer.lang.check.calls import ARGUMENT
+from tracer.lang.check.expressions.calls import ARGUMENT
 from tracer.lang.syntax import ast
 from tracer.lang.walk import rewrite
 

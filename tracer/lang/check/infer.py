@@ -14,9 +14,9 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, ProgramError
 from tracer.lang import typed
 from tracer.lang.check.context import Context, Unit
-from tracer.lang.check.expressions import expr
+from tracer.lang.check.expressions.expression import expr
+from tracer.lang.check.expressions.operands import condition
 from tracer.lang.check.facts import Facts, joined
-from tracer.lang.check.operands import condition
 from tracer.lang.check.statements import statements
 from tracer.lang.syntax import ast
 from tracer.lang.walk import walk

@@ -215,6 +215,12 @@ class NamedType:
         return self.name
 
 
+STACK_FRAMES_MOST = 127
+"""The kernel's default `kernel.perf_event_max_stack`."""
+
+STACK_MODES = ("bpftrace", "perf", "raw", "build_id")
+
+
 @dataclass(frozen=True, slots=True)
 class StackType:
     """A user stack of at most `frames` return addresses, shown as `mode` says."""

@@ -9,10 +9,10 @@ from typing import Any
 from tracer.lang import suggest, typed, unsupported
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
-from tracer.lang.check import maps
 from tracer.lang.check.context import Context, Variable
-from tracer.lang.check.operands import integer, known
-from tracer.lang.check.typenames import named
+from tracer.lang.check.expressions import maps
+from tracer.lang.check.expressions.operands import integer, known
+from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import convert, made
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
@@ -26,11 +26,11 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
     word, span = node.name.removeprefix(_OWN), node.span
     if found := ARGUMENT.fullmatch(word):
-        from tracer.lang.builtins import probe
+        from tracer.lang.builtins.hit import probe
 
         return probe.argument(ctx, word, int(found[1][:9]), span)
     if word == "args":
-        from tracer.lang.check import parameters
+        from tracer.lang.check.expressions import parameters
 
         return parameters.whole(ctx, span)
     value = VALUES.get(word)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.check import memory
 from tracer.lang.check.context import Context
+from tracer.lang.check.expressions import memory
 from tracer.lang.fold import constant, convert, fold, literals
 from tracer.lang.types import (
     BOOL,

@@ -8,9 +8,9 @@ from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.context import Context
-from tracer.lang.check.memory import step
-from tracer.lang.check.operands import present
-from tracer.lang.check.operators import warn_of_bend
+from tracer.lang.check.expressions.memory import step
+from tracer.lang.check.expressions.operands import present
+from tracer.lang.check.expressions.operators import warn_of_bend
 from tracer.lang.fold import convert, tuple_items
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, TupleType, Type, is_block, memory_size

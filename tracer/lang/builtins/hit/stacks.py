@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.types import StackType, SymbolType
-
-STACK_FRAMES_MOST = 127
-"""The kernel's default `kernel.perf_event_max_stack`."""
-
-STACK_MODES = ("bpftrace", "perf", "raw", "build_id")
+from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, StackType, SymbolType
 
 
 def _ustack(call: Call) -> typed.Expr | None:

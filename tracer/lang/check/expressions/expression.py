@@ -5,11 +5,11 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Fault
 from tracer.lang import suggest, typed
-from tracer.lang.check import calls, maps, memory
 from tracer.lang.check.context import Context
-from tracer.lang.check.operands import condition, decided, integer, known, present
-from tracer.lang.check.operators import binary, warn_of_bend
-from tracer.lang.check.typenames import named
+from tracer.lang.check.expressions import calls, maps, memory
+from tracer.lang.check.expressions.operands import condition, decided, integer, known, present
+from tracer.lang.check.expressions.operators import binary, warn_of_bend
+from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold, literal, string
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import number
@@ -202,7 +202,7 @@ def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
 
 def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
     if isinstance(node.operand, ast.Name) and node.operand.name == "args":
-        from tracer.lang.check import parameters
+        from tracer.lang.check.expressions import parameters
 
         return parameters.named(ctx, node.name, node.span)
     operand = expr(ctx, node.operand)

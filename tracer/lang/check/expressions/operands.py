@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.check.context import Context
-from tracer.lang.check.operators import TEXT_HINT
+from tracer.lang.check.expressions.operators import TEXT_HINT
 from tracer.lang.fold import constant, true_text
 from tracer.lang.syntax import ast
 from tracer.lang.types import BoolType, IntType, StringType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
-from tracer.lang.builtins.probe import RETURN_HINT
-from tracer.lang.check import memory
+from tracer.lang.builtins.hit.probe import RETURN_HINT
 from tracer.lang.check.context import Context
+from tracer.lang.check.expressions import memory
 from tracer.lang.fold import cast, convert, fold
 from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block
 from tracer.lang.types.combine import a

@@ -1,0 +1,1 @@
+"""Functions of values: integers, bytes, strings, and questions about types."""
