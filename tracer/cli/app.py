@@ -129,8 +129,11 @@ def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
     possible = getattr(fault, "possibilities", None)
     help_line = f"see tracer {words[0]} --help" if words[0] in COMMANDS else "see tracer --help"
     if isinstance(option, str) and "no such option" in str(fault).lower():
-        from tracer.cli.arguments import near_option
+        from tracer.cli.arguments import LEFT_OUT, near_option
 
+        if option in LEFT_OUT:
+            reason, remedy = LEFT_OUT[option]
+            return UsageError(f"{option} is not supported: {reason}", remedy)
         near = near_option(option, possible or ())
         return UsageError(f"unknown option {option}", f"did you mean {near}?" if near else help_line)
     describe = getattr(fault, "format_message", None)

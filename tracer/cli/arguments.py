@@ -9,8 +9,22 @@ COMMANDS = ("run", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
+    *("--debuginfo", "--no-feature", "--dwarf-pid"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
+
+LEFT_OUT = {
+    "--traceable-functions": ("tracer traces user programs only, so no list of the kernel's functions is needed", None),
+    "--emit-elf": ("tracer hands its program to the kernel itself", "-d program and -d bytecode print it"),
+    "--emit-llvm": ("libbcc keeps its LLVM to itself", "-d program prints the C, -d bytecode what became of it"),
+    "--verify-llvm-ir": ("libbcc keeps its LLVM to itself", "-d bytecode prints what became of the program"),
+    "--mode": ("tracer has commands instead", "--fmt formats a program, -d STAGE prints a stage of it"),
+    **dict.fromkeys(
+        ("--test", "--bench", "--probe-filter"),
+        ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times"),
+    ),
+}
+"""Options of bpftrace that are none here: the reason and the remedy."""
 
 _AS_OPTION = {"--version": "--version", "-V": "--version", "--info": "info", "--list": "list"}
 _LIST_AMONG_FLAGS = re.compile(r"-[vq]*l[vq]*")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
-from tracer.cli.options import Expression, Included, IncludePaths, Words, program_text
+from tracer.cli.options import (
+    DebugInfo,
+    Expression,
+    Included,
+    IncludePaths,
+    Words,
+    look_for_debug_files_in,
+    program_text,
+)
 from tracer.errors import ProgramError
 
 EXAMPLE = "tracer check script.bt"
@@ -16,6 +24,7 @@ def command(
     expression: Expression = None,
     included: Included = None,
     include_paths: IncludePaths = None,
+    debug_folders: DebugInfo = None,
 ) -> int:
     """Check a program: its text, its types, and that its probes are there.
 
@@ -23,6 +32,7 @@ def command(
     """
     from tracer import pipeline
 
+    look_for_debug_files_in(debug_folders)
     source, params = program_text(expression, words or [], included, include_paths)
     try:
         warnings = pipeline.plan(source, params, environment=os.environ)[1]

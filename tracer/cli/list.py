@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tracer.cli.errors import printable
-from tracer.cli.options import Expression, Included, IncludePaths, Json, Verbose, checked_pid, program_text
+from tracer.cli.options import (
+    DebugInfo,
+    Expression,
+    Included,
+    IncludePaths,
+    Json,
+    Verbose,
+    checked_pid,
+    look_for_debug_files_in,
+    program_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +41,7 @@ def command(
     expression: Expression = None,
     included: Included = None,
     include_paths: IncludePaths = None,
+    debug_folders: DebugInfo = None,
     verbose: Verbose = False,
     as_json: Json = False,
     pid: Annotated[
@@ -48,6 +59,7 @@ def command(
     from tracer.resolve.listing import list_lines, list_probes
     from tracer.resolve.model import Target
 
+    look_for_debug_files_in(debug_folders)
     if pid is not None:
         from tracer.running import RunningProcess
 

@@ -1,5 +1,6 @@
 """What several commands share: the types of their options, as Typer wants them."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal, Optional
@@ -18,9 +19,11 @@ Stage = Literal["ast", "typed", "steps", "plan", "program", "bytecode"]
 """`-d`."""
 
 # Typer reads these at run time and its older versions know no `X | None` there.
-Pid = Annotated[
-    Optional[int],  # noqa: UP045 - see above
-    typer.Option("-p", "--pid", metavar="PID", help="Only this process, with all its threads; ends with it."),
+Pids = Annotated[
+    Optional[list[int]],  # noqa: UP045 - see above
+    typer.Option(
+        "-p", "--pid", metavar="PID", help="Only this process, with all its threads; ends with it.", show_default=False
+    ),
 ]
 Words = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -40,6 +43,13 @@ IncludePaths = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("-I", metavar="DIR", help="Where to look for headers, too.", show_default=False),
 ]
+DebugInfo = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--debuginfo", metavar="DIR[:DIR]", help="Where to look for debug files before /usr/lib/debug.",
+        show_default=False,
+    ),
+]  # fmt: skip
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -49,6 +59,30 @@ def checked_pid(pid: int) -> int:
     if pid <= 0:
         raise UsageError(f"-p {pid}: a process number is positive")
     return pid
+
+
+def look_for_debug_files_in(given: Sequence[str] | None) -> None:
+    """`--debuginfo`. Raises `UsageError` for what is no directory."""
+    folders = [folder for word in given or () for folder in word.split(":") if folder]
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise UsageError(f"--debuginfo {folder}: no such directory", "/usr/lib/debug is searched anyway")
+    if folders:
+        from tracer.resolve.elf.debug_file import VARIABLE
+
+        os.environ[VARIABLE] = ":".join([*map(os.path.abspath, folders), *filter(None, [os.environ.get(VARIABLE)])])
+
+
+def switch_off(features: str | None) -> None:
+    """`--no-feature`: what the kernel has is not used; its probes on the kernel are not used anyway."""
+    if features is None:
+        return
+    from tracer.kernel.disabled import KNOWN, VARIABLE
+
+    wanted = [word.strip() for word in features.split(",") if word.strip() not in ("kprobe_multi", "kprobe_session")]
+    if unknown := [word for word in wanted if word not in KNOWN]:
+        raise UsageError(f"--no-feature: unknown {', '.join(unknown)}", f"known are {', '.join(KNOWN)}")
+    os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *wanted])
 
 
 def program_text(

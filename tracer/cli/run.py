@@ -3,6 +3,7 @@
 # Annotations are values here: Typer would evaluate each of their texts at every start.
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -11,16 +12,19 @@ import typer
 from tracer.cli.options import (
     BackendName,
     Buffering,
+    DebugInfo,
     Expression,
     Format,
     Included,
     IncludePaths,
-    Pid,
+    Pids,
     Stage,
     Verbose,
     Words,
     checked_pid,
+    look_for_debug_files_in,
     program_text,
+    switch_off,
 )
 from tracer.errors import UsageError
 
@@ -35,7 +39,8 @@ def command(
     expression: Expression = None,
     included: Included = None,
     include_paths: IncludePaths = None,
-    pid: Pid = None,
+    debug_folders: DebugInfo = None,
+    pids: Pids = None,
     child: Annotated[
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
         typer.Option(
@@ -102,6 +107,20 @@ def command(
             "--no-priority", help="Empty the kernel's buffers at tracer's own priority: a flood may lose events."
         ),
     ] = False,
+    features: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--no-feature", metavar="NAME[,NAME]", help="Do without these of the kernel's features, as uprobe_multi.",
+            show_default=False,
+        ),
+    ] = None,
+    unwound: Annotated[
+        Optional[list[int]],  # noqa: UP045
+        typer.Option(
+            "--dwarf-pid", metavar="PID", help="As always here: stacks of every process are unwound by its tables.",
+            show_default=False,
+        ),
+    ] = None,
     by_hand: Annotated[
         bool,
         typer.Option(
@@ -111,12 +130,15 @@ def command(
     ] = False,
 ) -> int:
     """Trace with a program."""
+    look_for_debug_files_in(debug_folders)
+    switch_off(features)
     source, params = program_text(expression, words or [], included, include_paths)
     if fmt:
         from tracer.lang.syntax.layout import laid_out
 
         sys.stdout.write(laid_out(source))
         return 0
+    pid = _only(pids)
     if pid is not None and child is not None:
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
     if follow and pid is None and child is None:
@@ -169,6 +191,13 @@ def command(
             process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering
         )
         return trace(compiled, request)
+
+
+def _only(pids: Sequence[int] | None) -> int | None:
+    """The process of `-p`. Of several, bpftrace traces the last and says nothing."""
+    if pids is not None and len(pids) > 1:
+        raise UsageError("-p takes one process", "start one tracer for each, or write /pid == 1 || pid == 2/")
+    return pids[0] if pids else None
 
 
 def _command(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:

@@ -83,7 +83,8 @@ class ProbeKind:
     `reads` is what a clause may read beside what is known everywhere: "probe" (memory, stack, function of the hit
     process), "arguments", "note" (which says the size and sign of each argument), "return". `target` names what it
     finds in a file, "" where it goes into none; `sites` finds it there. `pattern`: provider, name and whether the name
-    is C++'s alone, of what follows the file where it is listed; raises `ValueError` with what it takes.
+    is C++'s alone, of what follows the file where it is listed; raises `ValueError` with what it takes. `units`: what
+    follows the word where there is no file to list.
     """
 
     name: AttachKind
@@ -97,6 +98,7 @@ class ProbeKind:
     source_lines: bool = False
     sites: Callable[[AttachPoint, SearchedFile], list[Site]] | None = None
     pattern: Callable[[list[str]], tuple[str, str, bool]] | None = None
+    units: tuple[str, ...] = ()
 
 
 def malformed(form: str, span: Span, message: str) -> Fault:

@@ -53,6 +53,8 @@ def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:
     return ProbeKind(name, (word, name), word, build, name, word)
 
 
-INTERVAL = ProbeKind("interval", ("interval", "i"), _FORM, _interval, "interval", "an interval clause")
+INTERVAL = ProbeKind(
+    "interval", ("interval", "i"), _FORM, _interval, "interval", "an interval clause", units=("hz", "ms", "s", "us")
+)
 BEGIN = _once("begin", "BEGIN")
 END = _once("end", "END")

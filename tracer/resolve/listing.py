@@ -2,7 +2,7 @@
 
 A pattern is an attach point whose parts may be left out at the end: `usdt:PATH`, `usdt:PATH:PROVIDER:NAME`,
 `usdt:PATH:NAME`, `uprobe:PATH:FUNCTION`, `*:PATH:NAME` or `PATH` alone for both kinds; with a process also `*`, or
-nothing, for all files it has mapped.
+nothing, for all files it has mapped. `interval:*` needs no file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from tracer.dataclass import dataclass
 from tracer.errors import Fault, TracerError
+from tracer.lang import unsupported
 from tracer.lang.syntax.attach import scan
-from tracer.probes.model import AttachKind
+from tracer.probes.model import AttachKind, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
@@ -25,7 +26,7 @@ from tracer.resolve.functions.lookup import find_functions, not_found
 from tracer.resolve.model import ArgSpec, NothingThere, Target, Unreadable
 from tracer.resolve.usdt.notes import UsdtNote
 
-_Listed = TypeVar("_Listed")
+_Made = TypeVar("_Made")
 
 _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads)
 """What is listed where no kind is asked for: functions once, by their entries."""
@@ -95,6 +96,8 @@ def list_probes(
             return _usdt(wanted, binary, True)
         return _functions(wanted, binary, target, left_out)
 
+    if units := _units(pattern):
+        return (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in units)
     return _in_files(pattern, target, of_kind)
 
 
@@ -106,12 +109,27 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
             return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
         return _function_lines(wanted, binary, target, left_out)
 
+    if units := _units(pattern):
+        return (f"{unit}\n" for _, unit in units)
     return _in_files(pattern, target, of_kind)
 
 
+def _units(pattern: str | None) -> list[tuple[ProbeKind, str]]:
+    """The beginnings of attach points that need no file, as bpftrace lists them: `interval:hz:`."""
+    word, colon, rest = (pattern or "").partition(":")
+    kind = SPELLINGS.get(word)
+    if not colon or kind is None or not kind.units:
+        return []
+    matches = matcher(rest.partition(":")[0] or "*")
+    found = [(kind, f"{kind.name}:{unit}:") for unit in kind.units if matches(unit)]
+    if not found:
+        raise TracerError(f"no probe matches '{printable(pattern or '')}'", f"{word}:* lists the units")
+    return found
+
+
 def _in_files(
-    pattern: str | None, target: Target, of_kind: Callable[[AttachKind, _Pattern, Binary], Iterator[_Listed]]
-) -> Iterator[_Listed]:
+    pattern: str | None, target: Target, of_kind: Callable[[AttachKind, _Pattern, Binary], Iterator[_Made]]
+) -> Iterator[_Made]:
     wanted = _parse(pattern)
     found = find_files(wanted.path, target)
     failures: list[TracerError] = []
@@ -157,6 +175,9 @@ def _parse(pattern: str | None) -> _Pattern:
         provider = fields[1] if len(fields) == 3 else "*"
         return _Pattern(_LISTED if len(fields) == 2 else _WITH_PROVIDER, path, provider or "*", fields[-1] or "*")
     if colon and not rest.startswith("/") and "/" not in kind:
+        if (left_out := unsupported.PROBES.get(kind)) is not None:
+            name = unsupported.SHORT_PROBES.get(kind, kind)
+            raise TracerError(f"{name} probes are not supported: {left_out[0]}", left_out[1])
         raise TracerError(
             f"'{printable(kind)}' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"
         )
@@ -245,9 +266,8 @@ def _can_be_written(name: str) -> bool:
 def quoted(part: str, path: bool = False) -> str:
     """A part of an attach point as it must be written so that it means itself."""
     if (
-        re.fullmatch(r"[\w./@~!^&=<>()%|;\-]+", part)
-        and not _NUMBER_OR_OFFSET.search(part)
-        and (path or "/" not in part)
+        re.fullmatch(r"[\w./@~!^&=<>()%|;+\-]+", part)
+        and (path or (not _NUMBER_OR_OFFSET.search(part) and "/" not in part and "+" not in part))
     ):
         return part
     return '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -15,6 +15,7 @@ import pytest
 from tracer import __version__
 from tracer.cli.app import EXAMPLES, main
 from tracer.cli.arguments import COMMANDS
+from tracer.kernel.disabled import is_disabled
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,6 +44,18 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("info extra", 2, "got unexpected extra argument(s) (extra); see tracer info --help"),
         ("-e x -p 1 -c ls", 2, "-p and -c cannot be used together; -c already traces its process alone"),
         ("-e x -p 0", 2, "-p 0: a process number is positive"),
+        ("-e x -p 1 -p 2", 2, "-p takes one process; start one tracer for each, or write /pid == 1 || pid == 2/"),
+        ("-e x --debuginfo /no/dir", 2, "--debuginfo /no/dir: no such directory; /usr/lib/debug is searched anyway"),
+        (
+            "-e x --emit-elf y", 2,
+            "--emit-elf is not supported: tracer hands its program to the kernel itself;"
+            " -d program and -d bytecode print it",
+        ),
+        (
+            "--mode format -e x", 2,
+            "--mode is not supported: tracer has commands instead;"
+            " --fmt formats a program, -d STAGE prints a stage of it",
+        ),
         ("-e x -c ''", 2, "-c needs a command; for example -c 'sleep 1'"),
         ("-e x -c no-such-program", 1, "cannot run no-such-program: no such program"),
         ("-e x -p 4194305", 1, "no process 4194305; list processes with: ps -e"),
@@ -88,6 +101,18 @@ def test_the_probes_of_a_program_are_listed(capsys: pytest.CaptureFixture[str], 
     file.write_text(program)
     for words in (("-l", "-e", program), ("-l", str(file))):
         assert said(capsys, *words) == (0, "interval:s:1\ninterval:ms:5\n", "")
+
+
+def test_features_are_switched_off_as_in_bpftrace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACER_WITHOUT", "hist")
+    line = ("--fmt", "-e", "BEGIN { }")
+    assert said(capsys, "--no-feature", "kprobe_session,uprobe_multi", "--dwarf-pid", "1", *line)[0] == 0
+    assert (is_disabled("uprobe_multi"), is_disabled("hist"), is_disabled("bpf")) == (True, True, False)
+    status, out, err = said(capsys, "--no-feature", "uprobe_mutli", *line)
+    assert (status, out) == (2, "")
+    assert err.startswith("tracer: error: --no-feature: unknown uprobe_mutli; known are bpf, ring, ")
 
 
 def test_names_the_choices_of_an_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,14 @@ def test_unusual_names_are_written_so_that_they_mean_themselves(tmp_path: Path, 
     assert probes(f"uprobe:{app}:*") == shown
 
 
+def test_intervals_are_listed_by_their_units() -> None:
+    everything = ["interval:hz:", "interval:ms:", "interval:s:", "interval:us:"]
+    for pattern in ("interval:*", "interval:", "i:*", "interval:*:"):
+        assert probes(pattern) == everything
+        assert list(list_lines(pattern, EVERYONE)) == [f"{line}\n" for line in everything]
+    assert probes("interval:?s") == ["interval:ms:", "interval:us:"]
+
+
 def test_json_has_the_shape_that_is_promised(app: Path) -> None:
     (listed,) = list_probes(f"usdt:{app}:p:q", EVERYONE)
     assert json.loads(json.dumps(listed.as_json())) == {
@@ -148,8 +156,11 @@ def test_parts_are_quoted_where_they_would_mean_something_else(part: str, writte
 
 @pytest.mark.parametrize(
     ("path", "written"),
-    [("./app", "./app"), ("../a/b.so.1", "../a/b.so.1"), ("a/b", "a/b"), ("./a b", '"./a b"'), ("./a:b", '"./a:b"')],
-)
+    [
+        ("./app", "./app"), ("../a/b.so.1", "../a/b.so.1"), ("a/b", "a/b"), ("/bin/c++", "/bin/c++"), ("a+4", "a+4"),
+        ("./a b", '"./a b"'), ("./a:b", '"./a:b"'),
+    ],
+)  # fmt: skip
 def test_a_relative_path_needs_no_quotes(path: str, written: str) -> None:
     assert quoted(path, path=True) == written
     text = f"uprobe:{written}:main"
@@ -218,7 +229,13 @@ def test_names_that_would_break_the_list_are_escaped_and_any_is_left_out(tmp_pat
         ("uprobe:{app}:zz*", "{app}: no function matches 'zz*'", "`tracer list 'uprobe:{app}:*'` shows its functions"),
         ("{app}x", "{app}x: no such file", "did you mean {app}?"),
         ("usdt:{folder}/text", "{folder}/text: not an ELF file", None),
-        ("kprobe:vfs_read", "'kprobe' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"),
+        (
+            "k:vfs_read",
+            "kprobe probes are not supported: tracer traces user programs only",
+            "attach to a function of a program (uprobe:FILE:FUNCTION) or to a USDT probe (usdt:FILE:PROVIDER:NAME)",
+        ),
+        ("probe:vfs_read", "'probe' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"),
+        ("interval:day", "no probe matches 'interval:day'", "interval:* lists the units"),
         (
             "*",
             "the attach point names no file",

@@ -45,7 +45,7 @@ from tracer.resolve.dwarf.functions import (
     parameters_of,
     start_of,
 )
-from tracer.resolve.elf.debug_file import DEBUG_ROOT, find_debug_file
+from tracer.resolve.elf.debug_file import debug_roots, find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import variable_of
@@ -384,7 +384,8 @@ def _alternate(elf: Elf) -> Elf | None:
     text, _, build_id = elf.content(section).partition(b"\0")
     path, wanted = os.fsdecode(text), build_id.hex()
     places = [os.path.join(os.path.dirname(os.path.realpath(elf.path)), path)]
-    places += [f"{DEBUG_ROOT}/.dwz/{os.path.basename(path)}", f"{DEBUG_ROOT}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
+    for root in debug_roots():
+        places += [f"{root}/.dwz/{os.path.basename(path)}", f"{root}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
     for each in places:
         if os.path.isfile(each):
             try:

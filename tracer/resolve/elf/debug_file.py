@@ -2,7 +2,8 @@
 
 Where it is looked for, and in this order, as gdb does ("Debugging Information in Separate Files"): of /usr/bin/app with
 the build id ab12…  /usr/lib/debug/.build-id/ab/12….debug, then the linked name in /usr/bin, /usr/bin/.debug and
-/usr/lib/debug/usr/bin. Of a file in another root directory (/proc/PID/root) in that root, then in ours.
+/usr/lib/debug/usr/bin. Of a file in another root directory (/proc/PID/root) in that root, then in ours. The directories
+that TRACER_DEBUGINFO names, with colons between them (`--debuginfo`), come before /usr/lib/debug.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tracer.errors import TracerError
 from tracer.resolve.elf.file import Elf
 
 DEBUG_ROOT = "/usr/lib/debug"
+VARIABLE = "TRACER_DEBUGINFO"
 _MAX_LINK = 4096
 _BLOCK = 1 << 20
 _MAX_SIZE = 1 << 32
@@ -23,6 +25,11 @@ _MAX_SIZE = 1 << 32
 def debug_paths(elf: Elf) -> tuple[str, ...]:
     """Where the debug file may be."""
     return tuple(path for path, _ in _candidates(elf))
+
+
+def debug_roots() -> list[str]:
+    """The directories that hold debug files, those that the user named first."""
+    return [*filter(None, os.environ.get(VARIABLE, "").split(":")), DEBUG_ROOT]
 
 
 def find_debug_file(elf: Elf) -> Elf | None:
@@ -64,21 +71,26 @@ def _candidates(elf: Elf) -> Iterator[tuple[str, int | None]]:
     path = os.path.abspath(elf.path)
     if path.startswith("/proc/") and "/root/" in path:
         roots.insert(0, path[: path.index("/root/") + 5])
+    # What the user named lies in our own root directory.
+    *named, installed = debug_roots()
+    places = [*named, *(f"{root}{installed}" for root in roots)]
     build_id = elf.build_id
     if build_id is not None and len(build_id) >= 6:
-        for root in roots:
-            yield f"{root}{DEBUG_ROOT}/.build-id/{build_id[:2]}/{build_id[2:]}.debug", None
+        for place in places:
+            yield f"{place}/.build-id/{build_id[:2]}/{build_id[2:]}.debug", None
     name, checksum = _link(elf)
     if not name:
         return
+    for place in named:
+        yield f"{place}/{name}", checksum
     folders = [os.path.dirname(path[len(roots[0]) :])]
     if not roots[0]:
         folders.append(os.path.dirname(os.path.realpath(path)))
     for folder in dict.fromkeys(folders):
         yield f"{roots[0]}{folder}/{name}", checksum
         yield f"{roots[0]}{folder}/.debug/{name}", checksum
-        for root in roots:
-            yield f"{root}{DEBUG_ROOT}{folder}/{name}", checksum
+        for place in places:
+            yield f"{place}{folder}/{name}", checksum
 
 
 def _link(elf: Elf) -> tuple[str, int]:

@@ -54,6 +54,18 @@ def test_the_linked_file_is_found_where_gdb_finds_it(app: Path, place: str) -> N
     assert said is None or "helper_two" in said.stdout
 
 
+@pytest.mark.parametrize("place", ["more", "more{folder}"])
+def test_the_linked_file_is_found_in_folders_that_the_user_names(
+    app: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACER_DEBUGINFO", f"{tmp_path / 'none'}:{tmp_path / 'more'}:")
+    assert "helper_two" not in names(app)
+    folder = tmp_path / place.format(folder=app.parent)
+    folder.mkdir(parents=True)
+    shutil.copy2(tmp_path / "whole", folder / "app.debug")
+    assert {"helper_one", "helper_two", "public_name"} <= names(app)
+
+
 def test_a_file_reached_by_another_name_finds_what_is_beside_it(app: Path, tmp_path: Path) -> None:
     shutil.copy2(tmp_path / "whole", app.parent / "app.debug")
     other = tmp_path / "other"
