@@ -64,6 +64,7 @@ RECIPES: dict[str, Recipe] = {
     "numbers-O1": Recipe(("numbers.c",), ("-O1", "-g")),
     "numbers-O2": Recipe(("numbers.c",)),
     "numbers-nopie": Recipe(("numbers.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
+    "signalled": Recipe(("signalled.c",), ("-O2", "-g", "-pthread")),
     "throws": Recipe(("throws.cc",), compiler="g++"),
     "texts": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=0")),
     "texts-other": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=1")),

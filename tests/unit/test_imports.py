@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
-    "dataclass", "errors", "clock", "waiting", "paths", "first_namespace", "cache", "resolve.model", "resolve.arch",
+    "dataclass", "errors", "clock", "waiting", "paths", "first_namespace", "cgroups", "cache", "resolve.model",
+    "resolve.arch",
     "results.buckets", "results.integers", "probes", "lang.types", "lang.suggest", "lang.unsupported",
     "lang.syntax", "lang", "resolve.elf",
     "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.unwind",

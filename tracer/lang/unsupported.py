@@ -44,12 +44,9 @@ SHORT_PROBES = {
 
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("kaddr", "ksym", "kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
-    **dict.fromkeys(("path", "cgroupid", "cgroup_path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
+    **dict.fromkeys(("path", "cgroup_path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
     **dict.fromkeys(
         ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
-    ),
-    **dict.fromkeys(
-        ("signal", "signal_thread"), ("tracer never acts on the traced program or the machine", None)
     ),
     "join": ("tracer has no arrays of strings", "read one string with str(*(uint64 *)address)"),
     "unwatch": ("there are no watchpoints", None),
@@ -77,7 +74,7 @@ ELSEWHERE: dict[str, str] = {
 """What other tools call a function that is here by another name."""
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("curtask", "cgroup", "ctx", "jiffies"), (_KERNEL, None)),
+    **dict.fromkeys(("curtask", "ctx", "jiffies"), (_KERNEL, None)),
     "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
     **dict.fromkeys(("pcomm", "ppid"), (_KERNEL, "comm and pid are those of the traced program")),
 }

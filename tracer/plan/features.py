@@ -39,6 +39,8 @@ class Feature(Enum):
     USER_STACK = "ustack"
     STACK_COMPUTED = "a stack in a computation or in a key that is read"
     SYMBOL = "usym"
+    SIGNAL = "signal, signal_thread"
+    CGROUP = "cgroup"
     LOOP = "while"
     MAP_LENGTH = "len"
     AGGREGATION_READ = "reading an aggregation in a probe"

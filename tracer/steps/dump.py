@@ -125,6 +125,7 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Let: lambda step: f"{text(step.name)} = {text(step.value)}",
     model.Fetch: _fetch,
     model.Random: lambda step: f"{text(step.name)} = random",
+    model.Signal: lambda step: f"{text(step.name)} = signal {text(step.number)}" + (" to the thread" * step.thread),
     model.GetSlot: lambda step: f"{text(step.name)} = slot{step.slot}",
     model.SetSlot: lambda step: f"slot{step.slot} = {text(step.value)}",
     model.MapGet: lambda step: f"{text(step.name)} = {_at(step)}",

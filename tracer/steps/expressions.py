@@ -35,6 +35,7 @@ from tracer.steps.model import (
     Register,
     ReturnValue,
     SetSlot,
+    Signal,
     SiteText,
     Value,
 )
@@ -98,6 +99,12 @@ class Lowering(Context):
         """A random number: another one each time."""
         name = self.name(UINT64)
         self.add(Random(name))
+        return name
+
+    def signal(self, number: Value, thread: bool) -> Value:
+        """Sends a signal to the process that hit, or to its thread; 0, or the negative number of an error."""
+        name = self.name(INT64)
+        self.add(Signal(name, number, thread))
         return name
 
     def string_at(self, address: Value, type: StringType, sized: bool, length: Value | None, span: Span) -> Value:

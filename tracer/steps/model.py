@@ -105,8 +105,8 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """`pid tid uid gid cpu nsecs cpid` (uint64), the clocks `monotonic` and `tai`, `comm` (string[16]), or `started`:
-    when the trace began, in the time of `nsecs`.
+    """`pid tid uid gid cpu nsecs cpid cgroup` (uint64), the clocks `monotonic` and `tai`, `comm` (string[16]), or
+    `started`: when the trace began, in the time of `nsecs`.
     """
 
     name: str
@@ -195,6 +195,17 @@ class Random:
     """A random number of 32 bits."""
 
     name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Sends the process that hit a signal of a number from 1 to 64, or only its thread; 0, or the negative number of an
+    error: int64. In a probe only.
+    """
+
+    name: Name
+    number: Value
+    thread: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +426,7 @@ class Leave:
 
 
 Step = (
-    Let | Fetch | Random | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample
+    Let | Fetch | Random | Signal | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample
     | MapDelete
     | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break
     | Continue | Leave

@@ -251,6 +251,22 @@ PROGRAMS = {
             @b = t2
         """,
     ),
+    "a signal whose number is not known before is sent where there is one of that number": (
+        '{ signal(arg0); signal_thread("kill"); }',
+        """
+            t0 = arg0
+            t1 = uint32(t0)
+            if (uint32((t1 - 1)) >= 64)
+              printf 1(t1)
+            else
+              t2 = signal t1
+              if (t2 != 0)
+                printf 0(t2)
+            t3 = signal 9 to the thread
+            if (t3 != 0)
+              printf 2(t3)
+        """,
+    ),
     "a value of a series has its moment, which is nsecs": (
         '{ @[arg0] = tseries((int32)arg1, 1s, 5, "avg"); @n = nsecs; }',
         """
@@ -267,6 +283,6 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_steps(name: str) -> None:
     body, expected = PROGRAMS[name]
-    plan = plan_of(probe(body))
+    plan = plan_of(probe(body), unsafe=True)
     lines = [line.removeprefix(" " * 12) for line in expected.strip("\n ").splitlines()]
     assert list(dump(plan.steps[plan.program.clauses[0].id])) == lines

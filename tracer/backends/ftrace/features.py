@@ -7,6 +7,8 @@ from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Uns
 _USER_SPACE = Supported("in user space")
 _TRIGGER = "in the kernel where that is the same, else in user space"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
+_LATE = Unsupported("a hit is seen when the program has gone on, and a signal would come too late", elsewhere("bcc"))
+_NO_CGROUP = Unsupported("the kernel's events do not say it", elsewhere("bcc"))
 _INDEXED = Unsupported("a fetch argument cannot add an index register to an address", elsewhere("bcc"))
 _COMPUTED = Unsupported(
     "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address",
@@ -50,6 +52,8 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.USER_STACK: Supported(),
         Feature.STACK_COMPUTED: Supported(),
         Feature.SYMBOL: Supported(),
+        Feature.SIGNAL: _LATE,
+        Feature.CGROUP: _NO_CGROUP,
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
         Feature.AGGREGATION_READ: Supported(),

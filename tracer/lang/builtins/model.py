@@ -73,6 +73,9 @@ class Lowering(Protocol[V]):
     def random(self) -> V:
         """A random number: another one each time."""
 
+    def signal(self, number: V, thread: bool) -> V:
+        """Sends a signal to the process that hit, or to its thread; 0, or the negative number of an error."""
+
     def stack(self, type: StackType, span: Span) -> V:
         """The user stack."""
 
@@ -175,11 +178,11 @@ class Function:
     """A function: how it is called, what it takes and gives.
 
     `optional` of `args` may be left out at the end; the last is repeated where it is `variadic`. An "aggregation" is
-    assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, None where
-    it has reported why there is none; with `partial` it also gets None for arguments without a type. Of a function
-    without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python what constants give.
-    `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`. The value of one that `acts` may be
-    left unused.
+    assigned to a map; a "statement" stands alone; a "value" is an expression. `rule` makes the typed node, or several
+    of a statement, None where it has reported why there is none; with `partial` it also gets None for arguments without
+    a type. Of a function without a rule the node is a `typed.Call` of type `type`. `fold(type, *values)` says in Python
+    what constants give. `lower`: how its node becomes steps, a `typed.Call` or that of the class `node`. The value of
+    one that `acts` may be left unused.
     """
 
     name: str
@@ -196,7 +199,7 @@ class Function:
     acts: bool = False
     place: Place = "anywhere"
     aliases: tuple[str, ...] = field(default=())
-    rule: Callable[[Call], typed.Expr | typed.Stmt | None] | None = None
+    rule: Callable[[Call], typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None] | None = None
     fold: Callable[..., int | bool | bytes] | None = None
     lower: Lower | None = None
     node: NodeClass | None = None

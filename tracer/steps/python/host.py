@@ -39,6 +39,12 @@ def _comm() -> bytes:
         return file.read().rstrip(b"\n")
 
 
+def _cgroup() -> int | None:
+    from tracer.cgroups import own
+
+    return own()
+
+
 def _cpu() -> int:
     import ctypes
 
@@ -52,6 +58,7 @@ _READERS: dict[str, Callable[[], object]] = {
     "gid": os.getgid,
     "comm": _comm,
     "cpu": _cpu,
+    "cgroup": _cgroup,
     "nsecs": clock_ns,
     **{name: partial(time.clock_gettime_ns, clock) for name, clock in CLOCKS.items()},
 }

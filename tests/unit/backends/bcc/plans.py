@@ -31,7 +31,7 @@ def site(
     return Site("usdt", "/bin/app", identity, 0x1120, 0x1120, f"usdt:/bin/app:shop:{name}", function, specs)
 
 
-def plan_of(text: str, *sites: Site) -> Plan:
+def plan_of(text: str, *sites: Site, unsafe: bool = False) -> Plan:
     """The plan of a program, each of whose probe clauses is at the given sites (or at one `site()`)."""
     tree = parse(Source(text))
     found = {
@@ -39,7 +39,7 @@ def plan_of(text: str, *sites: Site) -> Plan:
         for index, clause in enumerate(tree.clauses)
         if clause.points[0].kind not in ("begin", "end", "interval")
     }
-    return lower(analyse(tree, found))
+    return lower(analyse(tree, found, {"TRACER_UNSAFE": "1"} if unsafe else {}))
 
 
 def probe(body: str) -> str:

@@ -18,6 +18,7 @@ _BUILT_INS = {
     "gid": C("current_uid_gid() >> 32"),
     "cpu": call("current_cpu"),
     "nsecs": call("boot_ns"),
+    "cgroup": call("current_cgroup"),
     "monotonic": call("monotonic_ns"),
     "tai": C("(boot_ns() + TAI_AHEAD)"),
 }

@@ -54,6 +54,12 @@ def _random(function: Function, step: model.Random) -> None:
     function.declare(step.name.id, step.name.type, C("random_number()"))
 
 
+def _signal(function: Function, step: model.Signal) -> None:
+    helper = "signal_thread" if step.thread else "signal_process"
+    number = function.once("signal", computed(function, step.number))
+    function.declare(step.name.id, step.name.type, C(f"{helper}({number})", "s64"))
+
+
 def _get_slot(function: Function, step: model.GetSlot) -> None:
     held = function.slots[step.slot]
     if isinstance(held, C):
@@ -169,6 +175,7 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.Let: _let,
     model.Fetch: _fetch,
     model.Random: _random,
+    model.Signal: _signal,
     model.GetSlot: _get_slot,
     model.SetSlot: _set_slot,
     model.MapGet: maps.get,

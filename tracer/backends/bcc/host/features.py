@@ -54,6 +54,8 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.USER_STACK: Supported(),
         Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
         Feature.SYMBOL: Supported(),
+        Feature.SIGNAL: Supported("from the hit itself"),
+        Feature.CGROUP: Supported(),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
         Feature.AGGREGATION_READ: Supported(),

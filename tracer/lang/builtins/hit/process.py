@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
@@ -82,6 +83,24 @@ def _node(ctx: Lowering[V], node: typed.Builtin) -> V:
     return number
 
 
+def _group(ctx: Lowering[V], node: typed.Builtin) -> V:
+    ctx.ask("CGROUP", node.name, node.span)
+    return ctx.built_in(node.name, node.span)
+
+
+def _group_at(call: Call) -> typed.Expr | None:
+    from tracer.cgroups import number_of
+
+    (path,) = call.args
+    try:
+        return typed.IntLit(UINT64, call.span, number_of(path))
+    except (OSError, ValueError) as error:
+        missing = isinstance(error, OSError) and error.errno == errno.ENOENT
+        hint = "cgroups are folders of a file system of type cgroup2, often mounted at /sys/fs/cgroup"
+        call.error(f"there is no {path}" if missing else f"{path} is no cgroup", call.spans[0], hint)
+        return None
+
+
 def _count(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.constant(cpus(), UINT64)
 
@@ -115,6 +134,10 @@ VALUES = (
     Value("numaid", SMALL, "number of the NUMA node of that CPU", "@[numaid] = count();", lower=_node),
     Value("rand", SMALL, "random number of 32 bits", "if (rand % 100 == 0) { print(comm); }", lower=_random),
     Value(
+        "cgroup", UINT64, "number of the cgroup (version 2) that the process is in", "@[cgroup] = count();",
+        lower=_group,
+    ),
+    Value(
         "usermode", SMALL, "1: it is always a program that hits a probe, not the kernel", "print(usermode);",
         lower=lambda ctx, node: ctx.constant(1, UINT64),
     ),
@@ -129,11 +152,20 @@ VALUES = (
     ),
 )  # fmt: skip
 
-FUNCTIONS = tuple(
+_NAMESPACED = tuple(
     Function(
         name, "value", f"{name}([namespace])", (Argument("mode", f"the namespace of {name}()", _PID_MODES),), None,
         "the same, as tracer's own pid namespace has it (curr_ns) or the first one (init)", f"print({name}(init));",
         "uint64", optional=1, rule=_in_namespace,
     )
     for name in ("pid", "tid")
+)  # fmt: skip
+
+FUNCTIONS = (
+    *_NAMESPACED,
+    Function(
+        "cgroupid", "value", "cgroupid(path)", (Argument("text", "the path of cgroupid()"),), None,
+        "number of the cgroup that a folder of the file system stands for, as cgroup has it",
+        'if (cgroup == cgroupid("/sys/fs/cgroup/user.slice")) { @ = count(); }', "uint64", rule=_group_at,
+    ),
 )  # fmt: skip

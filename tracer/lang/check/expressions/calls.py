@@ -82,13 +82,11 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     if function.role == "statement":
         ctx.error(f"{node.name}() gives no value", node.span, f"write {function.call}; as a statement of its own")
         return None
-    if function.place == "probe" and not ctx.unit.reads("probe"):
-        where = f"{node.name}() is not known in {ctx.unit.place}"
-        ctx.error(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
+    if not _here(ctx, node, function):
         return None
     checked = arguments(ctx, node, function)
     result = _made(function, checked)
-    assert not isinstance(result, typed.Stmt)
+    assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:
         return result
     values = [getattr(each, "value", None) for each in result.args]
@@ -100,11 +98,24 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
 def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
     """A call of a function that is a statement."""
     function = found(ctx, node)
-    result = None if function is None else _made(function, arguments(ctx, node, function))
+    if function is None or not _here(ctx, node, function):
+        return ()
+    result = _made(function, arguments(ctx, node, function))
+    if isinstance(result, tuple):
+        return result
     return (result,) if isinstance(result, typed.Stmt) else ()
 
 
-def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | None:
+def _here(ctx: Context, node: ast.Call, function: Function) -> bool:
+    """Whether a function may be called in this clause; reports it otherwise."""
+    if function.place != "probe" or ctx.unit.reads("probe"):
+        return True
+    where = f"{node.name}() is not known in {ctx.unit.place}"
+    ctx.error(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
+    return False
+
+
+def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:
     if any(each is None for each in checked.args) and not function.partial:
         return None
     if function.rule is not None:
