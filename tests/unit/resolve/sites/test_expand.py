@@ -401,20 +401,20 @@ def test_too_many_functions_are_refused_with_their_number() -> None:
 
 
 def test_what_other_clauses_take_is_no_longer_free() -> None:
-    text = "uprobe:libc:fopen { } uprobe:libc:mem* { }"
+    text = "uprobe:libc:fopen { } uprobe:libc:sched_* { }"
     with pytest.raises(ProgramError) as caught:
         expand(parse(Source(text)), Target(), 5)
     (found,) = caught.value.diagnostics
     count = int(found.message.split(" functions")[0].split()[-1])
-    assert found.message == f"{LIBC}: 'mem*' matches {count} functions, more than max_probes (5) less 1 others"
+    assert found.message == f"{LIBC}: 'sched_*' matches {count} functions, more than max_probes (5) less 1 others"
     assert found.hint == f"narrow the pattern, or lift the limit: --max-probes {count + 1}"
-    assert text[found.span.start : found.span.end] == "uprobe:libc:mem*"
+    assert text[found.span.start : found.span.end] == "uprobe:libc:sched_*"
     every = expand(parse(Source(text)), Target(), count + 1)
     assert [len(every[0]), len(every[1])] == [1, count]
 
 
 def test_the_limit_is_set_by_the_program_and_by_the_environment() -> None:
-    text = "config = { max_probes = 3 } uprobe:libc:mem* { @ = count(); }"
+    text = "config = { max_probes = 3 } uprobe:libc:sched_* { @ = count(); }"
     with pytest.raises(ProgramError, match=r"more than max_probes \(3\)"):
         plan(Source(text))
     lowered, warnings = plan(Source(text), environment={"BPFTRACE_MAX_PROBES": "1000"})
