@@ -20,13 +20,16 @@ Check = Callable[[bytes, int], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Question:
-    """A body of a probe and what it must answer after so many hits; `what` is the target's first word."""
+    """A body of a probe and what it must answer after so many hits; `what` is the target's first word, `types` what
+    the program declares.
+    """
 
     key: str
     title: str
     body: str
     check: Check
     what: str = "ut"
+    types: str = ""
 
 
 def no_answer(_out: bytes, _hits: int) -> tuple[str, ...]:
@@ -57,12 +60,19 @@ def by_name(out: bytes, hits: int) -> tuple[str, ...]:
     return differs(entries(out), spread_over(NAMES, hits))
 
 
+def by_member(out: bytes, hits: int) -> tuple[str, ...]:
+    """Of the number in the inner one of two structs."""
+    return differs(entries(out), spread_over(map(str, range(4)), hits))
+
+
 def each_timed(out: bytes, hits: int) -> tuple[str, ...]:
     """Of the time since the hit before: all in some bucket."""
     found = sum(buckets(out))
     return () if found == hits else (f"counts {found:,} of {hits:,}",)
 
 
+_TYPES = "struct inner { int pad; int number; }; struct outer { long pad; struct inner *inner; };"
+_MEMBER = "@[((struct outer *)arg1)->inner->number] = count();"
 _SINCE = "@ = hist(nsecs - @last[tid]); @last[tid] = nsecs;"
 
 QUESTIONS = (
@@ -72,6 +82,7 @@ QUESTIONS = (
     Question("key", "@[arg0 & 15] = count()", "@[arg0 & 15] = count();", by_number),
     Question("string", "@[str(arg1)] = count(), touched", "@[str(arg1)] = count();", by_name),
     Question("string-cold", "@[str(arg1)] = count(), not in memory", "@[str(arg1)] = count();", by_name, "uc"),
+    Question("member", "@[$outer->inner->number] = count()", _MEMBER, by_member, "utm", _TYPES),
     Question("span", _SINCE.removesuffix(";"), _SINCE, each_timed),
 )
 
@@ -104,7 +115,7 @@ def _of(setting: Setting, question: Question) -> Work:
 def ask(setting: Setting, question: Question, one: Speaker) -> Reading:
     """One run of one question."""
     subjects = setting.subjects
-    program = f"{subjects.usdt} {{ {question.body} }}"
+    program = f"{question.types}{subjects.usdt} {{ {question.body} }}"
     ran = traced(setting, one, program, subjects.command(question.what, setting.hits))
     cost = spent(setting)
     return Reading({question.key: cost.ns}, question.check(ran.out, cost.hits))

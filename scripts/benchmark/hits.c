@@ -1,7 +1,7 @@
 /* What the benchmark traces: hits WHAT N RESULT [THREADS [KEYS [LENGTH]]]
  *
  * WHAT says what a hit is, in letters: u a USDT probe bench:hit, f a call of bench_hit; t its strings' pages are in
- * memory, c this program never touches them; w wait first until somebody has attached. A hit has a number, counted
+ * memory, c this program never touches them; m a struct stands where the string would; w wait first until somebody has attached. A hit has a number, counted
  * from 0 modulo KEYS (0: for ever), and one of four strings, in turn. RESULT gets a line: nanoseconds a hit by the
  * clock, by the processor's time of all threads, hits.
  */
@@ -23,6 +23,8 @@ unsigned short bench_hit_semaphore __attribute__((section(".probes"), used));
 
 static char warm[4][MOST_LENGTH + 1];
 static const char *strings[4];
+static struct inner { int pad, number; } inner[4] = {{9, 0}, {9, 1}, {9, 2}, {9, 3}};
+static struct outer { long pad; struct inner *inner; } outer[4] = {{9, inner}, {9, inner + 1}, {9, inner + 2}, {9, inner + 3}};
 static long hits_of_one, keys;
 static int calls;
 
@@ -107,6 +109,8 @@ int main(int count, char **words) {
         return 3;
     if (fill(strchr(what, 'c') != 0, (size_t)length))
         return 7;
+    for (int i = 0; i < 4 && strchr(what, 'm'); i++)
+        strings[i] = (const char *)&outer[i];
     double clock = now(CLOCK_MONOTONIC), spent = now(CLOCK_PROCESS_CPUTIME_ID);
     for (int i = 1; i < threads; i++)
         if (pthread_create(&ids[i], 0, hit, 0))

@@ -14,6 +14,7 @@ from typing import TypeVar
 from tests.proof import native, python, walk
 from tests.proof.programs import make_plan
 from tests.proof.shrink import shrunk
+from tests.proof.texts import make_text
 from tests.proof.world import Hit, Memory, make_hit, make_memory
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.dataclass import replace
@@ -32,6 +33,9 @@ CHUNK = 100
 WALKED = 4
 """One of so many programs is walked too."""
 
+WRITTEN = 20
+"""One of so many programs is made as text, and walked both with its macros and with what they stand for."""
+
 OPTIMISED = 64
 """One chunk of so many is compiled by an optimising compiler, as clang does for BPF: it takes minutes for all."""
 
@@ -40,10 +44,12 @@ LOOP_LIMIT = 5
 
 @dataclass(frozen=True)
 class Case:
-    """A program and what happens to it."""
+    """A program and what happens to it. One that is made as text has its text, and another plan that does the same."""
 
     plan: Plan
     hits: Sequence[Hit]
+    text: str = ""
+    same: Plan | None = None
 
 
 @dataclass
@@ -94,9 +100,12 @@ def check(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
 
 def _case(seed: int, memory: Memory) -> Case:
     rng = random.Random(f"program {seed}")
-    plan = make_plan(rng, memory.points)
+    written = make_text(rng, memory.points) if seed % WRITTEN == WRITTEN - 1 else None
+    plan = written.plan if written else make_plan(rng, memory.points)
     sites = len(plan.program.clauses[0].sites)
-    return Case(plan, [make_hit(rng, sites, memory) for _ in range(rng.choice([1, 2, 3, 5]))])
+    sound = written is not None and rng.random() < 0.7
+    hits = [make_hit(rng, sites, memory, sound) for _ in range(rng.choice([1, 2, 3, 5]))]
+    return Case(plan, hits, written.text, written.expanded) if written else Case(plan, hits)
 
 
 def _timed(report: Report, what: str, do: Callable[[], _T]) -> _T:
@@ -122,8 +131,10 @@ class Legs:
         found = []
         for at, (case, as_c) in enumerate(zip(cases, self._as_c(cases, compiler), strict=True)):
             answers = [as_c, self._run("Python", python.run, case)]
-            if walked is None or walked[at]:
+            if walked is None or walked[at] or case.same:
                 answers.append(self._run("walk", walk.run, case))
+            if case.same:
+                answers.append(self._run("walk", walk.run, replace(case, plan=case.same)))
             found.append(answers)
         return found
 
@@ -218,18 +229,20 @@ def _failure(legs: Legs, case: Case, compiler: str) -> str:
     hits = list(case.hits)
     for at in reversed(range(len(hits))):
         fewer = hits[:at] + hits[at + 1 :]
-        if fewer and first([Case(case.plan, fewer)]) is not None:
+        if fewer and first([replace(case, hits=fewer)]) is not None:
             hits = fewer
-    program = shrunk(case.plan.program, fails)
+    program, same = case.plan.program, case.same
+    if fails([program]) is not None:
+        program, same = shrunk(program, fails), None  # what is made smaller has no other plan
     plan = lower(program)
-    (answers,) = legs.answers([Case(plan, hits)], compiler)
-    lines = [f"the legs differ ({compiler})", print_typed(program), dump_steps(plan)]
+    (answers,) = legs.answers([Case(plan, hits, same=same)], compiler)
+    lines = [f"the legs differ ({compiler})", case.text, print_typed(program), dump_steps(plan)]
     lines += [f"slots {[str(type) for type in program.clauses[0].slots]}"]
     lines += [f"site {number}: {[_place(spec) for spec in site.args]}" for number, site in enumerate(_sites(program))]
     lines += [f"hit at {hit}" for hit in hits]
-    for leg, answer in zip(("C", "Python", "walk"), answers, strict=True):
+    for leg, answer in zip(("C", "Python", "walk", "without macros"), answers, strict=False):
         other = answers[1] if leg == "C" else answers[0]
-        lines += [f"{leg:>7} {key}: {value}" for key, value in answer.items() if _said(value) != _said(other.get(key))]
+        lines += [f"{leg:>14} {key}: {value}" for key, value in answer.items() if _said(value) != _said(other.get(key))]
     return "\n".join(lines)
 
 

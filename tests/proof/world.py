@@ -116,10 +116,14 @@ class Hit:
     """Bits: pages that a program must wait for. It changes no answer."""
 
 
-def make_hit(rng: random.Random, sites: int, memory: Memory) -> Hit:
-    """A random one."""
+def make_hit(rng: random.Random, sites: int, memory: Memory, sound: bool = False) -> Hit:
+    """A random one; most registers of a sound one hold addresses with hundreds of bytes behind them."""
+    known = memory.points if sound else ()
+    safe = [point for point in known if point & -PAGE in memory.pages and point % PAGE < PAGE // 2]
 
     def word() -> int:
+        if sound and rng.random() < 0.9:
+            return rng.choice(safe)
         if rng.random() < 0.75:
             return (rng.choice(memory.points) + rng.choice([0, 0, 0, 0, 8, -8, 1])) & MASK
         return (rng.choice(EDGES) if rng.random() < 0.8 else rng.getrandbits(64)) & MASK

@@ -1,0 +1,233 @@
+"""Random programs as text: structs, pointers, arrays, records, blocks and macros as they are written.
+
+Each is made twice: with its macros, and with what they stand for in their place, so that the passes before the typed
+program have a second opinion too.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.contract.fuzz.expressions import Expressions
+from tests.contract.fuzz.statements import Statements
+from tests.contract.fuzz.vocabulary import Dice, Kind, Map, Place
+from tests.proof.declarations import Declarations
+from tests.proof.world import REGISTERS
+from tracer.dataclass import replace
+from tracer.errors import ProgramError, Source
+from tracer.lang.analyse import analyse
+from tracer.lang.syntax.parser import parse
+from tracer.plan.features import Feature
+from tracer.plan.lower import lower
+from tracer.plan.model import Plan
+from tracer.resolve.model import ArgSpec, Reg, Site
+
+TYPES = """
+enum code { NONE, SOME = 7, MANY };
+struct pair { int32_t a; uint8_t b; uint64_t c; };
+struct bits { uint32_t low:3, high:13; int32_t sign:5; int16_t last; };
+struct named { struct pair of; char name[5]; uint8_t bytes[4]; struct named *next; struct pair two[2]; };
+union both { int64_t whole; uint8_t parts[8]; };
+"""
+_MEMBERS = {
+    "pair": ("a", "b", "c"),
+    "bits": ("low", "high", "sign", "last"),
+    "named": ("of.a", "of.c", "bytes[1]", "bytes[INDEX]", "two[1].a", "two[INDEX].c", "name[2]", "next->of.b"),
+    "both": ("whole", "parts[3]", "parts[INDEX]"),
+}
+_SIZED = ("struct pair", "struct bits", "struct named", "union both", "int16", "uint64", "struct named *")
+
+MACROS = {
+    "twice": (("x",), "x + x"),
+    "least": (("x", "y"), "if (x < y) { x } else { y }"),
+    "kept": (("x", "y"), "let $kept = x; $kept * y - $kept"),
+    "chosen": (("x", "y"), "let $one = (int64)(x); let $other = (int64)(y); $one > 3 ? $one : $other"),
+    "within": (("x",), "twice(x) & least(x, 100)"),
+}
+"""Name → parameters and body, as the language has them: a parameter stands for its whole expression."""
+_OPEN, _BETWEEN, _CLOSE = "«¦»"
+"""A call of a macro in a text that can still become either: «name¦argument¦argument»."""
+
+
+class Written(Expressions):
+    """Expressions with what the typed generator has no words for."""
+
+    def integer(self, depth: int) -> str:
+        if depth <= 0 or self.dice.chance(70):
+            return super().integer(depth)
+        deeper = depth - 1
+        match self.dice.randrange(9):
+            case 0 | 1:
+                return self.member(deeper)
+            case 2:
+                kind = self.dice.pick("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+                index = self.dice.pick("0", "1", "2", "(-1)", self.index(deeper))
+                return self.dice.pick(
+                    f"(({kind} *){self.pointer()})[{index}]", f"(*(({kind} *){self.pointer()} + {index}))"
+                )
+            case 3:
+                whole, item, count = self.dice.choice(
+                    (("uint32", "uint8", 4), ("uint64", "int16", 4), ("int64", "uint32", 2))
+                )
+                index = f"(uint64)({self.integer(deeper)}) % {count}"
+                return f"(({item}[{count}])({whole})({self.integer(deeper)}))[{index}]"
+            case 4:
+                parts = [f"{name}={self.of('i', deeper)}" for name in "pqr"]
+                return f"({', '.join(parts)}).{self.dice.pick('p', 'q', 'r')}"
+            case 5:
+                name = f"$b{self.dice.randrange(1000)}"
+                start, op = self.of("i", deeper), self.dice.pick("+", "*")
+                return f"({{ let {name} = {start}; {name}++; {name} {op} {name} }})"
+            case 6:
+                return f"(sizeof({self.dice.pick(*_SIZED)}) + {self.leaf()})"
+            case 7:
+                return f"(int64)({self.dice.pick('NONE', 'SOME', 'MANY', '(enum code)7')})"
+            case _:
+                return self.macro(deeper)
+
+    def pointer(self) -> str:
+        return self.dice.pick(*self.place.ints)
+
+    def index(self, depth: int) -> str:
+        return f"((uint64)({self.integer(depth)}) % 4)"
+
+    def member(self, depth: int) -> str:
+        kind = self.dice.choice(list(_MEMBERS))
+        word = "union" if kind == "both" else "struct"
+        place = self.dice.choice(_MEMBERS[kind]).replace("INDEX", self.index(0) if "two" not in kind else "1")
+        if "two[" in place and "% 4" in place:
+            place = place.replace("% 4", "% 2")
+        base = f"(({word} {kind} *){self.pointer()})"
+        shift = self.dice.pick("", "", f" + {self.dice.randrange(1, 3)}", " - 1")
+        return f"({base}{shift})->{place}" if shift else f"{base}->{place}"
+
+    def macro(self, depth: int) -> str:
+        name = self.dice.choice(list(MACROS))
+        arguments = [self.of("i", depth) for _ in MACROS[name][0]]
+        return f"(int64)({_OPEN}{_BETWEEN.join([name, *arguments])}{_CLOSE})"
+
+    def text(self, depth: int) -> str:
+        if depth > 0 and self.dice.chance(15):
+            return f"((struct named *){self.pointer()})->name"
+        return super().text(depth)
+
+    def of(self, kind: Kind, depth: int) -> str:
+        if isinstance(kind, tuple) and depth > 0 and self.dice.chance(15):
+            name = f"$b{self.dice.randrange(1000)}"
+            return f"({{ let {name} = {super().of(kind, depth - 1)}; {name} }})"
+        return super().of(kind, depth)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A program as text and its two plans: of the text with its macros, and of the text without any."""
+
+    text: str
+    plan: Plan
+    expanded: Plan
+
+
+def make_text(rng: random.Random, points: list[int]) -> Text:
+    """One that BCC takes."""
+    while True:
+        sites = Declarations(rng, points).places()
+        if any(spec.is_float for site in sites for spec in site.args):
+            continue
+        if rng.random() < 0.7:  # addresses are whole
+            pointers = tuple(ArgSpec("", 8, False, Reg(name)) for name in rng.sample(REGISTERS, 3))
+            sites = tuple(replace(site, args=pointers) for site in sites)
+        text = _written(Dice(rng.getrandbits(40)))
+        try:
+            whole = _plan(_with_macros(text), sites)
+        except ProgramError:
+            continue
+        if not any(need.feature is Feature.KEYS_OF_CLEARED for need in whole.needs):
+            return Text(_with_macros(text), whole, _plan(_expanded(text), sites))
+
+
+def _written(dice: Dice) -> str:
+    place = Place("uprobe:/bin/shop:sell", ("arg0", "arg1", "arg2"), dice.pick("arg0", "arg1", "arg2"))
+    values = Written(dice, _maps(dice), [], place)
+    statements = Statements(values)
+    statements.budget = 12
+    guard = f" /{values.boolean(2)}/" if dice.chance(25) else ""
+    return f"{place.probe}{guard} {{ {statements.block(2, dice.randrange(1, 5))} {_assigned(statements)} }}"
+
+
+def _maps(dice: Dice) -> list[Map]:
+    made, values = [], Expressions(dice)
+    for number in range(dice.randrange(1, 4)):
+        holds = dice.pick("int64", "uint64", "s", "t", "count", "sum", "avg", "max", "stats", "hist", "lhist")
+        key: tuple[Kind, ...] = tuple(dice.pick("i", "i", "s", "b") for _ in range(dice.choice((0, 1, 1, 2))))
+        types = tuple(dice.pick("int64", "uint64") if kind == "i" else "" for kind in key)
+        size = dice.randrange(0, 6) if holds == "hist" else dice.randrange(1, 40)
+        made.append(Map(f"@{holds[0]}{number}", key, types, holds, size, values.tuple_kind(1)))
+    return made
+
+
+def _assigned(statements: Statements) -> str:
+    """An assignment of each map: one that is assigned nowhere cannot be read."""
+    values, found = statements.values, []
+    every = values.maps
+    for each in every:
+        values.maps = [each]
+        statement = statements.update()
+        while statement.startswith("delete"):
+            statement = statements.update()
+        found.append(statement)
+    values.maps = every
+    return " ".join(found)
+
+
+def _with_macros(text: str) -> str:
+    written = text.replace(_OPEN, "").replace(_CLOSE, ")")
+    for name in MACROS:
+        written = written.replace(f"{name}{_BETWEEN}", f"{name}(")
+    macros = " ".join(f"macro {name}({', '.join(names)}) {{ {body} }}" for name, (names, body) in MACROS.items())
+    return f"{TYPES}{macros} {written.replace(_BETWEEN, ', ')}"
+
+
+def _expanded(text: str) -> str:
+    """With blocks in place of the calls; the innermost first."""
+    while _CLOSE in text:
+        end = text.index(_CLOSE)
+        start = text.rindex(_OPEN, 0, end)
+        name, *arguments = text[start + 1 : end].split(_BETWEEN)
+        text = f"{text[:start]}{_block(name, arguments)}{text[end + 1 :]}"
+    return f"{TYPES}{text}"
+
+
+_names = 0
+
+
+def _block(name: str, arguments: list[str]) -> str:
+    """What a macro stands for; its own variables get names that nothing else has."""
+    global _names
+    _names += 1
+    names, body = MACROS[name]
+    for own in ("$kept", "$one", "$other"):
+        body = body.replace(own, f"{own}_{_names}")
+    if name == "within":
+        (x,) = arguments
+        return f"({_block('twice', [x])} & {_block('least', [x, '100'])})"
+    words = [f"({arguments[names.index(word)]})" if word in names else word for word in _words(body)]
+    return f"({{ {''.join(words)} }})"
+
+
+def _words(body: str) -> list[str]:
+    """Names and what stands between them."""
+    found = [""]
+    for letter in body:
+        in_word = letter.isalnum() or letter in "_$"
+        if found[-1] and (found[-1][-1].isalnum() or found[-1][-1] in "_$") == in_word:
+            found[-1] += letter
+        else:
+            found.append(letter)
+    return found
+
+
+def _plan(text: str, sites: tuple[Site, ...]) -> Plan:
+    config = "config = { stack_unwind = fp } "
+    tree = parse(Source(config + text))
+    return lower(analyse(tree, {0: sites}, {}))
