@@ -14,18 +14,24 @@ from tracer.dataclass import dataclass
 @dataclass(frozen=True, slots=True)
 class Source:
     """A program's text and where it came from (`-e` or a file's path). `included` are headers that the command line
-    puts before it, `include_paths` where it looks for headers.
+    puts before it, `include_paths` where it looks for headers. `parts` are the files that it imports: where the text of
+    each begins in `text`, and its name.
     """
 
     text: str
     name: str = "-e"
     included: tuple[str, ...] = ()
     include_paths: tuple[str, ...] = ()
+    parts: tuple[tuple[int, str], ...] = ()
+
+    def part(self, offset: int) -> tuple[int, str]:
+        """Where the file begins that a character offset into `text` lies in, and its name."""
+        return max((part for part in self.parts if part[0] <= offset), default=(0, self.name))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column, both from 1, of a character offset into `text`."""
-        before = self.text[:offset]
-        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        """Line and column in its file, both from 1, of a character offset into `text`."""
+        before = self.text[self.part(offset)[0] : offset]
+        return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,10 @@ class Span:
     def to(self, other: Span) -> Span:
         """The range from the start of this span to the end of `other`."""
         return Span(self.start, other.end)
+
+    def moved(self, by: int) -> Span:
+        """The same range so many characters further on; that of no place stays."""
+        return self if self == NOWHERE else Span(self.start + by, self.end + by)
 
 
 NOWHERE = Span(0, 0)

@@ -87,7 +87,7 @@ def plan(
     found = [*left_out, *typed.warnings, *check_arguments(lowered)]
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
-        raise ProgramError(source, errors)
+        raise ProgramError(tree.source, errors)
     return lowered, found
 
 

@@ -54,9 +54,8 @@ def printable(text: str) -> str:
 
 def _diagnostic_text(source: Source, diagnostic: Diagnostic, width: int) -> str:
     message = f"{diagnostic.severity}: {_with_hint(diagnostic.message, diagnostic.hint)}"
-    of_file = source.name != "-e"
     if diagnostic.span == NOWHERE:
-        return f"{printable(source.name)}: {message}\n" if of_file else f"tracer: {message}\n"
+        return f"{printable(source.name)}: {message}\n" if source.name != "-e" else f"tracer: {message}\n"
     start = min(diagnostic.span.start, len(source.text))
     line_start = source.text.rfind("\n", 0, start) + 1
     line_end = source.text.find("\n", start)
@@ -65,8 +64,8 @@ def _diagnostic_text(source: Source, diagnostic: Diagnostic, width: int) -> str:
     end = min(max(diagnostic.span.end, start), line_start + len(line))
     shown, before, marked = _window(line, start - line_start, end - line_start, width)
     heading = ""
-    if of_file:
-        heading = "{}:{}:{}\n".format(printable(source.name), *source.position(start))
+    if (name := source.part(start)[1]) != "-e":
+        heading = "{}:{}:{}\n".format(printable(name), *source.position(start))
     return f"{heading}{shown}\n{' ' * before}{'^' * marked} {message}\n"
 
 

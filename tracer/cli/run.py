@@ -178,7 +178,7 @@ def command(
         if said := [each for each in warnings if not no_warnings and (each.lacking or not quiet)]:
             from tracer.cli.errors import diagnostics_text
 
-            sys.stderr.write(diagnostics_text(source, said))
+            sys.stderr.write(diagnostics_text(plan.program.source, said))
         compiled = pipeline.compile(plan, forced, need_usable=not dry_run, activation=asked)
         if dry_run:
             from tracer.cli.tracing.dry_run import dry_run_text, steering_nothing

@@ -81,7 +81,6 @@ BUILTINS: dict[str, tuple[str, str | None]] = {
 """Built-in values."""
 
 STATEMENTS: dict[str, tuple[str, str | None]] = {
-    "import": ("a program is one text", "put everything in one file"),
     "fn": ("functions cannot be defined", "write the statements where they are needed"),
     "subprog": ("functions cannot be defined", "write the statements where they are needed"),
 }

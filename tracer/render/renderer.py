@@ -166,7 +166,8 @@ class Renderer(ABC):
     def place(self, output: Output) -> tuple[str, int, int]:
         """Where a message comes from: the program's name, line and column."""
         source = self._program.source
-        return ("stdin" if source.name == "-e" else source.name, *source.position(output.span.start))
+        name = source.part(output.span.start)[1]
+        return ("stdin" if name == "-e" else name, *source.position(output.span.start))
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """The maps at the end, in the order of their names; empty ones are left out."""

@@ -6,6 +6,7 @@ reports the faults of all statements and clauses.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tracer.lang.types.declared import Declared
 
 if TYPE_CHECKING:
     from tracer.lang.syntax.c.declarations import Declarations
+    from tracer.lang.syntax.imports import Imports
 
 MOST_KEYS = 1 << 24
 """How many keys a declared map may have."""
@@ -33,24 +35,27 @@ def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
 
     Raises `ProgramError` with a diagnostic for each fault.
     """
-    parser = Parser(source, params)
-    if source.included or ("#" in source.text and _DIRECTIVE.search(source.text)):
-        parser = _preprocessed(source, params)
+    parser = _parser(source, params)
     program = parser.program()
+    whole = source if parser.imports is None else parser.imports.source
     if parser.diagnostics:
-        raise ProgramError(source, parser.diagnostics)
-    return replace(program, source=source)
+        raise ProgramError(whole, parser.diagnostics)
+    return replace(program, source=whole)
 
 
-def _preprocessed(source: Source, params: Sequence[str]) -> Parser:
-    """The parser of what the preprocessor leaves of a program."""
+def _parser(source: Source, params: Sequence[str], start: int = 0) -> Parser:
+    """The parser of what the preprocessor leaves of a text from `start` on."""
+    own = source.text[start:]
+    if not source.included and not ("#" in own and _DIRECTIVE.search(own)):
+        return Parser(source, params)
     from tracer.lang.syntax.c.directives import preprocess
 
     try:
-        done = preprocess(source.text, source.included, source.include_paths)
+        done = preprocess(own, source.included, source.include_paths)
     except Fault as fault:
-        raise ProgramError(source, [fault.diagnostic]) from None
-    parser = Parser(replace(source, text=done.text), params)
+        found = fault.diagnostic
+        raise ProgramError(source, [replace(found, span=found.span.moved(start))]) from None
+    parser = Parser(replace(source, text=source.text[:start] + done.text), params)
     parser.defines = done.macros
     if done.headers:
         parser.declarations.header(done.headers)
@@ -61,6 +66,12 @@ class Parser(StatementParser):
     """Clauses and what may stand before them."""
 
     _declarations: Declarations | None = None
+    imports: Imports | None = None
+    imported = False
+    _foreign = 0
+    """How many of the clauses so far stand in files that were imported."""
+    _begun = False
+    """Whether a macro or a map has been defined here."""
 
     @property
     def declarations(self) -> Declarations:
@@ -76,11 +87,8 @@ class Parser(StatementParser):
         """The whole text; faults are in `diagnostics`."""
         config: list[ast.Setting] = []
         clauses: list[ast.Clause] = []
-        self._macros: list[ast.Macro] = []
-        self._maps: list[ast.MapDeclaration] = []
         try:
-            while not self._at_end():
-                self._top_level(config, clauses)
+            self._definitions(config, clauses)
             if not clauses and not self.diagnostics:
                 end = len(self.source.text)
                 self.record(
@@ -97,6 +105,12 @@ class Parser(StatementParser):
             self.source, tuple(config), tuple(clauses), types, tuple(self._macros), self.options, tuple(self._maps)
         )
 
+    def _definitions(self, config: list[ast.Setting], clauses: list[ast.Clause]) -> None:
+        self._macros: list[ast.Macro] = []
+        self._maps: list[ast.MapDeclaration] = []
+        while not self._at_end():
+            self._top_level(config, clauses)
+
     def _at_end(self) -> bool:
         try:
             return self.lexer.here() >= len(self.source.text)
@@ -111,17 +125,24 @@ class Parser(StatementParser):
             found = _WORD.match(text, start)
             word = found.group() if found and text[found.end() : found.end() + 1] != ":" else ""
             if word == "config":
-                if clauses:
+                if self.imported:
+                    what = "a file that is imported has no config"
+                    self.fail(what, Span(start, start + len(word)), "the program that imports it can have one")
+                if len(clauses) > self._foreign:
                     self.fail("config must stand before the first clause", Span(start, start + len(word)))
                 if config:
                     self.fail("a program has one config", Span(start, start + len(word)), "put all settings into it")
                 config.extend(self._config())
             elif word == "let":
+                self._begun = True
                 self._maps.append(self._map_declaration())
             elif word == "macro":
+                self._begun = True
                 self._macros.append(self._macro())
             elif word in ("struct", "union", "enum", "typedef"):
                 self.lexer.seek(self.declarations.declaration(text, start, self.defines))
+            elif word == "import":
+                self._import(config, clauses)
             elif word in unsupported.STATEMENTS:
                 message, hint = unsupported.phrase(f"'{word}'", unsupported.STATEMENTS[word])
                 self.fail(message, Span(start, start + len(word)), hint)
@@ -282,6 +303,38 @@ class Parser(StatementParser):
             what = f"expected a parameter of the macro, found {token.describe()}"
             self.fail(what, token.span, "it is $name for a variable, @name for a map, name for any expression")
         return ast.Name(token.span, token.text)
+
+    # --- imports
+
+    def _import(self, config: list[ast.Setting], clauses: list[ast.Clause]) -> None:
+        """`import "file.bt";`: what that file defines, before what follows."""
+        keyword, name = self.lexer.take(), self.lexer.take()
+        if name.kind != "string" or not isinstance(name.value, bytes):
+            self.fail(f"expected a file to import, found {name.describe()}", name.span, 'write import "file.bt";')
+        span = keyword.span.to(name.span)
+        self.expect(";", "after the file to import")
+        if len(clauses) > self._foreign or self._begun:
+            self.fail("an import stands before the first clause, macro and map", span)
+        if self.imports is None:
+            from tracer.lang.syntax.imports import Imports
+
+            self.imports = Imports(self.source)
+        importer = self.source.part(span.start)[1]
+        for start, text in self.imports.texts(os.fsdecode(name.value), importer, span):
+            whole = replace(self.imports.source, included=())
+            parser = _parser(whole, [*self.params, *self.options], start)
+            parser.imports, parser.imported = self.imports, True
+            if self._declarations is not None and parser._declarations is None:
+                parser._declarations, parser.typedefs = self._declarations, self.typedefs
+            parser.defines = {**self.defines, **parser.defines}
+            parser.lexer.seek(start + (text.find("\n") % (len(text) + 1) if text.startswith("#!") else 0))
+            parser._definitions(config, clauses)
+            self._declarations, self.typedefs, self.defines = parser._declarations, parser.typedefs, parser.defines
+            self._macros += parser._macros
+            self._maps += parser._maps
+            for fault in parser.diagnostics:
+                self.record(fault)
+        self._foreign = len(clauses)
 
     # --- config
 
