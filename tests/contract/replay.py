@@ -59,6 +59,10 @@ class Names:
         """No file."""
         return None
 
+    def mapping(self, pid: int, address: int) -> None:
+        """No file."""
+        return None
+
 
 @dataclass(frozen=True)
 class Answer:

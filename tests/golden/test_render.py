@@ -81,6 +81,9 @@ class Names:
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         return ("c0ffee", address & 0xFFF) if address >> 12 == 1 else None
 
+    def mapping(self, pid: int, address: int) -> None:
+        return None
+
 
 def u(value: int) -> typed.IntLit:
     return num(value, UINT64)

@@ -9,7 +9,7 @@ COMMANDS = ("run", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
-    *("--debuginfo", "--no-feature", "--dwarf-pid"),
+    *("--stacks", "--debuginfo", "--no-feature", "--dwarf-pid"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""
 

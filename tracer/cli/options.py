@@ -11,6 +11,8 @@ from tracer.errors import Source, TracerError, UsageError
 
 Format = Literal["text", "json"]
 """`-f`: a name of `render.RENDERERS`."""
+StackFormat = Literal["folded"]
+"""`--stacks`: a name of `render.stacks.STACKS`."""
 Buffering = Literal["line", "full", "none"]
 """`-B`."""
 BackendName = Literal["auto", "bcc", "ftrace"]

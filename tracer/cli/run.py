@@ -18,6 +18,7 @@ from tracer.cli.options import (
     Included,
     IncludePaths,
     Pids,
+    StackFormat,
     Stage,
     Verbose,
     Words,
@@ -51,6 +52,12 @@ def command(
         bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
     ] = False,
     format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = "text",
+    stacks: Annotated[
+        Optional[StackFormat],  # noqa: UP045
+        typer.Option(
+            "--stacks", help="How to print maps of stacks; all but folded are whole documents.", show_default=False
+        ),
+    ] = None,
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("-o", "--output", metavar="FILE", help="Where to print results.", show_default=False),
@@ -143,6 +150,12 @@ def command(
         raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
     if follow and pid is None and child is None:
         raise UsageError("--follow needs -p or -c", "without them every process is traced already")
+    if stacks is not None:
+        from tracer.cli.tracing.stacks import check_output
+
+        if format != "text":
+            raise UsageError(f"--stacks and -f {format} cannot be used together", "-f json has stacks as text")
+        check_output(stacks, output)
     if max_rate is not None and max_rate <= 0:
         raise UsageError(f"--max-rate {max_rate}: a limit is positive", "it counts hits a second")
     from tracer import pipeline
@@ -171,6 +184,10 @@ def command(
             print(steering_nothing(pipeline.dump(stage, source, params, target, forced, settings, asked)), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, settings)
+        if stacks is not None:
+            from tracer.cli.tracing.stacks import check_maps
+
+            check_maps(plan.program)
         if max_rate is not None or no_priority:
             from tracer.dataclass import replace
 
@@ -188,7 +205,7 @@ def command(
         from tracer.cli.tracing.trace import Request, trace
 
         request = Request(
-            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering
+            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, stacks
         )
         return trace(compiled, request)
 

@@ -111,7 +111,7 @@ class Renderer(ABC):
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """A map: of its entries in printing order the last `top`, or all for 0; numbers divided by `div`, if not 0."""
 
-    def attached(self, probes: int) -> None:  # noqa: B027 - a format may say nothing of these three
+    def attached(self, probes: int) -> None:  # noqa: B027 - a format may say nothing of these four
         """How many probes were attached."""
 
     def lost(self, loss: Loss) -> None:  # noqa: B027
@@ -123,6 +123,9 @@ class Renderer(ABC):
         """That an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`; `maps`
         are incomplete from here on.
         """
+
+    def finish(self) -> None:  # noqa: B027
+        """Nothing more comes."""
 
     # --- what the run loop calls ---
 

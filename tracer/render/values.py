@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tracer.clock import boot_time_ns
 from tracer.lang.types import (
@@ -24,6 +24,9 @@ from tracer.lang.types import (
     UsernameType,
 )
 from tracer.render.clock import format_time
+
+if TYPE_CHECKING:
+    from tracer.resolve.processes.maps import Mapping
 
 Show = Callable[[Any], bytes]
 """From a value in the form of `lang.types` to its bytes."""
@@ -48,6 +51,9 @@ class Symbolizer(Protocol):
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """The build-id of that file in hexadecimal, and the offset in the file in bytes."""
 
+    def mapping(self, pid: int, address: int) -> Mapping | None:
+        """What is mapped there."""
+
 
 class _Numbers:
     def symbol(self, pid: int, address: int) -> str:
@@ -62,12 +68,19 @@ class _Numbers:
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         return None
 
+    def mapping(self, pid: int, address: int) -> Mapping | None:
+        return None
+
+
+NUMBERS = _Numbers()
+"""Names nothing."""
+
 
 class ValueText:
     """Values as bpftrace writes them: `(1, two)`, a stack as one indented line for each frame."""
 
     def __init__(self, symbolizer: Symbolizer | None = None) -> None:
-        self._symbols = symbolizer if symbolizer is not None else _Numbers()
+        self._symbols = symbolizer if symbolizer is not None else NUMBERS
         self._boot_ns = boot_time_ns()
 
     def of(self, type: Type) -> Show:

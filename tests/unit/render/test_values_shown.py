@@ -103,6 +103,9 @@ class Names:
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         return ("c0ffee", address - 0x1000) if address < 0x2000 else None
 
+    def mapping(self, pid: int, address: int) -> None:
+        return None
+
 
 @pytest.mark.parametrize(
     ("mode", "shown"),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
     from tracer.resolve.model import Target
+    from tracer.resolve.processes.maps import Mapping
     from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
     from tracer.resolve.symbols.unwinder import Unwinder
@@ -50,6 +51,10 @@ class Names:
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """Its build-id and the offset in it."""
         return self._current().build_id(pid, address)
+
+    def mapping(self, pid: int, address: int) -> Mapping | None:
+        """What is mapped there."""
+        return self._current().mapping(pid, address)
 
     @property
     def unwinder(self) -> Unwinder | None:

@@ -44,7 +44,8 @@ _IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has
 @dataclass(frozen=True, slots=True)
 class Request:
     """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
-    results and words go. `max_rate` is the most hits a second of an attach point.
+    results and words go. `max_rate` is the most hits a second of an attach point; `stacks` the format
+    of maps of stacks.
     """
 
     process: RunningProcess | None
@@ -57,6 +58,7 @@ class Request:
     activation: bool = False
     max_rate: int | None = None
     buffering: str = "line"
+    stacks: str | None = None
 
 
 def trace(compiled: Compiled, request: Request) -> int:
@@ -88,7 +90,15 @@ def trace(compiled: Compiled, request: Request) -> int:
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(plan, target)))
         controls.regularly = names.keep_up
-        renderer = renderer_of(request.format)(plan.program, names, out, request.quiet, Effects(words))
+        arguments = plan.program, names, out, request.quiet, Effects(words)
+        if request.stacks is None:
+            renderer = renderer_of(request.format)(*arguments)
+        else:
+            from tracer.cli.tracing.stacks import renderer_of_stacks
+
+            renderer = renderer_of_stacks(
+                request.stacks, request.output is None, request.buffering, controls, stack, *arguments
+            )
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder = names.unwinder
@@ -130,6 +140,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         if guard is not None:
             guard.tell()
         renderer.lost(outcome.loss)
+        renderer.finish()
         out.finish()
         session.close()
         if session.left is not None:

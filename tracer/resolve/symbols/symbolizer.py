@@ -10,6 +10,7 @@ in hexadecimal where nothing is known.
 from __future__ import annotations
 
 from tracer.errors import TracerError
+from tracer.resolve.processes.maps import Mapping
 from tracer.resolve.symbols.jit_maps import JitMaps
 from tracer.resolve.symbols.processes import Process, Processes
 
@@ -45,14 +46,17 @@ class Symbolizer:
 
     def path(self, pid: int, address: int) -> str | None:
         """The path of the file that is mapped there, as the process sees it; None where none is known."""
-        process = self.processes.get(pid)
-        mapping = None if process is None else self.processes.find(pid, process, address)
+        mapping = self.mapping(pid, address)
         return mapping.path if mapping is not None and mapping.path else None
+
+    def mapping(self, pid: int, address: int) -> Mapping | None:
+        """What is mapped there; None where nothing is known to be."""
+        process = self.processes.get(pid)
+        return None if process is None else self.processes.find(pid, process, address)
 
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """The build-id of that file in hexadecimal and the offset in it in bytes; None where it has none."""
-        process = self.processes.get(pid)
-        mapping = None if process is None else self.processes.find(pid, process, address)
+        mapping = self.mapping(pid, address)
         place = None if mapping is None else self.processes.place(pid, mapping, address)
         found = None if place is None else place[0].elf.build_id
         return None if place is None or found is None else (found, place[1])

@@ -1,0 +1,34 @@
+"""Stacks in lines, as the makers of flame graphs take them: `comm;main;work;malloc 12`, the outermost frame first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer.render.stacks.model import printable
+
+if TYPE_CHECKING:
+    from tracer.render.stacks.model import Page, Profile
+
+_NOTHING = "-"
+
+
+def document(profiles: Sequence[Profile], page: Page) -> bytes:
+    """The lines of all profiles. Of several, each line begins with its map."""
+    return b"".join([lines(each, each.name if len(profiles) > 1 else None) for each in profiles])
+
+
+def lines(profile: Profile, first: str | None = None) -> bytes:
+    """A line for each stack, with `first` before all its frames. Stacks of the same names are one line."""
+    found: Counter[str] = Counter()
+    for sample in profile.samples:
+        names = [frame.name for frame in sample.path]
+        found[";".join(map(_safe, names if first is None else [first, *names]))] += sample.value
+    every = sorted(found.items(), key=lambda each: (each[1], each[0]))
+    return "".join([f"{stack} {value}\n" for stack, value in every]).encode()
+
+
+def _safe(name: str) -> str:
+    """As perf's own converter does, a semicolon becomes a colon."""
+    return printable(name).replace(";", ":") or _NOTHING
