@@ -22,8 +22,8 @@ LIBBCC = "0.26.0"
 
 MOST = {
     "count": ("@ = count();", 14),
-    "hist": ("@ = hist(arg0);", 61),
-    "few_keys": ("@[arg0 & 15] = count();", 26),
+    "hist": ("@ = hist(arg0);", 50),
+    "few_keys": ("@[arg0 & 15] = count();", 15),
     "string_key": ("@[str(arg1)] = count();", 253),
 }
 """Each one-liner, and how many instructions it may have at most. arg0 is a register of 4 bytes, arg1 one of 8."""

@@ -232,7 +232,7 @@ class BccSession:
         """See `backends.base.Session`."""
         counted = self._generated.counted
         return [
-            self._summed(FIRST_TABLE + counted[number], 0) if number in counted else self._summed(HITS, number)
+            self._maps.hits(counted[number]) if number in counted else self._summed(HITS, number)
             for number in range(len(self._points))
         ]
 

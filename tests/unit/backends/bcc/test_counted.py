@@ -9,10 +9,24 @@ from tracer.backends.bcc.codegen.generate import generate
 from tracer.dataclass import replace
 
 
-def test_a_map_that_counts_every_hit_is_all_that_counts_them() -> None:
-    generated = generate(plan_of(probe("{ @ = count(); }") + " END { print(@); }"))
-    assert generated.counted == {0: generated.tables["@"].numbers[0]}
-    assert "enter_uncounted()" in generated.text
+@pytest.mark.parametrize(
+    "program",
+    [
+        probe("{ @ = count(); }") + " END { print(@); }",
+        probe("{ @ = count(); }") + " interval:s:1 { clear(@); } BEGIN { @ = count(); }",
+        probe("{ @ = sum(arg0); }"),
+        probe("{ @ = hist(arg0); }"),
+        probe("{ @++; }"),
+        probe("{ @--; }"),
+        probe("{ @ += arg0; }"),
+        probe("{ @[arg0 & 15] = count(); }"),
+        probe("{ @ = count(); @b[arg0] = sum(arg0); if (arg0) { @c = count(); } }"),
+    ],
+)
+def test_a_map_that_counts_every_hit_is_all_that_counts_them(program: str) -> None:
+    generated = generate(plan_of(program))
+    assert generated.counted == {0: generated.tables["@"]}
+    assert "= enter_uncounted();" in generated.text
 
 
 @pytest.mark.parametrize(
@@ -20,17 +34,25 @@ def test_a_map_that_counts_every_hit_is_all_that_counts_them() -> None:
     [
         probe("/arg0/ { @ = count(); }"),
         probe("{ @[arg0] = count(); }"),
-        probe("{ @ = sum(1); }"),
-        probe("{ @ = count(); @b = sum(arg0); }"),
-        probe("{ @ = count(); }") + probe("{ @ = count(); }"),
-        probe("{ @ = count(); }") + " interval:s:1 { clear(@); }",
-        probe("{ @ = count(); }") + " interval:s:1 { zero(@); }",
-        probe("{ @ = count(); }") + " BEGIN { @ = count(); }",
+        probe("{ @[str(arg1)] = count(); }"),
+        probe("{ @[arg0 & 255] = count(); }"),
+        probe("{ @[arg0 & 15] = hist(arg0); }"),
+        probe("{ @ = max(arg0); }"),
+        probe("{ if (arg0) { @ = count(); } }"),
+        probe("{ @ = count(); } ") + probe("{ @ = count(); }"),
+        probe("{ @ = count(); clear(@); }"),
+        probe("{ @ = count(); if (arg0 > 3) { return; } @b = count(); }"),
+        probe("{ @[arg2] = count(); }"),
     ],
 )
-def test_what_more_happens_to_the_map_or_before_takes_the_counter_back(program: str) -> None:
+def test_a_map_that_does_not_or_that_takes_long_to_read_is_no_counter(program: str) -> None:
     generated = generate(plan_of(program))
     assert generated.counted == {} and "enter_uncounted()" not in generated.text
+
+
+def test_one_of_two_clauses_can_have_a_counter_and_the_other_none() -> None:
+    generated = generate(plan_of(probe("{ @a[arg0] = count(); }") + probe("{ @b = count(); }")))
+    assert generated.counted == {1: generated.tables["@b"]}
 
 
 def test_returns_and_those_who_are_not_followed_are_counted_apart() -> None:

@@ -8,18 +8,21 @@ int probe_0(struct pt_regs *ctx) …      one for each clause and places of its 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
-from tracer.backends.bcc.maps.tables import Table, marks, tables
+from tracer.backends.bcc.maps.tables import Shape, Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.resolve.arch import X86_64, host
-from tracer.steps.model import Empty, Fetch, MapAdd, MapDelete, MapSet, Moment, Steps, Update, UserStack
+from tracer.steps.model import Fetch, MapAdd, Steps, Update, UserStack
 from tracer.steps.walk import walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
@@ -32,9 +35,10 @@ STACK_RULES = 1004
 FOLLOW = "follow_new_task"
 """The function that keeps that map."""
 
-_CHANGES = (MapSet, MapAdd, Update, MapDelete, Moment, Empty)
 _SCRATCH_BYTES = 4 << 20
 _SLOTS = (64, 1024)
+_SOON_READ = 128
+"""Elements of an array that may be read ten times a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,8 @@ class Generated:
     `functions` gives each variant's function by its id: variants whose arguments are in the same places share one.
     `site_texts` are the texts of `probe` and `func` of those that do. `waits` names the functions that read memory of
     the traced process, and so should be sleepable; `generations` and `lengths` say how many of each the control block
-    has; `marks` is the index there of each map that probes clear. `counted` are the attach points whose every hit a map
-    counts, with the number of that map. `follow`: probes test whether the process is one that
+    has; `marks` is the index there of each map that probes clear. `counted` are the attach points whose every hit a
+    table counts. `follow`: probes test whether the process is one that
     is followed, and FOLLOW is the function that notes new ones.
     """
 
@@ -61,7 +65,7 @@ class Generated:
     lengths: int
     marks: dict[str, int]
     follow: bool
-    counted: dict[int, int]
+    counted: dict[int, Table]
     unwinds: bool
 
 
@@ -71,7 +75,7 @@ def generate(plan: Plan) -> Generated:
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
     known = tables(plan)
     shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
-    every = (step for steps in plan.steps.values() for step in walk(steps.body))
+    every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
     if wanted and plan.program.config.stack_unwind != "fp" and host() is X86_64:
         shared.unwinds = True
@@ -79,16 +83,23 @@ def generate(plan: Plan) -> Generated:
     functions: dict[int, str] = {}
     waits: set[str] = set()
     bodies: list[str] = []
-    counted = _counted(plan, known)
+    counted: dict[int, Table] = {}
     numbers = first_numbers(plan)
+    adding = Counter(step.map for step in every if isinstance(step, Update | MapAdd))
     for probe in plan.probes:
-        for variants in groups[probe.clause.id]:
+        steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
+        made = [_body(shared, steps, variants) for variants in alike]
+        # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
+        returns = any(variants[0].sites[0].kind == "uretprobe" for variants in alike)
+        alone = len(probe.clause.names) == 1 and not returns and not plan.follow
+        table = _counting(steps, known, adding, made) if alone else None
+        if table is not None:
+            counted[numbers[probe.clause.id]] = table
+        for function, variants in zip(made, alike, strict=True):
             name = f"probe_{variants[0].id}"
-            uncounted = numbers[probe.clause.id] in counted
-            text, waiting = _function(shared, probe, plan.steps[probe.clause.id], variants, name, uncounted)
-            bodies.append(text)
+            bodies.append(_text(function, probe.clause.id, variants, name, table is not None))
             functions.update((variant.id, name) for variant in variants)
-            if waiting:
+            if function.reads_memory:
                 waits.add(name)
     generations = sum(table.generation is not None for table in shared.tables.values())
     lengths = sum(table.length is not None for table in shared.tables.values())
@@ -112,25 +123,21 @@ def generate(plan: Plan) -> Generated:
     )
 
 
-def _counted(plan: Plan, known: dict[str, Table]) -> dict[int, int]:
-    """By the number of an attach point the number of the map that counts all its hits, and nothing else: the map of a
-    clause that is `@ = count()` whatever was hit, where no other clause changes it. The overhead guard reads that, and
-    the program needs no second counter.
+def _counting(
+    steps: Steps, tables: Mapping[str, Table], adding: Mapping[str, int], functions: list[Function]
+) -> Table | None:
+    """The table that one of a clause's steps adds to at every hit, and no other step of a probe: an array that is soon
+    read. The overhead guard reads it, and the clause needs no second counter.
     """
-    found: dict[int, int] = {}
-    numbers = first_numbers(plan)
-    for probe in plan.probes:
-        match plan.steps[probe.clause.id].body:
-            case (Update(map=name, key=(), value=None),):
-                table = known[name]
-                every = (step for steps in plan.steps.values() for step in walk(steps.body))
-                changes = sum(isinstance(step, _CHANGES) and step.map == name for step in every)
-                # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
-                returns = any(site.kind == "uretprobe" for variant in probe.variants for site in variant.sites)
-                array = table.key is None and table.per_cpu
-                if array and changes == 1 and not returns and not plan.follow and len(probe.clause.names) == 1:
-                    found[numbers[probe.clause.id]] = table.numbers[0]
-    return found
+    if any(function.leaves or function.unreadable or function.wants_slot for function in functions):
+        return None
+    for step in steps.body:
+        if isinstance(step, Update | MapAdd) and adding[step.map] == 1:
+            table = tables[step.map]
+            counts = table.shape in (Shape.COUNTER, Shape.TOTAL)
+            if counts and table.grid is not None and table.max_entries <= _SOON_READ:
+                return table
+    return None
 
 
 def scratch_slots(scratch: Scratch) -> int:
@@ -203,9 +210,8 @@ def _alike(probe: ProbePlan) -> list[list[Variant]]:
     return list(groups.values())
 
 
-def _function(
-    shared: Shared, probe: ProbePlan, steps: Steps, variants: list[Variant], name: str, uncounted: bool
-) -> tuple[str, bool]:
+def _body(shared: Shared, steps: Steps, variants: list[Variant]) -> Function:
+    """The steps as lines of a function."""
     function = Function(shared, steps, variants[0], many=len(variants) > 1)
     first = lead(steps.body)
     run(function, steps.body[:first])
@@ -215,9 +221,14 @@ def _function(
     declare_slots(function)
     run(function, steps.body[first:])
     late = _TAKE if function.wants_slot and not early else []
+    function.lines = [*early, *predicate, *late, *function.lines]
+    return function
+
+
+def _text(function: Function, clause: int, variants: list[Variant], name: str, uncounted: bool) -> str:
     sites = sum(len(variant.sites) for variant in variants)
     lines = [
-        f"/* clause {probe.clause.id}, {sites} site{'' if sites == 1 else 's'} */",
+        f"/* clause {clause}, {sites} site{'' if sites == 1 else 's'} */",
         f"int {name}(struct pt_regs *ctx)",
         "{",
         f"\tstruct control *control = {'enter_uncounted' if uncounted else 'enter'}();",
@@ -229,9 +240,6 @@ def _function(
         *(["\tOPAQUE(control);"] if function.many else []),
         "\tif (!control || !site)" if function.many else "\tif (!control)",
         "\t\treturn 0;",
-        *early,
-        *predicate,
-        *late,
         *function.lines,
         *(["done:"] if function.leaves or function.unreadable else []),
         *(["\tif (scratch)", "\t\tscratch_give(scratch);"] if function.wants_slot else []),
@@ -239,7 +247,7 @@ def _function(
         *(["unreadable:", "\tlose(LOST_UNREADABLE);", "\tgoto done;"] if function.unreadable else []),
         "}",
     ]
-    return "\n".join(lines) + "\n", function.reads_memory
+    return "\n".join(lines) + "\n"
 
 
 _TAKE = ["\tscratch = scratch_take();", "\tif (!scratch) {", "\t\tlose(LOST_BUSY);", "\t\treturn 0;", "\t}"]

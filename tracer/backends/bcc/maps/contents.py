@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from tracer.backends.bcc.maps.tables import Table
@@ -28,6 +29,11 @@ class Contents:
         for tier, size in enumerate((4,) if key is None else key.sizes):
             for raw, value in self._elements(self._fds[tier], size):
                 yield (tier, raw), value
+
+    def hits(self) -> int:
+        """How often was added to an array: the words of counters, and the first ones of totals."""
+        width, words = self.table.value_size // 8, self._value_size // 8
+        return sum(sum(struct.unpack(f"={words}Q", value)[::width]) for _, value in self.all())
 
     def get(self, raw: Raw) -> bytes | None:
         """One element; None where it is not there."""

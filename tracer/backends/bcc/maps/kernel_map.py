@@ -69,6 +69,10 @@ class KernelMap(Generic[E]):
         if self._history is not None:
             self._history.marks.wanted = None
 
+    def hits(self) -> int:
+        """See `Contents.hits`."""
+        return self._contents.hits()
+
     # --- reading ---
 
     def items(self) -> dict[Key, MapValue]:

@@ -75,6 +75,10 @@ class KernelMaps:
             kernel.end_handler()
         self._looked_back.clear()
 
+    def hits(self, table: Table) -> int:
+        """How often probes have added to an array, whatever user space has cleared since."""
+        return self._kernel[table.decl.name].hits()
+
     # --- what probes reset ---
 
     def look_back(self, name: str, mark: int | None) -> None:

@@ -607,3 +607,12 @@ def test_a_late_assignment_to_what_a_probe_has_cleared_is_of_the_past(make: Make
     maps.settle()
     maps.maps.tidy()
     assert maps.map("@").elements == {}
+
+
+@pytest.mark.parametrize("body", [body for (where, kind), (body, _) in FORMS.items() if where is ARRAY])
+def test_the_hits_of_an_array_are_all_there_were_whatever_was_cleared(make: Make, body: str) -> None:
+    maps = make(probe(body) + CLEARED)
+    hit_twice(maps)
+    maps.taken("@")
+    hit_twice(maps, (2,))
+    assert maps.maps.hits(maps.tables["@"]) == 4
