@@ -72,6 +72,7 @@ RECIPES: dict[str, Recipe] = {
     "records-O2": Recipe(("records.c",)),
     "hierarchy-O0": Recipe(("hierarchy.cc",), ("-O0", "-g"), compiler="g++"),
     "hierarchy-O2": Recipe(("hierarchy.cc",), compiler="g++"),
+    "orders": Recipe(("orders.c",), ("-O2", "-g", "-fno-omit-frame-pointer")),
     "carts": Recipe(("carts.cc",), compiler="g++"),
 }
 

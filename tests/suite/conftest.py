@@ -1,0 +1,21 @@
+"""Starts the command lines of the suite ahead of the tests that look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.suite.runs import Leg, Runs
+
+
+@pytest.fixture(scope="session")
+def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+    legs: list[Leg] = []
+    for item in request.session.items:
+        call = getattr(item, "callspec", None)
+        if call is not None and "suite_leg" in call.params:
+            legs.append(call.params["suite_leg"])
+    runs = Runs(legs)
+    yield runs
+    runs.close()

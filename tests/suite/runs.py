@@ -1,0 +1,80 @@
+"""Runs the command lines of the suite, as many at a time as there are processors, ahead of who looks at them."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from difflib import unified_diff
+
+from tests.harness.cli import Done, tracer
+from tests.harness.warm import Warm
+from tests.suite.case import TARGET, Case
+from tests.targets.build import build
+
+Leg = tuple[Case, str, str]  # case, backend, format
+
+WORKERS = min(4, (os.cpu_count() or 1) + 1)
+
+
+class Runs:
+    """The runs of some legs, started in their order and kept until they are asked for.
+
+    They are forks of interpreters that have imported everything: a run that traces nothing then takes 30 ms.
+    """
+
+    def __init__(self, legs: Sequence[Leg]) -> None:
+        self.legs = legs
+        self._path = build(TARGET)
+        self._warm: queue.SimpleQueue[Warm] = queue.SimpleQueue()
+        for _ in range(WORKERS):
+            self._warm.put(Warm())
+        self._pool = ThreadPoolExecutor(max_workers=WORKERS)
+        self._runs: dict[tuple[str, str, str], Future[Done]] = {
+            (str(case), backend, format): self._pool.submit(self._run, case, backend, format)
+            for case, backend, format in legs
+        }
+
+    def _run(self, case: Case, backend: str, format: str) -> Done:
+        words = ["run", "--backend", backend, "-f", format, *case.words(case.located(self._path), self._path)]
+        if case.env:
+            return tracer(*words, env=case.env)
+        warm = self._warm.get()
+        try:
+            return warm.tracer(*words)
+        finally:
+            self._warm.put(warm)
+
+    def __call__(self, case: Case, backend: str, format: str) -> Done:
+        """How the run of that leg ended."""
+        return self._runs[str(case), backend, format].result()
+
+    def close(self) -> None:
+        """Drops the runs that nobody will ask for."""
+        self._pool.shutdown(cancel_futures=True)
+        while not self._warm.empty():
+            self._warm.get().close()
+
+
+def settled(printed: bytes) -> str:
+    """Output as the recorded answers have it: the target's path is T."""
+    return printed.decode(errors="surrogateescape").replace(str(build(TARGET)), "T")
+
+
+def fault(case: Case, backend: str, format: str, done: Done) -> str:
+    """What is wrong with a run; nothing if it is as it should be."""
+    found, wanted = settled(done.printed), case.wanted
+    refused = case.refused.get(backend, wanted.refused)
+    if refused is not None:
+        if done.status not in (1, 2) or found or "error: " not in done.said:
+            return f"not refused: status {done.status}\n{found}\n{done.said}"
+        if (backend in case.refused or case.ours is not None) and refused not in done.said:
+            return f"refused otherwise than by `{refused}`:\n{done.said}"
+        return ""
+    text = wanted.of(format) or ""
+    lines = unified_diff(text.splitlines(True), found.splitlines(True), "wanted", "found")
+    said = "".join(line if line.endswith("\n") else line + "\n\\ no newline\n" for line in lines)
+    if text != found:
+        return f"{said or 'the ends of lines'}\n{done.said}"
+    return "" if done.status == wanted.status else f"status {done.status} instead of {wanted.status}\n{done.said}"
