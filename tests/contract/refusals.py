@@ -31,6 +31,10 @@ REFUSALS: dict[str, str] = {
         "^^^^^^ error: len(@) is not available with bcc: BPF programs send what tseries() takes to user space;"
         " --backend ftrace can"
     ),
+    "walk": (
+        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs that libbcc compiles cannot walk a"
+        " map; --backend ftrace can"
+    ),
 }
 """The message and the carets before it."""
 
@@ -43,5 +47,6 @@ CONSTRUCTS = {
     "length": "len(@c)",
     "stack": "ustack(1)",
     "series": "len(@)",
+    "walk": "for ($kv : @n)",
 }
 """What the carets point at: the first place of this text in the program."""

@@ -382,7 +382,7 @@ class ForRange(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class ForMap(Stmt):
-    """`for ($kv : @map) { body }`: the slot holds the tuple (key, value). In user space only (BEGIN, END, interval)."""
+    """`for ($kv : @map) { body }`: the slot holds the tuple (key, value)."""
 
     slot: int
     map: str

@@ -43,6 +43,7 @@ class Feature(Enum):
     CGROUP = "cgroup"
     LOOP = "while"
     MAP_LENGTH = "len"
+    MAP_WALK = "for over a map in a probe"
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
     KEYS_OF_CLEARED = "len, has_key or delete in a probe where probes clear or zero the map"

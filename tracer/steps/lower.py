@@ -210,6 +210,7 @@ def _control(ctx: Lowering, stmt: typed.If | typed.While | typed.ForRange | type
             ctx.enter_loop(stmt)
             ctx.add(_each_round(ctx, slot, body, lambda name, steps: Range(name, first, last, steps)))
         case typed.ForMap(slot=slot, map=map, body=body):
+            ctx.ask("MAP_WALK", f"for over {map}", stmt.span)
             ctx.enter_loop(stmt)
             ctx.add(_each_round(ctx, slot, body, lambda name, steps: Each(name, map, steps)))
 

@@ -56,6 +56,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.CGROUP: _NO_CGROUP,
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
+        Feature.MAP_WALK: Supported("as it was at the hit, in the order of the keys"),
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Supported(),

@@ -157,9 +157,6 @@ def _for_map(ctx: Context, node: ast.ForMap) -> tuple[typed.Stmt, ...]:
     pair = _pair(ctx, node.map)
     if pair is None:
         return ()
-    if ctx.unit.reads("probe"):
-        what = f"for over {node.map.name} is not possible in a probe: the map changes under it"
-        ctx.error(what, node.map.span, "go over it in END or in interval:s:1 { … }")
     with ctx.scope():
         slot = _loop_variable(ctx, node, pair)
         body = block(ctx, node.body, "loop")

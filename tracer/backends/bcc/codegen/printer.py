@@ -201,4 +201,4 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.Continue: lambda function, _: function.line("continue;"),
     model.Leave: lambda function, _: function.leave(),
 }
-"""`Each` cannot stand in a probe."""
+"""Not `Each`: `Feature.MAP_WALK`."""

@@ -58,6 +58,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.CGROUP: Supported(),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
+        Feature.MAP_WALK: Unsupported("BPF programs that libbcc compiles cannot walk a map", elsewhere("ftrace")),
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
