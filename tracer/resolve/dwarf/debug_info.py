@@ -35,16 +35,17 @@ from tracer.resolve.arch import ARCHES
 from tracer.resolve.dwarf import constants as dw
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.arguments import Convention, GoConvention, RustConvention
-from tracer.resolve.dwarf.entries import OTHER_AT, Entries, Entry
+from tracer.resolve.dwarf.entries import Entries
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
     has,
-    location_at,
     name_of,
     parameters_of,
-    start_of,
 )
+from tracer.resolve.dwarf.names import named
+from tracer.resolve.dwarf.ranges import fixed_address, location_at, start_of
+from tracer.resolve.dwarf.unit import OTHER_AT, Entry
 from tracer.resolve.elf.debug_file import debug_roots, find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
@@ -135,8 +136,10 @@ class _File:
                 return None
             except _NONSENSE as error:
                 raise entries.elf.error(f"its debug information cannot be read: {error}") from None
-            known = self._known[question, about] = _plain(found)
-            self._new = True
+            known = _plain(found)
+            if not entries.split.missing:  # what is missing may be there the next time
+                self._known[question, about] = known
+                self._new = True
         return _made(known)
 
     @cached_property
@@ -172,9 +175,8 @@ class _File:
         functions = [function_at(entries, address) for address in sorted(self.addresses)[:16]]
         units = {id(each.unit): each.unit for each in functions if each is not None}
         for unit in (*units.values(), None):
-            for entry in entries.named(wanted, tags, unit):
-                if dw.DECLARATION not in entry:
-                    return types.named(entry, self.key)
+            for entry in named(entries, wanted, tags, unit):
+                return types.named(entry, self.key)
         return None
 
     def at(self, place: int) -> Type | None:
@@ -199,7 +201,10 @@ class _File:
             found = self._answer("parameters", site.address, lambda entries: self._parameters(entries, site))
         except TracerError as error:
             return error.message
-        return _NOTHING if found is None else found
+        if found is None or found == _NOTHING:
+            missing = self._entries.split.missing if self._elf is not None and self._entries is not None else ()
+            return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
+        return found
 
     def variable(self, name: str) -> tuple[int, Type] | str:
         """The address and the type of a variable, or why it has none."""
@@ -215,11 +220,10 @@ class _File:
             return error.message
         if isinstance(found, str):
             return found
-        place = b"\x03" + found.address.to_bytes(8, "little")  # DW_OP_addr
 
         def kind(entries: Entries) -> Type | None:
-            for entry in entries.named(name, _VARIABLES):
-                if entry.block(dw.LOCATION) == place:
+            for entry in named(entries, name, _VARIABLES, declared=True):
+                if fixed_address(entry) == found.address:
                     with suppress(types.UnknownType):
                         return types.type_of(attribute(entry, dw.TYPE), self.key)
             return None

@@ -1,7 +1,7 @@
-"""The function that holds an address, and where its parameters are at its first instruction.
+"""The function that holds an address, and its parameters.
 
 Its unit is found by `.debug_aranges`, or by what each unit's own entry says it covers, and its entry by the bytes of
-its address. Sources: DWARF 5, 6.1.2 (addresses), 2.17 (ranges), 2.6.2 (location lists); DWARF 4, 2.6.2 and 2.17.3.
+its address. Source: DWARF 5, 6.1.2 (addresses), 3.3 (functions).
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import struct
 from collections.abc import Iterator
 
 from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf.entries import Entries, Entry, Unit
-from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.entries import Entries
+from tracer.resolve.dwarf.ranges import covers
+from tracer.resolve.dwarf.unit import Entry, Unit
 
 _MOST_CHAIN = 8
-_MOST_RANGES = 1 << 16
 
 
 def function_at(entries: Entries, address: int) -> Entry | None:
     """The function whose code holds an address, as it was compiled."""
-    units = list(_listed(entries, address)) or [unit for unit in entries.units if _covers(unit.top, address)]
-    for unit in units:
+    for unit in units_at(entries, address):
         mark = struct.pack("<Q", address)
         place = unit.data.find(mark, unit.first, unit.end)
         while place >= 0:
@@ -37,9 +36,15 @@ def function_at(entries: Entries, address: int) -> Entry | None:
         for at, _, abbreviation in unit.walk():
             if abbreviation.tag == dw.SUBPROGRAM:
                 entry = unit.entry(at)
-                if _covers(entry, address):
+                if covers(entry, address):
                     return entry
     return None
+
+
+def units_at(entries: Entries, address: int) -> Iterator[Unit]:
+    """The units whose code holds an address, where they were split off as they are whole."""
+    for unit in list(_listed(entries, address)) or [unit for unit in entries.units if covers(unit.top, address)]:
+        yield from entries.whole(unit)
 
 
 def _listed(entries: Entries, address: int) -> Iterator[Unit]:
@@ -62,114 +67,6 @@ def _listed(entries: Entries, address: int) -> Iterator[Unit]:
         if end <= at:
             return
         at = end
-
-
-def start_of(entry: Entry) -> int | None:
-    """A function's first instruction."""
-    low = entry.address(dw.LOW_PC)
-    return low if low is not None else next((start for start, _ in _ranges(entry)), None)
-
-
-def _covers(entry: Entry, address: int) -> bool:
-    low, high = entry.address(dw.LOW_PC), entry.raw(dw.HIGH_PC)
-    if low is not None and high is not None:
-        end = entry.address(dw.HIGH_PC)
-        if end is None:
-            end = low + (entry.number(dw.HIGH_PC) or 0)
-        return low <= address < end
-    return any(start <= address < end for start, end in _ranges(entry))
-
-
-def _base(unit: Unit) -> int:
-    return unit.top.address(dw.LOW_PC) or 0
-
-
-def _ranges(entry: Entry) -> Iterator[tuple[int, int]]:
-    found = entry.integer(dw.RANGES)
-    if found is None:
-        return
-    form, at = found
-    unit = entry.unit
-    if unit.version < 5:
-        yield from ((start, end) for start, end, _ in _old_list(unit, unit.file.section(".debug_ranges"), at, 0))
-        return
-    data = unit.file.section(".debug_rnglists")
-    if form == 0x23:  # DW_FORM_rnglistx
-        base = unit.base_of(dw.RNGLISTS_BASE)
-        at = base + int.from_bytes(data[base + at * unit.offset_size :][: unit.offset_size], "little")
-    yield from ((start, end) for start, end, _ in _list(unit, data, at, located=False))
-
-
-def _old_list(unit: Unit, data: bytes, at: int, located: int) -> Iterator[tuple[int, int, bytes]]:
-    """A list of .debug_ranges, or of .debug_loc (`located`)."""
-    base = _base(unit)
-    for _ in range(_MOST_RANGES):
-        start, end = struct.unpack_from("<QQ", data, at)
-        at += 16
-        if start == 0xFFFF_FFFF_FFFF_FFFF:
-            base = end
-            continue
-        if not start and not end:
-            return
-        expression = b""
-        if located:
-            (size,) = struct.unpack_from("<H", data, at)
-            expression = data[at + 2 : at + 2 + size]
-            at += 2 + size
-        yield base + start, base + end, expression
-
-
-def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
-    """A list of .debug_rnglists or .debug_loclists: the kinds have the same numbers but for two."""
-    base = _base(unit)
-    addresses = unit.base_of(dw.ADDR_BASE)
-
-    def indexed(index: int) -> int:
-        where = addresses + index * 8
-        return int.from_bytes(unit.file.addresses[where : where + 8], "little")
-
-    for _ in range(_MOST_RANGES):
-        kind = data[at]
-        at += 1
-        if kind == 0:
-            return
-        if not located and kind >= 5:
-            kind += 1  # there is no default location among ranges
-        start = end = 0
-        if kind in (1, 2, 3, 4):
-            first, at = leb(data, at)
-            if kind == 1:
-                base = indexed(first)
-                continue
-            second, at = leb(data, at)
-            if kind == 2:
-                start, end = indexed(first), indexed(second)
-            elif kind == 3:
-                start = indexed(first)
-                end = start + second
-            else:
-                start, end = base + first, base + second
-        elif kind == 5:
-            end = 1 << 64
-        elif kind == 6:
-            (base,) = struct.unpack_from("<Q", data, at)
-            at += 8
-            continue
-        elif kind == 7:
-            start, end = struct.unpack_from("<QQ", data, at)
-            at += 16
-        elif kind == 8:
-            (start,) = struct.unpack_from("<Q", data, at)
-            size, at = leb(data, at + 8)
-            end = start + size
-        else:
-            return  # a view's number, or what is newer
-        expression = b""
-        if located:
-            size, at = leb(data, at)
-            expression = data[at : at + size]
-            at += size
-        yield start, end, expression
 
 
 def origin(entry: Entry) -> Entry:
@@ -227,24 +124,3 @@ def parameters_of(entry: Entry) -> list[tuple[Entry, Entry]]:
             copies[other.id] = each
     declared = [each for each in abstract.children() if each.tag == dw.PARAMETER]
     return [(each, copies.get(each.id, each)) for each in declared] or [(each, each) for each in own]
-
-
-def location_at(entry: Entry, address: int) -> bytes | None:
-    """The expression that says where a parameter is at an address; None where there is none."""
-    found = entry.raw(dw.LOCATION)
-    if found is None:
-        return None
-    form, value = found
-    if isinstance(value, bytes):
-        return value
-    unit = entry.unit
-    if unit.version < 5:
-        places = _old_list(unit, unit.file.section(".debug_loc"), value, 1)
-    else:
-        data = unit.file.section(".debug_loclists")
-        if form == 0x22:  # DW_FORM_loclistx
-            top = unit.top
-            base = top.number(dw.LOCLISTS_BASE, 0) or 0
-            value = base + int.from_bytes(data[base + value * unit.offset_size :][: unit.offset_size], "little")
-        places = _list(unit, data, value, located=True)
-    return next((expression for start, end, expression in places if start <= address < end), b"")

@@ -23,8 +23,10 @@ from tracer.lang.types import (
     memory_size,
 )
 from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf.entries import Entries, Entry
+from tracer.resolve.dwarf import names
+from tracer.resolve.dwarf.entries import Entries, file_of
 from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.unit import Entry
 
 _WORDS = {dw.STRUCTURE: "struct ", dw.CLASS: "struct ", dw.UNION: "union ", dw.ENUMERATION: "enum "}
 TAGS = {
@@ -110,12 +112,14 @@ def defined(entry: Entry) -> Entry | None:
     tags = dw.RECORDS if entry.tag in dw.RECORDS else frozenset((entry.tag,))
     if not name:
         return None
-    return next((each for each in entry.unit.file.named(name, tags) if dw.DECLARATION not in each), None)
+    return next(names.named(file_of(entry), name, tags, entry.unit), None) or next(
+        names.named(file_of(entry), name, tags), None
+    )
 
 
 def constant(entries: Entries, name: str) -> int | None:
     """The value of an enumerator."""
-    for entry in entries.named(name, frozenset((dw.ENUMERATOR,))):
+    for entry in names.named(entries, name, frozenset((dw.ENUMERATOR,))):
         return entry.signed(dw.CONST_VALUE)
     return None
 
@@ -224,8 +228,8 @@ def _fields(entry: Entry, key: str, deep: int) -> Iterator[Field]:
             own += _member(each, key, deep)
         elif each.tag == dw.VARIANT_PART:
             own += _variants(each, key, deep)
-    names = {field.name for field in own if field.name}
-    yield from (field for field in inherited if field.name not in names)
+    taken = {field.name for field in own if field.name}
+    yield from (field for field in inherited if field.name not in taken)
     yield from own
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,25 @@ FORMS = {
     "64 bits": ("-O1", "-gdwarf-5", "-gdwarf64"),
     "sections": ("-O1", "-g", "-ffunction-sections", "-Wl,--gc-sections"),
     "lto": ("-O2", "-g", "-flto"),
-}
+    "zstd": ("-O1", "-g", "-Wl,--compress-debug-sections=zstd"),
+    **{f"split {version}": ("-O1", f"-gdwarf-{version}", "-gsplit-dwarf") for version in (4, 5)},
+    **{f"split {version}, type units": ("-O1", f"-gdwarf-{version}", "-gsplit-dwarf", "-fdebug-types-section")
+       for version in (4, 5)},
+    **{f"package {version}": ("-O1", f"-gdwarf-{version}", "-gsplit-dwarf", "-fdebug-types-section")
+       for version in (4, 5)},
+    "clang 2": ("clang", "-O1", "-gdwarf-2"),
+    "clang 3": ("clang", "-O1", "-gdwarf-3"),
+    "clang 4": ("clang", "-O1", "-gdwarf-4"),
+    "clang 5": ("clang", "-O1", "-gdwarf-5"),
+    "clang 5, zlib": ("clang", "-O1", "-gdwarf-5", "-gz=zlib"),
+    "clang 5, type units": ("clang", "-O1", "-gdwarf-5", "-fdebug-types-section"),
+    "clang 5, .debug_names": ("clang", "-O1", "-gdwarf-5", "-gpubnames"),
+    "clang 5, for lldb": ("clang", "-O1", "-gdwarf-5", "-glldb"),
+    "clang split 4": ("clang", "-O1", "-gdwarf-4", "-gsplit-dwarf"),
+    "clang split 5": ("clang", "-O1", "-gdwarf-5", "-gsplit-dwarf"),
+    "clang package 4": ("clang", "-O1", "-gdwarf-4", "-gsplit-dwarf"),
+    "clang package 5": ("clang", "-O1", "-gdwarf-5", "-gsplit-dwarf", "-fdebug-types-section"),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +77,24 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 def compiled(place: Path, source: Path, *flags: str, compiler: str = "gcc") -> Path:
     program = place / "program"
     flags = tuple(flag for flag in flags if flag != "-Wl,--strip-debug-aranges")
-    subprocess.run([compiler, *flags, "-w", "-o", str(program), str(source)], check=True)
+    if flags[0] == "clang":
+        compiler, flags = "clang", flags[1:]
+    if "-gsplit-dwarf" not in flags:
+        subprocess.run([compiler, *flags, "-w", "-o", str(program), str(source)], check=True)
+        return program
+    subprocess.run([compiler, *flags, "-w", "-c", "-o", "part.o", str(source)], check=True, cwd=place)
+    subprocess.run([compiler, "-o", str(program), "part.o"], check=True, cwd=place)
+    assert (place / "part.dwo").exists()
     return program
+
+
+def packed(program: Path, version: str) -> None:
+    """Puts what was split off into one file, and the parts away."""
+    tool = "dwp" if version == "4" else "llvm-dwp"
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not there")
+    subprocess.run([tool, "-e", program.name, "-o", f"{program.name}.dwp"], check=True, cwd=program.parent)
+    (program.parent / "part.dwo").unlink()
 
 
 def sites(program: Path, *names: str) -> list[Site]:
@@ -83,6 +118,8 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     made = compiled(tmp_path_factory.mktemp("form"), HERE / "records.c", *FORMS[request.param])
     if request.param == "no .debug_aranges":
         subprocess.run(["objcopy", "--remove-section=.debug_aranges", str(made)], check=True)
+    if "package" in request.param:
+        packed(made, request.param[-1])
     yield made
 
 
@@ -120,7 +157,9 @@ def test_parameters_on_the_stack_and_by_value(program: Path) -> None:
 def test_prototypes_are_written_as_bpftrace_writes_them(program: Path) -> None:
     binary = Binary(str(program))
     (found,) = find_functions(binary, "more", "uprobe", False, None, [])
-    assert prototype(str(program), found.address) == (
+    shown = prototype(str(program), found.address)
+    assert shown is not None
+    assert tuple("short int sh" if each == "short sh" else each for each in shown) == (  # clang calls it so
         "signed char c", "node_t* n", "char ch", "enum sign e", "short int sh", "box_t* t", "int64_t seventh",
         "uint8_t eighth",
     )  # fmt: skip
@@ -235,3 +274,33 @@ def test_a_second_run_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     second = DebugInfo([site])
     assert (second.parameters(site), second.type("struct node"), second.constant("BLUE"),
             second.type("struct nothing")) == answers  # fmt: skip
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_name_that_ends_many_others(compiler: str, tmp_path: Path) -> None:
+    source = tmp_path / "names.c"
+    others = "".join(f"struct x{number}_klass {{ int f; }} v{number};\n" for number in range(200))
+    own = "struct klass { long a, b; } v; struct only; int f(struct only *o) { return v.a; }"
+    source.write_text(f"{others}{own}\nint main(void) {{ return f(0); }}\n")
+    info = DebugInfo(sites(compiled(tmp_path, source, "-O0", "-g", compiler=compiler), "f"))
+    found = info.type("struct klass")
+    assert isinstance(found, StructType) and found.size == 16
+    assert info.type("struct x7_klass") is not None
+    assert info.type("struct only") is None  # it is declared and nowhere defined
+
+
+def test_what_was_split_off_and_is_gone_is_no_answer_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, bytes] = {}
+    monkeypatch.setattr(cache, "load", lambda kind, key: kept.get(key))
+    monkeypatch.setattr(cache, "store", lambda kind, key, content: kept.update({key: content}))
+    made = compiled(tmp_path, HERE / "records.c", "-O1", "-gdwarf-5", "-gsplit-dwarf")
+    split = tmp_path / "part.dwo"
+    split.rename(tmp_path / "elsewhere")
+    (site,) = sites(made, "take")
+    first = DebugInfo([site])
+    assert first.parameters(site) == "its debug information was split off to part.dwo, which is not there"
+    first.keep()
+    (tmp_path / "elsewhere").rename(split)
+    assert isinstance(DebugInfo([site]).parameters(site), tuple)

@@ -1,0 +1,210 @@
+"""Entries by their names, found without walking through the units.
+
+A name's bytes, or its offset in the table of strings, are searched for at memory's speed. What stands around a place
+tells at once whether the name of an entry of the wanted kind can be there: the code of such an entry, before it. Only
+then is the unit walked to that place, by which the entry is certain.
+
+Sources: DWARF 5, 7.5.2 and 7.5.3; the merging of strings in GNU ld (bfd/merge.c) and LLVM (StringTableBuilder.cpp).
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+
+from tracer.resolve.dwarf import constants as dw
+from tracer.resolve.dwarf import forms
+from tracer.resolve.dwarf.entries import Entries
+from tracer.resolve.dwarf.forms import Abbreviations
+from tracer.resolve.dwarf.unit import Entry, Unit
+
+_MOST_SEARCHED = 1 << 31
+"""Bytes that are gone through for one name, some seconds."""
+
+_MOST_LOOKED_AT = 1 << 16
+"""Strings that end in the name."""
+
+_Mark = tuple[bytes, int, int]
+"""The code of an entry, as it is written, how many bytes behind it its name is, and the form of the name."""
+
+
+def named(
+    file: Entries, name: str, tags: frozenset[int], within: Unit | None = None, declared: bool = False
+) -> Iterator[Entry]:
+    """The entries of that name and one of these tags, all or those of a unit, in no order worth mentioning; with
+    `declared` those too that only declare what it names.
+    """
+    wanted = name.encode("utf-8", "surrogateescape")
+    if within is not None and within.file is not file:
+        assert isinstance(within.file, Entries)
+        file = within.file
+    search = _Search(file, wanted, tags, within, declared)
+    yield from search.by_bytes()
+    yield from search.by_index()
+    if within is None:
+        for split in file.split.naming(wanted):
+            yield from named(split, name, tags, None, declared)
+        if file.other is not None:
+            yield from named(file.other, name, tags, None, declared)
+
+
+class _Search:
+    """For one name in one file."""
+
+    def __init__(
+        self, file: Entries, name: bytes, tags: frozenset[int], within: Unit | None, declared: bool
+    ) -> None:
+        self._file, self._name, self._tags, self._within, self._declared = file, name, tags, within, declared
+        self._marks: dict[int, tuple[list[_Mark], bool]] = {}
+        self._seen: set[int] = set()
+
+    def by_bytes(self) -> Iterator[Entry]:
+        """Where the name or its offset stands with the entry."""
+        yield from self._standing(self._name + b"\0", forms.STRING)
+        searched = 0
+        places, tails = _string_places(self._file.strings, self._name + b"\0")
+        for number, offset in enumerate((*places, *tails)):
+            found = False
+            for entry in self._standing(struct.pack("<I", offset), forms.STRP):
+                found = True
+                yield entry
+            searched += len(self._file.info) if self._within is None else self._within.end - self._within.first
+            # Of strings that share their ends one has the name's, and it is tried first.
+            if number >= len(places) and (found or (searched > _MOST_SEARCHED and number > len(places))):
+                return
+
+    def _standing(self, mark: bytes, form: int) -> Iterator[Entry]:
+        for data, base in self._file.parts:
+            within = self._within
+            if within is not None and within.base != base:
+                continue
+            first, end = (within.first, within.end) if within is not None else (0, len(data))
+            for place in _places(data, mark, first, end):
+                unit = within or self._file.unit_of(base + place)
+                if unit.base == base and unit.first <= place < unit.end:
+                    at = self._entry_before(unit, place, form)
+                    if at is not None and (entry := self._certain(unit, at)) is not None:
+                        yield entry
+
+    def _entry_before(self, unit: Unit, place: int, form: int) -> int | None:
+        """Where an entry may begin whose name is at a place."""
+        marks, loose = self._marks_of(unit.codes())
+        data = unit.data
+        for code, distance, each in marks:
+            start = place - distance - len(code)
+            if each == form and data[start : start + len(code)] == code:
+                return start
+        if loose:
+            return max((at for at, _, _ in unit.walk(near=place) if at < place), default=None)
+        return None
+
+    def _marks_of(self, codes: Abbreviations) -> tuple[list[_Mark], bool]:
+        """How the wanted entries begin, and whether the place of a name in some depends on what is before it."""
+        found = self._marks.get(id(codes))
+        if found is None:
+            names, loose = codes.names(self._tags, self._declared)
+            marks = [(_leb(code), distance, form) for code, distance, form in names]
+            found = self._marks[id(codes)] = marks, loose
+        return found
+
+    def _certain(self, unit: Unit, at: int) -> Entry | None:
+        """The entry there, if there is one and it is wanted."""
+        if unit.base + at in self._seen:
+            return None
+        self._seen.add(unit.base + at)
+        if at not in (each for each, _, _ in unit.walk(near=at)):
+            return None
+        entry = unit.entry(at)
+        if entry.tag not in self._tags:
+            return None
+        wanted = entry.text().encode("utf-8", "surrogateescape") == self._name
+        return entry if wanted and (self._declared or dw.DECLARATION not in entry) else None
+
+    def by_index(self) -> Iterator[Entry]:
+        """Where a number for the name stands, by a table that belongs to the unit."""
+        table = self._file.offsets
+        if not table:
+            return
+        units: dict[int, list[Unit]] = {}
+        for each in self._file.units:
+            units.setdefault(each.base_of(dw.STR_OFFSETS_BASE), []).append(each)
+        bases = sorted(units)
+        places, tails = _string_places(self._file.strings, self._name + b"\0")
+        for number, offset in enumerate((*places, *tails)):
+            found = False
+            for at in _places(table, struct.pack("<I", offset), 0, len(table)):
+                base = bases[max(bisect_right(bases, at) - 1, 0)]
+                for unit in units[base]:
+                    if self._within is None or unit is self._within:
+                        found = True
+                        yield from self._indexed(unit, (at - base) // unit.offset_size)
+            if found and number >= len(places):
+                return
+
+    def _indexed(self, unit: Unit, index: int) -> Iterator[Entry]:
+        """The entries whose name has that number."""
+        codes = unit.codes()
+        marks, loose = self._marks_of(codes)
+        starts = [at for at, _, each in unit.walk() if each.tag in self._tags] if loose else []
+        for code, distance, form in () if loose else marks:
+            if form in forms.STRX:
+                size = codes.skip(form)
+                if size < 0:
+                    starts += _around(unit, code, distance, _leb(index))
+                elif index < 1 << 8 * size:
+                    starts += _around(unit, code, distance, index.to_bytes(size, "little"))
+        for at in starts:
+            entry = self._certain(unit, at)
+            if entry is not None:
+                yield entry
+
+
+@lru_cache(maxsize=2)
+def _string_places(strings: bytes, mark: bytes) -> tuple[list[int], list[int]]:
+    """Offsets of a name in .debug_str: those where a string begins, and else those where one ends, likely ones
+    first. A linker that lets strings share their ends sorts them by their ends, and takes for the shortest its
+    neighbour.
+    """
+    starts: list[int] = []
+    tails: list[tuple[bytes, int]] = []
+    at = strings.find(mark)
+    while at >= 0 and len(tails) < _MOST_LOOKED_AT:
+        if at == 0 or strings[at - 1] == 0:
+            starts.append(at)
+        else:
+            start = strings.rfind(b"\0", max(at - 4096, 0), at) + 1
+            tails.append((strings[start:at][::-1], at))
+        at = strings.find(mark, at + 1)
+    tails.sort()
+    rest = [at for _, at in tails]
+    return starts, [*rest[:1], *rest[:0:-1]] if not starts else []
+
+
+def _around(unit: Unit, code: bytes, distance: int, written: bytes) -> Iterator[int]:
+    """Where a code stands, and so many bytes behind it what is written for a number."""
+    size = len(code) + distance
+    for at in _places(unit.data, written if distance else code + written, unit.first, unit.end):
+        start = at - size if distance else at
+        if unit.data[start : start + len(code)] == code:
+            yield start
+
+
+def _places(data: bytes, mark: bytes, first: int, end: int) -> Iterator[int]:
+    """Where a mark stands. The last byte of an offset is mostly zero, by which a search is slowest."""
+    short = mark[:3] if len(mark) == 4 else mark
+    at = data.find(short, first, end)
+    while at >= 0:
+        if short is mark or data[at + 3 : at + 4] == mark[3:]:
+            yield at
+        at = data.find(short, at + 1, end)
+
+
+def _leb(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

@@ -1,0 +1,179 @@
+"""Which addresses an entry covers, and where a value is at an address.
+
+Sources: DWARF 5, 2.17 (ranges), 2.6.2 (location lists), 7.7.3 and 7.25; DWARF 4, 2.6.2 and 2.17.3; GNU's DebugFission
+for the lists of split units before DWARF 5.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from tracer.resolve.dwarf import constants as dw
+from tracer.resolve.dwarf import forms
+from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.unit import Entry, Unit
+
+_MOST_RANGES = 1 << 16
+
+
+def start_of(entry: Entry) -> int | None:
+    """A function's first instruction."""
+    low = entry.address(dw.LOW_PC)
+    return low if low is not None else next((start for start, _ in _ranges(entry)), None)
+
+
+def covers(entry: Entry, address: int) -> bool:
+    """Whether an entry's code holds an address."""
+    low, high = entry.address(dw.LOW_PC), entry.raw(dw.HIGH_PC)
+    if low is not None and high is not None:
+        end = entry.address(dw.HIGH_PC)
+        if end is None:
+            end = low + (entry.number(dw.HIGH_PC) or 0)
+        return low <= address < end
+    return any(start <= address < end for start, end in _ranges(entry))
+
+
+def _base(unit: Unit) -> int:
+    return (unit.file.skeleton or unit).top.address(dw.LOW_PC) or 0
+
+
+def _ranges(entry: Entry) -> Iterator[tuple[int, int]]:
+    found = entry.integer(dw.RANGES)
+    if found is None:
+        return
+    form, at = found
+    unit = entry.unit
+    if unit.version < 5:
+        skeleton = unit.file.skeleton
+        data = (unit if skeleton is None else skeleton).file.section(".debug_ranges")
+        if skeleton is not None:
+            at += unit.base_of(dw.GNU_RANGES_BASE)
+        yield from ((start, end) for start, end, _ in _old_list(unit, data, at, located=False))
+        return
+    data = unit.file.section(".debug_rnglists")
+    if form == forms.RNGLISTX:
+        base = unit.base_of(dw.RNGLISTS_BASE)
+        at = base + int.from_bytes(data[base + at * unit.offset_size :][: unit.offset_size], "little")
+    yield from ((start, end) for start, end, _ in _list(unit, data, at, located=False))
+
+
+def _old_list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
+    """A list of .debug_ranges, or of .debug_loc (`located`)."""
+    base = _base(unit)
+    for _ in range(_MOST_RANGES):
+        start, end = struct.unpack_from("<QQ", data, at)
+        at += 16
+        if start == 0xFFFF_FFFF_FFFF_FFFF:
+            base = end
+            continue
+        if not start and not end:
+            return
+        expression = b""
+        if located:
+            (size,) = struct.unpack_from("<H", data, at)
+            expression = data[at + 2 : at + 2 + size]
+            at += 2 + size
+        yield base + start, base + end, expression
+
+
+def _old_split_list(unit: Unit, data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
+    """A list of .debug_loc.dwo before DWARF 5: addresses are numbers in .debug_addr."""
+    base = _base(unit)
+    for _ in range(_MOST_RANGES):
+        kind = data[at]
+        if kind not in (1, 2, 3, 4):
+            return
+        first, at = leb(data, at + 1) if kind != 4 else (int.from_bytes(data[at + 1 : at + 5], "little"), at + 5)
+        if kind == 1:
+            base = unit.address(first)
+            continue
+        if kind == 2:
+            second, at = leb(data, at)
+        else:
+            second, at = int.from_bytes(data[at : at + 4], "little"), at + 4
+        start = base + first if kind == 4 else unit.address(first)
+        end = unit.address(second) if kind == 2 else second + (start if kind == 3 else base)
+        (size,) = struct.unpack_from("<H", data, at)
+        yield start, end, data[at + 2 : at + 2 + size]
+        at += 2 + size
+
+
+def _list(unit: Unit, data: bytes, at: int, located: bool) -> Iterator[tuple[int, int, bytes]]:
+    """A list of .debug_rnglists or .debug_loclists: the kinds have the same numbers but for two."""
+    base = _base(unit)
+    indexed = unit.address
+    for _ in range(_MOST_RANGES):
+        kind = data[at]
+        at += 1
+        if kind == 0:
+            return
+        if not located and kind >= 5:
+            kind += 1  # there is no default location among ranges
+        start = end = 0
+        if kind in (1, 2, 3, 4):
+            first, at = leb(data, at)
+            if kind == 1:
+                base = indexed(first)
+                continue
+            second, at = leb(data, at)
+            if kind == 2:
+                start, end = indexed(first), indexed(second)
+            elif kind == 3:
+                start = indexed(first)
+                end = start + second
+            else:
+                start, end = base + first, base + second
+        elif kind == 5:
+            end = 1 << 64
+        elif kind == 6:
+            (base,) = struct.unpack_from("<Q", data, at)
+            at += 8
+            continue
+        elif kind == 7:
+            start, end = struct.unpack_from("<QQ", data, at)
+            at += 16
+        elif kind == 8:
+            (start,) = struct.unpack_from("<Q", data, at)
+            size, at = leb(data, at + 8)
+            end = start + size
+        else:
+            return  # a view's number, or what is newer
+        expression = b""
+        if located:
+            size, at = leb(data, at)
+            expression = data[at : at + size]
+            at += size
+        yield start, end, expression
+
+
+def location_at(entry: Entry, address: int) -> bytes | None:
+    """The expression that says where a parameter is at an address; None where there is none."""
+    found = entry.raw(dw.LOCATION)
+    if found is None:
+        return None
+    form, value = found
+    if isinstance(value, bytes):
+        return value
+    unit = entry.unit
+    if unit.version < 5:
+        data = unit.file.section(".debug_loc")
+        split = unit.file.skeleton is not None
+        places = _old_split_list(unit, data, value) if split else _old_list(unit, data, value, located=True)
+    else:
+        data = unit.file.section(".debug_loclists")
+        if form == forms.LOCLISTX:
+            base = unit.base_of(dw.LOCLISTS_BASE)
+            value = base + int.from_bytes(data[base + value * unit.offset_size :][: unit.offset_size], "little")
+        places = _list(unit, data, value, located=True)
+    return next((expression for start, end, expression in places if start <= address < end), b"")
+
+
+def fixed_address(entry: Entry) -> int | None:
+    """The address of a variable that has one for all time."""
+    expression = entry.block(dw.LOCATION) or b""
+    if expression[:1] == b"\x03":  # DW_OP_addr
+        return int.from_bytes(expression[1:], "little")
+    if expression[:1] in (b"\xa1", b"\xfb"):  # DW_OP_addrx, DW_OP_GNU_addr_index
+        return entry.unit.address(leb(expression, 1)[0])
+    return None

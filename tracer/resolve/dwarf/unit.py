@@ -1,0 +1,318 @@
+"""Units of debug information and their entries, read where somebody asks and passed over where not.
+
+Debug files are large (libjvm's has ten million entries), so nothing is decoded in advance. A unit's entries are walked
+by the sizes that its abbreviations state, past all subtrees that say where they end.
+
+Sources: DWARF 5, 7.5 (format of debugging information), 7.27 and 7.28 (indexed strings and addresses); DWARF 4, 7.5.1.2
+(type units); GNU's extensions for dwz: GNU_ref_alt and GNU_strp_alt, and for split DWARF 4: GNU_addr_index.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Protocol
+
+from tracer.resolve.dwarf import constants as dw
+from tracer.resolve.dwarf import forms
+from tracer.resolve.dwarf.forms import Abbreviation, Abbreviations, skip_of
+from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.elf.file import Elf
+
+TYPES_AT, OTHER_AT, SPLIT_AT = 1 << 40, 1 << 41, 44
+"""Added to offsets into .debug_types, and into dwz's file, where an entry is named by one number. What is above the bit
+`SPLIT_AT` says which other file a unit was split off to.
+"""
+
+
+class File(Protocol):
+    """What units ask of the file that they are in; see `entries.Entries`."""
+
+    elf: Elf
+    skeleton: Unit | None
+
+    @property
+    def addresses(self) -> bytes:
+        """.debug_addr."""
+
+    @property
+    def units(self) -> list[Unit]:
+        """All units, in order."""
+
+    def section(self, name: str) -> bytes:
+        """The bytes of a section."""
+
+    def abbreviations(self, unit: Unit) -> Abbreviations:
+        """A unit's abbreviations."""
+
+    def bases(self, unit: Unit) -> dict[int, int]:
+        """Where tables begin, as far as the unit does not say it."""
+
+    def string(self, unit: Unit, form: int, value: int) -> bytes:
+        """A string that stands elsewhere."""
+
+    def at(self, place: int) -> Entry:
+        """An entry by its number."""
+
+    def signed(self, signature: int) -> Entry | None:
+        """The type of a type unit."""
+
+
+class Unit:
+    """One unit, its entries from `first` to `end` in `data`."""
+
+    __slots__ = (
+        "_bases", "_top", "abbreviations", "address_size", "at", "base", "data", "end", "file", "first", "offset_size",
+        "signature", "split_id", "table", "type_at", "version",
+    )  # fmt: skip
+
+    def __init__(self, file: File, data: bytes, at: int, base: int) -> None:
+        self.file, self.data, self.at, self.base = file, data, at, base
+        (length,) = struct.unpack_from("<I", data, at)
+        self.offset_size = 4
+        at += 4
+        if length == 0xFFFFFFFF:
+            (length,) = struct.unpack_from("<Q", data, at)
+            self.offset_size = 8
+            at += 8
+        self.end = at + length
+        if self.end > len(data):
+            raise ValueError("a unit that ends behind its section")
+        (self.version,) = struct.unpack_from("<H", data, at)
+        at += 2
+        self.signature = self.type_at = self.split_id = 0
+        size = self.offset_size
+        if self.version >= 5:
+            kind, self.address_size = data[at], data[at + 1]
+            self.table = int.from_bytes(data[at + 2 : at + 2 + size], "little")
+            at += 2 + size
+            typed = kind in (2, 6)
+            if kind in (4, 5):
+                self.split_id = int.from_bytes(data[at : at + 8], "little")
+                at += 8
+        else:
+            self.table = int.from_bytes(data[at : at + size], "little")
+            self.address_size = data[at + size]
+            at += size + 1
+            typed = base & TYPES_AT != 0
+        if typed:
+            self.signature = int.from_bytes(data[at : at + 8], "little")
+            self.type_at = self.at + int.from_bytes(data[at + 8 : at + 8 + size], "little")
+            at += 8 + size
+        self.first = at
+        self.abbreviations: Abbreviations | None = None
+        self._bases: dict[int, int] | None = None
+        self._top: Entry | None = None
+
+    def codes(self) -> Abbreviations:
+        """The unit's abbreviations."""
+        if self.abbreviations is None:
+            self.abbreviations = self.file.abbreviations(self)
+        return self.abbreviations
+
+    def entry(self, at: int) -> Entry:
+        """The entry at an offset of the section."""
+        if not self.first <= at < self.end:
+            raise ValueError("an entry outside its unit")
+        code, behind = leb(self.data, at)
+        return Entry(self, at, self.codes()[code], behind)
+
+    @property
+    def top(self) -> Entry:
+        """The unit's own entry."""
+        if self._top is None:
+            self._top = self.entry(self.first)
+        return self._top
+
+    def walk(self, near: int | None = None, start: int | None = None) -> Iterator[tuple[int, int, Abbreviation]]:
+        """Offset, depth and abbreviation of the entries from `start` on, parents first, until its subtree ends; with
+        `near` the subtrees that do not hold that place are left out where they say where they end.
+        """
+        data, codes = self.data, self.codes()
+        at, depth, end = self.first if start is None else start, 0, self.end
+        while at < end:
+            here = at
+            code = data[at]
+            at += 1
+            if code >= 0x80:
+                code, at = leb(data, here)
+            if not code:
+                depth -= 1
+                if depth <= 0:
+                    return
+                continue
+            abbreviation = codes[code]
+            yield here, depth, abbreviation
+            sibling = 0
+            for skip in abbreviation.skips:
+                if skip >= 0:
+                    at += skip
+                elif skip == forms.LEB:
+                    while data[at] >= 0x80:
+                        at += 1
+                    at += 1
+                elif skip == forms.TEXT:
+                    at = data.index(b"\0", at) + 1
+                elif skip == forms.SIBLING:
+                    sibling = self.at + int.from_bytes(data[at : at + 4], "little")
+                    at += 4
+                else:
+                    at = self._behind(skip, at)
+            if abbreviation.children:
+                if near is not None and at < sibling <= near and here != start:
+                    at = sibling
+                else:
+                    depth += 1
+            elif depth == 0:
+                return
+            if near is not None and here > near:
+                return
+
+    def _behind(self, skip: int, at: int) -> int:
+        if skip >= 0:
+            return at + skip
+        if skip == forms.LEB:
+            return leb(self.data, at)[1]
+        if skip == forms.TEXT:
+            return self.data.index(b"\0", at) + 1
+        if skip == forms.INDIRECT:
+            form, at = leb(self.data, at)
+            return self._behind(skip_of(form, self), at)
+        if skip == forms.EXPRESSION:
+            size, at = leb(self.data, at)
+            return at + size
+        width = forms.BLOCK_WIDTHS[skip]
+        return at + width + int.from_bytes(self.data[at : at + width], "little")
+
+    def value(self, form: int, constant: int, at: int) -> tuple[int | bytes, int]:
+        """What stands at a place in a form, as it is, and the place behind it."""
+        data = self.data
+        if form == forms.IMPLICIT:
+            return constant, at
+        if form == forms.FLAG_PRESENT:
+            return 1, at
+        if form == forms.STRING:
+            end = data.index(b"\0", at)
+            return data[at:end], end + 1
+        if form == forms.INDIRECTLY:
+            form, at = leb(data, at)
+            return self.value(form, 0, at)
+        skip = skip_of(form, self)
+        if skip == forms.LEB:
+            return leb(data, at, form == forms.SDATA)
+        if skip < 0:
+            end = self._behind(skip, at)
+            width = forms.BLOCK_WIDTHS.get(skip) or leb(data, at)[1] - at
+            return data[at + width : end], end
+        return int.from_bytes(data[at : at + skip], "little"), at + skip
+
+    def base_of(self, attribute: int) -> int:
+        """DW_AT_str_offsets_base, DW_AT_addr_base, DW_AT_rnglists_base, DW_AT_loclists_base, and GNU's."""
+        if self._bases is None:
+            self._bases = self.file.bases(self)
+            top = self.top
+            for each, _, _ in top.abbreviation.attributes:
+                if each in dw.BASES:
+                    self._bases[each] = top.number(each) or 0
+        return self._bases.get(attribute, 0)
+
+    def address(self, index: int) -> int:
+        """The address of a number in .debug_addr."""
+        at = (self.base_of(dw.ADDR_BASE) or self.base_of(dw.GNU_ADDR_BASE)) + index * self.address_size
+        return int.from_bytes(self.file.addresses[at : at + self.address_size], "little")
+
+
+class Entry:
+    """One entry. Attributes are decoded when one is asked for."""
+
+    __slots__ = ("_attributes", "_behind", "abbreviation", "at", "tag", "unit")
+
+    def __init__(self, unit: Unit, at: int, abbreviation: Abbreviation, behind: int) -> None:
+        self.unit, self.at, self.abbreviation, self._behind = unit, at, abbreviation, behind
+        self.tag = abbreviation.tag
+        self._attributes: dict[int, tuple[int, int | bytes]] | None = None
+
+    @property
+    def id(self) -> int:
+        """One number among all entries of the file."""
+        return self.unit.base + self.at
+
+    def raw(self, attribute: int) -> tuple[int, int | bytes] | None:
+        """The form and the value as it stands there."""
+        if self._attributes is None:
+            self._attributes, at = {}, self._behind
+            for name, form, constant in self.abbreviation.attributes:
+                value, at = self.unit.value(form, constant, at)
+                self._attributes.setdefault(name, (form, value))
+        return self._attributes.get(attribute)
+
+    def __contains__(self, attribute: int) -> bool:
+        return self.raw(attribute) is not None
+
+    def integer(self, attribute: int) -> tuple[int, int] | None:
+        """The form and the value of what is a number as it stands there."""
+        form, value = self.raw(attribute) or (0, b"")
+        return (form, value) if isinstance(value, int) else None
+
+    def number(self, attribute: int, default: int | None = None) -> int | None:
+        """A constant, a flag, or an offset into a section."""
+        found = self.integer(attribute)
+        return default if found is None else found[1]
+
+    def signed(self, attribute: int) -> int | None:
+        """A constant with its sign, which data1 to data8 do not say: as a C compiler means it."""
+        found = self.integer(attribute)
+        if found is None:
+            return None
+        form, value = found
+        bits = {0x0B: 8, 0x05: 16, 0x06: 32, 0x07: 64}.get(form)
+        return value - (1 << bits) if bits and value >> (bits - 1) else value
+
+    def block(self, attribute: int) -> bytes | None:
+        """An expression."""
+        found = self.raw(attribute)
+        return found[1] if found is not None and isinstance(found[1], bytes) else None
+
+    def text(self, attribute: int = dw.NAME) -> str:
+        """A string, "" where there is none."""
+        found = self.raw(attribute)
+        if found is None:
+            return ""
+        form, value = found
+        raw = value if isinstance(value, bytes) else self.unit.file.string(self.unit, form, value)
+        return raw.decode("utf-8", "surrogateescape")
+
+    def address(self, attribute: int) -> int | None:
+        """An address; None where there is none, or only a size."""
+        found = self.integer(attribute)
+        if found is None:
+            return None
+        form, value = found
+        if form in forms.ADDRX:
+            return self.unit.address(value)
+        return value if form == forms.ADDR else None
+
+    def follow(self, attribute: int) -> Entry | None:
+        """The entry that a reference leads to."""
+        found = self.integer(attribute)
+        if found is None:
+            return None
+        form, value = found
+        if form in forms.REFERENCES:
+            return self.unit.entry(self.unit.at + value)
+        if form == forms.REF_ADDR:
+            return self.unit.file.at((self.unit.base & ~TYPES_AT) + value)
+        if form == forms.REF_SIG8:
+            return self.unit.file.signed(value)
+        if form in forms.REF_ALT:
+            return self.unit.file.at(OTHER_AT + value)
+        return None
+
+    def children(self) -> Iterator[Entry]:
+        """The entries right below."""
+        if self.abbreviation.children:
+            start = self.at
+            # Subtrees of children are left out: none of them holds the section's last byte.
+            for at, depth, abbreviation in self.unit.walk(near=self.unit.end - 1, start=start):
+                if depth == 1:
+                    yield Entry(self.unit, at, abbreviation, leb(self.unit.data, at)[1])
