@@ -143,6 +143,7 @@ class _Trace:
             self.renderer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
+                self.guard.tell()
                 if self.guard.idle and not self.timers and (self.watched is None or not self.watched.child_pid):
                     return
 

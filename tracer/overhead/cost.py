@@ -1,126 +1,179 @@
 """What a hit costs the traced program: the trap of an instruction of its kind, each kind measured once.
 
-The kinds are measured by a process beside (`overhead.measuring_process`), since placing and removing a breakpoint waits
-for the kernel, a tenth of a second or more: the trace goes on meanwhile. What is done at the hit beside the trap and
-the sample, some 10 to 200 ns, is left out.
+Instructions that the kernel emulates cost 0.5 us, others it executes in a page of its own, single-stepped: 10 us
+(Linux 6.18). Which are which differs from kernel to kernel, so each kind is tried by a process beside, which is this
+file (see `kernel.workers.spawn`) and traps itself some thousand times: placing and removing a breakpoint waits for the
+kernel, a tenth of a second or more, and the trace goes on meanwhile. What is done at the hit beside the trap and the
+sample, some 10 to 200 ns, is left out.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
+import struct
+import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+if __name__ == "__main__":  # run by its path, isolated
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))
 
 from tracer.overhead.guard import Cost
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
+    import ctypes
+
     from tracer.kernel.workers.spawn import Worker
     from tracer.resolve.model import Site
 
 ASSUMED_NS = 1000.0
 """Where nothing can be measured: no PMU of uprobes (before Linux 4.17), no x86-64."""
 
-_PROCESS = os.path.join(os.path.dirname(__file__), "measuring_process.py")
 _MOST_SITES = 64
 """Looked at of an attach point that has more, evenly spread."""
 
-_LIKE = {
-    bytes.fromhex("662e0f1f840000000000"): "662e0f1f840000000000",
-    b"\x90": "90", b"\x0f\x1f\x44\x00\x00": "0f1f440000", b"\x66\x90": "6690", b"\x0f\x1f": "6690",
-    b"\x66\x0f\x1f": "6690", b"\xf3\x0f\x1e\xfa": "f30f1efa", b"\xc3": "c3", b"\xe8": "eb00", b"\xe9": "eb00",
-    b"\xeb": "eb00", **{bytes([0x70 + code]): "eb00" for code in range(16)},
-    **{bytes([0x0F, 0x80 + code]): "eb00" for code in range(16)}, **{bytes([0x50 + code]): "55" for code in range(8)},
-    **{bytes([0x41, 0x50 + code]): "55" for code in range(8)},
-}  # fmt: skip
-_STEPPED = "4889f8"  # mov %rdi,%rax
+_LIKE = (
+    (rb"\x66\x2e\x0f\x1f\x84\0{5}", "662e0f1f840000000000"), (rb"\x90", "90"), (rb"\x0f\x1f\x44\0\0", "0f1f440000"),
+    (rb"\x66\x90|\x66?\x0f\x1f", "6690"), (rb"\xf3\x0f\x1e\xfa", "f30f1efa"), (rb"\xc3", "c3"),
+    (rb"[\xe8\xe9\xeb\x70-\x7f]|\x0f[\x80-\x8f]", "eb00"), (rb"\x41?[\x50-\x57]", "55"), (b"", "4889f8"),
+)  # fmt: skip
+"""What stands for an instruction that begins so: itself where it is harmless, else one that kernels treat alike
+(arch_uprobe_analyze_insn of x86: nops, branches and pushes can be emulated, the rest is single-stepped).
+"""
+
+_ROUNDS = 5
+_HITS = 200
+_ROUND_NS = 4_000_000
+"""CPU time of a round where that is more than `_HITS` hits."""
+
+_BODY = 64
+_RING = 1 << 20
+
+_UNDO = {"55": "5d"}
+"""Executed on its own an instruction must change nothing that the loop needs: what undoes it."""
 
 Kind = tuple[str, bool, int]
-"""The instruction that stands for its like, in hex digits, whether the probe is a return probe, and the sample type of
-its perf event, 0 where it takes no samples.
+"""An instruction in hex digits, whether the probe is a return probe, and the sample type of its perf event, 0 where it
+takes no samples.
 """
 
 
 def instruction_like(code: bytes) -> str:
-    """The instruction to try for one that begins so: itself where it is harmless, else one that kernels treat alike
-    (arch_uprobe_analyze_insn of x86: nops, branches and pushes can be emulated, the rest is single-stepped).
-    """
-    return next((stands_for for start, stands_for in _LIKE.items() if code.startswith(start)), _STEPPED)
+    """The instruction to try for one that begins so."""
+    return next(like for start, like in _LIKE if re.match(start, code))
 
 
 class HitCosts:
-    """Measures lazily; `close` ends what is under way."""
+    """Measures lazily, one kind at a time; `close` ends what is under way."""
 
     def __init__(self) -> None:
         self._known: dict[Kind, Cost] = {}
-        self._failed: set[Kind] = set()
-        self._process: Worker | None = None
-        self._asked: list[Kind] = []
+        self._asked: tuple[Kind, Worker] | None = None
 
     def of(self, sites: Sequence[Site], sample_type: int = 0) -> Cost | None:
         """The mean over these sites; None while some of their kinds are being measured."""
-        if self._process is not None and not self._take(self._process):
-            return None
-        found = [_kind(site, sample_type) for site in sites[:: -(-len(sites) // _MOST_SITES) or 1]]
-        kinds = [kind for kind in found if kind is not None]
-        if missing := list(dict.fromkeys(kind for kind in kinds if kind not in self._known)):
-            self._ask(missing)
-            return None
+        if self._asked is not None:
+            kind, process = self._asked
+            if not readable((process.back,), 0):
+                return None
+            answer = os.read(process.back, 4096).decode()  # of one write, or nothing from one that died
+            self.close()
+            try:
+                self._known[kind] = Cost(float(answer))
+            except ValueError:
+                self._known[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
+        kinds = _kinds(sites[:: -(-len(sites) // _MOST_SITES) or 1], sample_type)
+        for kind in kinds:
+            if kind not in self._known:
+                self._ask(kind)
+                return None
         if not kinds:
             return Cost(ASSUMED_NS, "the file cannot be opened any more")
         costs = [self._known[kind] for kind in kinds]
         return Cost(sum(cost.ns for cost in costs) / len(costs), next(filter(None, (c.unmeasured for c in costs)), ""))
 
     def close(self) -> None:
-        """A second call does nothing."""
-        if self._process is not None:
-            self._end(self._process)  # killed, it could not take its probe out
+        """Waits for the process, which ends by itself: killed, it could not take its probe out."""
+        if self._asked is not None:
+            _, process = self._asked
+            self._asked = None
+            process.end()
 
-    def _ask(self, kinds: list[Kind]) -> None:
+    def _ask(self, kind: Kind) -> None:
         from tracer.kernel.workers.spawn import start
 
-        self._asked = kinds
         try:
-            self._process = start(_PROCESS)
+            self._asked = kind, start(__file__)
             with suppress(BrokenPipeError):
-                os.write(self._process.to, json.dumps(kinds).encode() + b"\n")
+                os.write(self._asked[1].to, b"%s %d %d\n" % (kind[0].encode(), *kind[1:]))
         except OSError as error:
-            self._learn([error.strerror or str(error)] * len(kinds))
-
-    def _take(self, process: Worker) -> bool:
-        """Whether the process has answered, or died."""
-        if not readable((process.back,), 0):
-            return False
-        answer = os.read(process.back, 1 << 16)  # one write of a line, or nothing from one that died
-        self._end(process)
-        died = "the process that measures it died"
-        self._learn(json.loads(answer) if answer.endswith(b"\n") else [died] * len(self._asked))
-        return True
-
-    def _learn(self, answers: list[float | str]) -> None:
-        """What failed once is asked again: beside much other work one of some forty measurements does."""
-        for kind, answer in zip(self._asked, answers, strict=True):
-            if not isinstance(answer, str):
-                self._known[kind] = Cost(answer)
-            elif kind in self._failed:
-                self._known[kind] = Cost(ASSUMED_NS, answer)
-            else:
-                self._failed.add(kind)
-
-    def _end(self, process: Worker) -> None:
-        self._process = None
-        os.close(process.to)
-        os.close(process.back)
-        process.reap()
+            self._known[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
 
 
-def _kind(site: Site, sample_type: int) -> Kind | None:
+def _kinds(sites: Sequence[Site], sample_type: int) -> list[Kind]:
     from tracer.kernel.trials.instructions import codes_of
 
-    try:
-        (code,) = codes_of([site])
-    except OSError:
-        return None
-    return instruction_like(code), site.kind == "uretprobe", sample_type
+    found: list[Kind] = []
+    for site in sites:
+        with suppress(OSError):
+            found += [(instruction_like(code), site.kind == "uretprobe", sample_type) for code in codes_of([site])]
+    return found
+
+
+# --- the process ---
+
+
+def loop_code(instruction: bytes, undo: bytes) -> bytes:
+    """x86-64: a function of an int n that calls another n times; that one, at `_BODY`, is the instruction and `ret`."""
+    head = b"\x53\x89\xfb"  # push %rbx; mov %edi,%ebx
+    tail = b"\xff\xcb\x75\xf7\x5b\xc3"  # dec %ebx; jnz to the call; pop %rbx; ret
+    call = b"\xe8" + struct.pack("<i", _BODY - len(head) - 5)
+    return (head + call + tail).ljust(_BODY, b"\x90") + instruction + undo + b"\xc3"
+
+
+def measure(instruction: str, returns: bool, sample_type: int) -> float:
+    """Nanoseconds of CPU time for a hit. Raises `OSError` or `ValueError` where the kernel refuses it."""
+    import ctypes
+    import mmap
+
+    from tracer.kernel.trials.scratch import Scratch
+
+    if os.uname().machine != "x86_64":
+        raise ValueError("this is not x86-64")
+    with Scratch(loop_code(bytes.fromhex(instruction), bytes.fromhex(_UNDO.get(instruction, "")))) as scratch:
+        call = ctypes.CFUNCTYPE(None, ctypes.c_int)(scratch.address)
+        untraced = _time(call, 4 * _HITS)
+        event = scratch.probe(_BODY, returns, sample_type)
+        ring = mmap.mmap(event, mmap.PAGESIZE + _RING) if sample_type else None
+        call(10)  # the first hits find pages and optimise the place, where the kernel does
+        hits = max(_HITS, min(int(_ROUND_NS / max(_time(call, _HITS), 1)), 10 * _HITS))
+        rounds = []
+        for _ in range(_ROUNDS):
+            if ring is not None:
+                ring[1032:1040] = ring[1024:1032]  # all that is written is read
+            rounds.append(_time(call, hits))
+        return max(sorted(rounds)[_ROUNDS // 2] - untraced, 0.0)
+
+
+def _time(call: ctypes._FuncPointer, hits: int) -> float:
+    start = time.thread_time_ns()
+    call(hits)
+    return (time.thread_time_ns() - start) / hits
+
+
+if __name__ == "__main__":
+    os.closerange(3, 1 << 16)
+    instruction, returns, sample_type = sys.stdin.readline().split()
+    answer = ""
+    for _ in range(2):  # beside much other work one of some forty fails
+        try:
+            answer = str(measure(instruction, returns == "1", int(sample_type)))
+            break
+        except (OSError, ValueError) as error:
+            answer = getattr(error, "strerror", None) or str(error)
+    with suppress(BrokenPipeError):
+        os.write(1, answer.encode())

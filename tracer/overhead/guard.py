@@ -18,14 +18,11 @@ from typing import Protocol
 from tracer.dataclass import dataclass
 
 SECOND = 1_000_000_000
-
+_BEAT, _PENDING = SECOND // 10, SECOND // 20
 _LEAST_SHARE = 0.1
 """Of one CPU: less is not worth a warning."""
-_LEAST_RATE = 1000.0
+_LEAST_RATE = 1000
 """Hits a second below which nothing is measured: a hit would have to cost 100 us to make a tenth of a CPU of them."""
-_BEAT, _PENDING = SECOND // 10, SECOND // 20
-_FRESH = 10 * SECOND
-"""How long a measured cost is good enough to be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +48,12 @@ class Hits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Heavy:
-    """An attach point that slows the traced programs down."""
+    """An attach point that slows the traced programs down, by this `share` of a CPU."""
 
     point: int
-    hits_per_s: float
+    hits_per_s: int
     cost: Cost
-
-    @property
-    def share(self) -> float:
-        """Of one CPU."""
-        return self.hits_per_s * self.cost.ns / SECOND
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,65 +66,6 @@ class Cut:
     after_s: float
 
 
-class Meter:
-    """The hits of one attach point over the last second and a little; what is known of its cost, and was said of it.
-
-    To read hits takes time too, and more where the machine is busy: what lies between two readings is counted as if it
-    had come from the beginning of the first to the end of the second. So a rate is never too high.
-    """
-
-    def __init__(self, now: int) -> None:
-        self._samples = deque([(now, 0)])
-        self._now = now
-        self.pending = False
-        """Whether its cost is being measured."""
-        self.cost: tuple[int, Cost] | None = None
-        self.worth_saying = _LEAST_SHARE
-
-    def note(self, begun: int, now: int, hits: int) -> None:
-        """`hits` so far, read from `begun` to `now`. A number that went down is that of a counter begun anew."""
-        samples = self._samples
-        if hits < samples[-1][1]:
-            samples.clear()
-        samples.append((begun, hits))
-        self._now = now
-        while len(samples) > 2 and now - samples[1][0] >= SECOND:
-            samples.popleft()
-
-    def rate(self) -> float | None:
-        """Hits a second over the last second, or as much more as nobody looked; None before one is over."""
-        (then, before), hits = self._samples[0], self._samples[-1][1]
-        return (hits - before) * SECOND / (self._now - then) if self._now - then >= SECOND else None
-
-    def most(self) -> tuple[int, float]:
-        """The hits within the last second, and in how many seconds they came; of a longer time, if nobody looked, as
-        many as one second of it had on average.
-        """
-        hits = self._samples[-1][1]
-        then, before = next((each for each in self._samples if self._now - each[0] <= SECOND), self._samples[-1])
-        rate = self.rate()
-        found = hits - before, (self._now - then) / SECOND
-        return found if rate is None or found[0] >= rate else (int(rate), 1.0)
-
-    def weigh(self, session: Hits, point: int, now: int) -> Heavy | None:
-        """What is to be said of its share of a CPU; asks the session for the cost where that may be much."""
-        rate = self.rate() or 0.0
-        light = rate < _LEAST_RATE or (self.cost is not None and rate * self.cost[1].ns / SECOND < self.worth_saying)
-        if light and not self.pending:
-            return None
-        if self.pending or self.cost is None or now - self.cost[0] >= _FRESH:
-            cost = session.hit_cost(point)
-            self.pending = cost is None
-            if cost is None:
-                return None
-            self.cost = now, cost
-        heavy = Heavy(point, rate, self.cost[1])
-        if heavy.share < self.worth_saying:
-            return None
-        self.worth_saying = 2 * heavy.share
-        return heavy
-
-
 class Guard:
     """Looks after the attach points of a session. `tell` gets each `Heavy` and each `Cut`, once it is detached."""
 
@@ -139,64 +73,85 @@ class Guard:
         self._max_rate = max_rate
         self._beat = SECOND if max_rate is None else _BEAT
         self._tell = tell
-        self._held: deque[Heavy | Cut] = deque()
-        self._left = points
-        self._meters: dict[int, Meter] = {}
-        self._started = self._due = self._second = 0
+        self._found: deque[Heavy | Cut] = deque()
+        self._worth_saying = dict.fromkeys(range(points), _LEAST_SHARE)  # of those that are attached
+        self._costs: dict[int, Cost] = {}
+        self._measuring: set[int] = set()
+        self._looks: deque[tuple[int, Sequence[int]]] = deque()
+        self._started = self._now = self._due = self._second = 0
 
     def start(self, now: int) -> None:
         """All attach points are attached since `now`."""
-        self._started = now
-        self._second, self._due = now + SECOND, now + self._beat
-        self._meters = {point: Meter(now) for point in range(self._left)}
+        self._started, self._second, self._due = now, now + SECOND, now + self._beat
+        self._looks.append((now, [0] * len(self._worth_saying)))
 
     @property
     def idle(self) -> bool:
         """Whether nothing is attached any more."""
-        return not self._left
+        return not self._worth_saying
 
     def wait_s(self, now: int) -> float:
         """Until the next look."""
-        return max(self._due - now, 0) / SECOND if self._left else 1.0
-
-    def look(self, session: Hits, clock: Callable[[], int]) -> None:
-        """One look, if it is due; `clock` says what time it is, as in `start`."""
-        self.look_aside(session, clock)
-        self.tell()
+        return 1.0 if self.idle else max(self._due - now, 0) / SECOND
 
     def tell(self) -> None:
-        """Tells what `look_aside` has found."""
-        while self._held:
-            self._tell(self._held.popleft())
+        """Tells what `look` has found."""
+        while self._found:
+            self._tell(self._found.popleft())
 
-    def look_aside(self, session: Hits, clock: Callable[[], int]) -> None:
-        """The same in the middle of something: what is found is told at the next `look`."""
+    def look(self, session: Hits, clock: Callable[[], int]) -> None:
+        """One look, if it is due; `clock` says what time it is, as in `start`.
+
+        To read hits takes time too, and more where the machine is busy: what lies between two readings is counted as if
+        it had come from the beginning of the first to the end of the second. So a rate is never too high.
+        """
         begun = clock()
-        if begun < self._due or not self._meters:
+        if begun < self._due or not self._looks:
             return
         hits = session.point_hits()
-        now = clock()
+        self._now = now = clock()
         if hits is None:
             self._due = now + _PENDING
             return
-        for point, meter in self._meters.items():
-            meter.note(begun, now, hits[point])
+        self._looks.append((begun, hits))
+        while len(self._looks) > 2 and now - self._looks[1][0] >= SECOND:
+            self._looks.popleft()
         if self._max_rate is not None:
-            self._cut(session, now, self._max_rate)
-        full_second = now >= self._second
-        for point, meter in self._meters.items():
-            if (full_second or meter.pending) and (heavy := meter.weigh(session, point, now)) is not None:
-                self._held.append(heavy)
-        if full_second:
+            self._cut(session, self._max_rate)
+        for point in self._worth_saying:
+            if now >= self._second or point in self._measuring:
+                self._weigh(session, point)
+        if now >= self._second:
             self._second = now + SECOND
-        pending = any(meter.pending for meter in self._meters.values())
-        self._due = min(self._second, now + (_PENDING if pending else self._beat))
+        self._due = min(self._second, now + (_PENDING if self._measuring else self._beat))
 
-    def _cut(self, session: Hits, now: int, limit: int) -> None:
-        for point, meter in tuple(self._meters.items()):
-            hits, seconds = meter.most()
+    def _since(self, look: int, point: int) -> tuple[int, float]:
+        """The hits since a look, and in how many seconds they came; of more than one, as many as it had on average."""
+        then, before = self._looks[look]
+        hits, time = self._looks[-1][1][point] - before[point], self._now - then
+        return (hits, time / SECOND) if time <= SECOND else (hits * SECOND // time, 1.0)
+
+    def _cut(self, session: Hits, limit: int) -> None:
+        for point in list(self._worth_saying):
+            hits, seconds = max(self._since(look, point) for look in (0, 1))
             if hits > limit:
                 session.detach_point(point)
-                del self._meters[point]
-                self._left -= 1
-                self._held.append(Cut(point, hits, seconds, (now - self._started) / SECOND))
+                del self._worth_saying[point]
+                self._measuring.discard(point)
+                self._found.append(Cut(point, hits, seconds, (self._now - self._started) / SECOND))
+
+    def _weigh(self, session: Hits, point: int) -> None:
+        """Whether something is to be said of its share of a CPU; asks the session for the cost where that may be."""
+        rate = self._since(0, point)[0]
+        if rate < _LEAST_RATE and point not in self._measuring:
+            return
+        cost = self._costs.get(point) or session.hit_cost(point)
+        if cost is None:
+            self._measuring.add(point)
+            return
+        self._measuring.discard(point)
+        self._costs[point] = cost
+        share = rate * cost.ns / SECOND
+        if share >= self._worth_saying[point]:
+            self._worth_saying[point] = 2 * share
+            self._found.append(Heavy(point, rate, cost, share))

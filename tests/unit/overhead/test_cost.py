@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tracer.dataclass import replace
 from tracer.kernel.workers import spawn
-from tracer.overhead import cost, measuring_process
+from tracer.overhead import cost
 from tracer.overhead.cost import ASSUMED_NS, HitCosts
 from tracer.overhead.guard import Cost
 from tracer.resolve.model import FileIdentity, Site
@@ -30,38 +29,41 @@ def refused(file: str) -> spawn.Worker:
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def test_what_fails_twice_is_assumed_and_the_reason_told(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
+def test_what_cannot_be_tried_is_assumed_and_the_reason_told(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
     monkeypatch.setattr(spawn, "start", refused)
     costs = HitCosts()
-    assert costs.of([site]) is None
     assert costs.of([site]) is None
     assert costs.of([site]) == Cost(ASSUMED_NS, "Resource temporarily unavailable")
 
 
-def test_what_fails_once_is_asked_again(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    monkeypatch.setattr(spawn, "start", refused)
-    costs = HitCosts()
-    assert costs.of([site]) is None
+def test_the_cost_of_an_attach_point_is_the_mean_over_its_kinds(
+    monkeypatch: pytest.MonkeyPatch, site: Site, tmp_path: Path
+) -> None:
     asked = []
+    says = tmp_path / "says.py"
+    says.write_text("import sys\nprint(len(sys.stdin.readline()))\n")  # "90 0 7\n" and "90 1 7\n" have 7 bytes
+    start = spawn.start
 
     def answers(file: str) -> spawn.Worker:
         asked.append(file)
-        read, back = os.pipe()
-        os.write(back, b"[412.5]\n")
-        os.close(back)
-        true = shutil.which("true") or ""
-        return spawn.Worker(os.posix_spawn(true, [true], {}), os.open(os.devnull, os.O_WRONLY), read)
+        return start(str(says))
 
     monkeypatch.setattr(spawn, "start", answers)
-    assert costs.of([site]) is None
-    assert costs.of([site]) == Cost(412.5)
-    assert asked == [cost._PROCESS]
+    costs = HitCosts()
+    returning = replace(site, kind="uretprobe")
+    stepped = replace(site, offset=1 << 20)  # behind the end: no nop
+    found = None
+    while found is None:
+        found = costs.of([site, returning, site, stepped], 7)
+    assert found == Cost((7 + 7 + 7 + 11) / 4)
+    assert asked == [cost.__file__] * 3
 
 
 def test_a_process_that_dies_is_a_reason(monkeypatch: pytest.MonkeyPatch, site: Site, tmp_path: Path) -> None:
     dies = tmp_path / "dies.py"
     dies.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    monkeypatch.setattr(cost, "_PROCESS", str(dies))
+    start = spawn.start
+    monkeypatch.setattr(spawn, "start", lambda file: start(str(dies)))
     costs = HitCosts()
     found = None
     while found is None:
@@ -74,20 +76,17 @@ def test_a_file_that_is_gone_has_no_instruction_to_measure(site: Site) -> None:
     assert HitCosts().of([site]) == Cost(ASSUMED_NS, "the file cannot be opened any more")
 
 
-def test_the_process_answers_for_each_kind_by_itself() -> None:
-    request = json.dumps([["no hex", False, 0], ["also", True, 0]])
-    command = [sys.executable, measuring_process.__file__]
-    done = subprocess.run(command, input=request + "\n", capture_output=True, text=True)
-    assert done.returncode == 0
-    reasons = json.loads(done.stdout)
-    assert len(reasons) == 2 and all("hexadecimal" in reason for reason in reasons)
+def test_the_process_says_why_it_has_no_answer() -> None:
+    command = [sys.executable, cost.__file__]
+    done = subprocess.run(command, input="no-hex 1 0\n", capture_output=True, text=True)
+    assert done.returncode == 0 and "hexadecimal" in done.stdout
 
 
 def test_the_process_ends_by_itself_once_nobody_waits(site: Site) -> None:
     """Killed it would leave its breakpoint."""
     costs = HitCosts()
     assert costs.of([site]) is None
-    process = costs._process
-    assert process is not None
+    assert costs._asked is not None
+    _, process = costs._asked
     costs.close()
     assert not Path(f"/proc/{process.pid}").exists()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tracer.overhead.guard import SECOND, Cost, Cut, Guard, Heavy, Meter
+from tracer.overhead.guard import SECOND, Cost, Cut, Guard, Heavy
 
 MS = SECOND // 1000
 
@@ -52,6 +52,7 @@ def watched(session: FakeSession, max_rate: int | None = None, seconds: float = 
     while session.now < end and not guard.idle:
         session.pass_time(session.now + max(int(guard.wait_s(session.now) * SECOND), MS))
         guard.look(session, session.clock)
+        guard.tell()
     return found
 
 
@@ -83,22 +84,8 @@ def test_it_is_said_again_when_it_has_doubled() -> None:
             session.rates[0] = rate
             session.pass_time((second - 1) * SECOND + (part + 1) * SECOND // 4)
             guard.look(session, session.clock)
+            guard.tell()
     assert [round(each.share, 2) for each in found if isinstance(each, Heavy)] == [0.15, 0.3]
-
-
-def test_an_old_cost_is_measured_anew_before_it_is_said() -> None:
-    session = FakeSession(90_000)
-    found: list[Heavy | Cut] = []
-    guard = Guard(1, None, found.append)
-    guard.start(0)
-    for beat in range(1, 30):
-        session.pass_time(beat * SECOND)
-        if beat == 20:
-            session.rates[0], session.given = 200_000, Cost(400.0)
-        guard.look(session, session.clock)
-    # At the old cost it would have been a fifth of a CPU.
-    assert found == []
-    assert [now // SECOND for now, _ in session.asked] == [1, 2, 21]
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(1_000_000, 0.1), (50_000, 0.3), (20_000, 0.6), (10_100, 1.0)])
@@ -126,6 +113,7 @@ def test_a_burst_that_lies_across_two_seconds_counts_as_one() -> None:
         session.rates[0] = 6000 if 19 <= beat <= 20 else 0
         session.pass_time(beat * SECOND // 10)
         guard.look(session, session.clock)
+        guard.tell()
     assert [(each.hits, round(each.after_s, 1)) for each in found if isinstance(each, Cut)] == [(1200, 2.0)]
 
 
@@ -137,6 +125,7 @@ def test_nobody_who_looks_late_is_taken_for_a_flood() -> None:
     for now in (SECOND // 10, 5 * SECOND, 9 * SECOND, 9 * SECOND + 1, 20 * SECOND):
         session.pass_time(now)
         guard.look(session, session.clock)
+        guard.tell()
     assert found == []
 
 
@@ -150,6 +139,7 @@ def test_a_look_that_tells_nothing_is_no_look_at_all() -> None:
         session.pass_time(beat * SECOND // 10)
         session.point_hits = known if beat % 9 == 0 else lambda: None  # type: ignore[method-assign]
         guard.look(session, session.clock)
+        guard.tell()
     assert found == []
 
 
@@ -157,10 +147,10 @@ def test_what_is_found_aside_is_told_later() -> None:
     session = FakeSession(1e6)
     found: list[Heavy | Cut] = []
     guard = Guard(1, 1000, found.append)
-    guard.look_aside(session, session.clock)  # before anything is attached
+    guard.look(session, session.clock)  # before anything is attached
     guard.start(0)
     session.pass_time(SECOND // 10)
-    guard.look_aside(session, session.clock)
+    guard.look(session, session.clock)
     assert (session.detached, found, guard.idle) == ([0], [], True)
     guard.tell()
     assert [each.point for each in found] == [0]
@@ -172,34 +162,32 @@ def test_a_guard_whose_points_have_all_ended_is_idle() -> None:
     assert sorted(each.point for each in found) == [0, 1]
 
 
+def rates(*looks: tuple[int, int, int]) -> list[int]:
+    """The rates that are said where each reading (begun, ended, hits so far) shows more than all before."""
+    found: list[Heavy | Cut] = []
+    guard = Guard(1, None, found.append)
+    guard.start(0)
+    session = FakeSession(0, cost=Cost(1e9))
+    session.measuring = 0
+    for begun, ended, hits in looks:
+        session.counted = [hits]
+        moments = iter((begun, ended))
+        guard.look(session, lambda moments=moments: next(moments))  # type: ignore[misc]
+        guard.tell()
+    return [each.hits_per_s for each in found if isinstance(each, Heavy)]
+
+
 def test_rates_are_those_of_the_last_second_however_uneven_the_looks() -> None:
-    meter = Meter(0)
-    assert meter.rate() is None
-    for now, hits in ((100 * MS, 100), (900 * MS, 900), (1_000 * MS, 1_000)):
-        meter.note(now, now, hits)
-    assert meter.rate() == 1000.0
-    meter.note(1_950 * MS, 1_950 * MS, 1_000)
-    assert meter.rate() == pytest.approx(100 * SECOND / (1_050 * MS), rel=1e-3)
-    assert meter.most() == (95, 1.0)
-    meter.note(10_000 * MS, 10_000 * MS, 9_050)
-    assert meter.rate() == pytest.approx(1000.0)
-    assert meter.most() == (1000, 1.0)
+    assert rates((900 * MS, 900 * MS, 5_000), (1_000 * MS, 1_000 * MS, 2_000)) == [2_000]
+    assert rates((1_000 * MS, 1_000 * MS, 1_000), (3_500 * MS, 3_500 * MS, 51_000)) == [1_000, 20_000]
 
 
 def test_a_slow_reading_makes_no_rate_higher() -> None:
-    meter = Meter(0)
-    meter.note(SECOND, 2 * SECOND, 2000)  # 1000 a second, read at the end
-    meter.note(3 * SECOND, 3 * SECOND, 3000)
-    assert meter.rate() == 500.0  # of the two seconds from the beginning of the first reading on
-    meter.note(4 * SECOND, 6 * SECOND, 6000)
-    assert meter.rate() == 1000.0
-    assert meter.most() == (1000, 1.0)
+    # Of 2,000 hits it is not known when in the two seconds of the first reading they came.
+    assert rates((SECOND, 2 * SECOND, 2_000)) == [1_000]
+    assert rates((SECOND, 2 * SECOND, 2_000), (4 * SECOND, 4 * SECOND, 14_000)) == [1_000, 4_000]
 
 
-def test_a_counter_that_went_back_begins_anew() -> None:
-    meter = Meter(0)
-    meter.note(SECOND, SECOND, 1 << 63)
-    meter.note(2 * SECOND, 2 * SECOND, 5)
-    assert meter.rate() is None
-    meter.note(3 * SECOND, 3 * SECOND, 15)
-    assert meter.rate() == 10.0
+def test_a_counter_that_went_back_is_no_rate() -> None:
+    looks = ((SECOND, SECOND, 1_500), (2 * SECOND, 2 * SECOND, 5), (3 * SECOND, 3 * SECOND, 9_005))
+    assert rates(*looks) == [1_500, 9_000]

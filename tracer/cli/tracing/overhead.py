@@ -30,12 +30,9 @@ class Findings:
         self._max_rate = max_rate
         self._say = say
         self._left = len(self._points)
+        self.guard = Guard(len(self._points), max_rate, self._tell)
         self.closing: list[str] = []
         """Lines for the end of the trace, without an end of line."""
-
-    def guard(self) -> Guard:
-        """A guard that tells them."""
-        return Guard(len(self._points), self._max_rate, self._tell)
 
     def _tell(self, finding: Heavy | Cut) -> None:
         if isinstance(finding, Cut):
@@ -49,7 +46,6 @@ class Findings:
     def _cut(self, cut: Cut) -> str:
         point = self._points[cut.point]
         maps = maps_behind(self._plan, point.clause)
-        self._left -= 1
         self._renderer.detached(point.text, cut.hits, cut.seconds, cut.after_s, maps)
         lacking = f"; incomplete from here on: {', '.join(maps)}" if maps else ""
         limit = f"--max-rate {self._max_rate}"
@@ -57,6 +53,7 @@ class Findings:
             f"{', '.join(maps) or 'the output'} is incomplete: {point.text} was detached after {cut.after_s:.1f} s"
             f" ({cut.hits} hits in {cut.seconds:.2f} s, {limit})"
         )
+        self._left -= 1
         last = "" if self._left else "; nothing is attached any more"
         return f"detached: {cut.hits} hits in {cut.seconds:.2f} s are more than {limit}{lacking}{last}"
 
@@ -77,11 +74,7 @@ def _heavy(heavy: Heavy) -> str:
     if heavy.cost.unmeasured:
         cost = f"an assumed {cost} (not measured: {heavy.cost.unmeasured})"
     return (
-        f"{_rounded(heavy.hits_per_s)} hits a second at {cost} each"
+        # To three digits: more would say that it is known so well.
+        f"{round(heavy.hits_per_s, 3 - len(str(heavy.hits_per_s)))} hits a second at {cost} each"
         f" take {100 * heavy.share:.0f}% of a CPU from the traced programs"
     )
-
-
-def _rounded(number: float) -> str:
-    """To three digits: more would say that it is known so well."""
-    return str(int(round(number, 3 - len(str(int(number))))))

@@ -131,7 +131,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             from tracer.cli.tracing.overhead import Findings
 
             findings = Findings(plan, target, renderer, request.max_rate, None if request.quiet else words.say)
-            guard = findings.guard()
+            guard = findings.guard
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
@@ -171,7 +171,7 @@ def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
     """While nobody reads our output: the traced programs must not pay for that."""
     session.collect()
     if not controls.detached:
-        guard.look_aside(session, time.monotonic_ns)
+        guard.look(session, time.monotonic_ns)
 
 
 def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:

@@ -58,9 +58,7 @@ def calls_nop10() -> bool:
         ready = readable((process.back,), _PATIENCE_S)
         answer = os.read(process.back, 16) if ready else b""
     finally:
-        os.close(process.to)
-        os.close(process.back)
-        process.reap(wait=bool(ready))
+        process.end(wait=bool(ready))
     return answer == b"true\n"
 
 

@@ -21,6 +21,12 @@ class Worker:
     to: int
     back: int
 
+    def end(self, wait: bool = True) -> None:
+        """Closes both pipes, and takes note of its end."""
+        os.close(self.to)
+        os.close(self.back)
+        self.reap(wait)
+
     def reap(self, wait: bool = True) -> None:
         """Takes note of its end."""
         with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
