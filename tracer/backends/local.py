@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tracer.backends.base import Unwinder
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
     from tracer.overhead.guard import Cost
     from tracer.plan.model import Plan
     from tracer.resolve.model import Site

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tracer.lang.typed import UStack, USym
 from tracer.lang.walk import walk_clause
-from tracer.resolve.arch import host
 
 if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
@@ -59,6 +58,8 @@ class Names:
     @property
     def unwinder(self) -> Unwinder | None:
         """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
+        from tracer.resolve.arch import host
+
         arch = host()
         if self._unwinder is None and self._stacks and arch is not None:
             from tracer.resolve.symbols.unwinder import Unwinder

@@ -12,7 +12,7 @@ from itertools import count
 
 from tracer.dataclass import replace
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
-from tracer.lang.check.expressions.calls import ARGUMENT
+from tracer.lang.check.expressions.calls import is_argument
 from tracer.lang.syntax import ast
 from tracer.lang.walk import rewrite
 
@@ -50,7 +50,7 @@ def _node(node: ast.Expr | ast.Stmt, numbers: Iterator[int]) -> ast.Expr | ast.S
 
 
 def _is_function(name: str) -> bool:
-    return not ARGUMENT.fullmatch(name) and name not in VALUES and name in FUNCTIONS
+    return not is_argument(name) and name not in VALUES and name in FUNCTIONS
 
 
 def _acts(node: ast.Expr) -> bool:

@@ -27,10 +27,9 @@ OPERATORS = _words(
     "+ - * / % & | ^ ~ ! < > = ? : ; , . ( ) [ ] { }"
 )
 
-_OPERATOR = re.compile("|".join(map(re.escape, OPERATORS)))
-_BLANK = re.compile(r"[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/", re.S)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"[0-9][A-Za-z0-9_]*")
+# Compiling an expression takes longer than reading a short program with it: there are two.
+_BLANK = re.compile(r"\s*", re.A)
+_WORD = re.compile(r"\w*", re.A)
 _DECIMAL = (  # compiled where a program has one, as what follows
     r"(?P<digits>[0-9](?:_?[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
 )
@@ -40,6 +39,11 @@ _HEX_ESCAPE = r"[0-9a-fA-F]{1,2}"
 _SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", '"': b'"', "\\": b"\\"}
 
 MAX_UINT64 = (1 << 64) - 1
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return start if found is None else found.end()
 
 
 class Token(NamedTuple):
@@ -93,12 +97,20 @@ class Lexer:
         return self.position
 
     def _skip_blank(self) -> None:
-        while found := _BLANK.match(self.text, self.position):
-            self.position = found.end()
-        if self.text.startswith("/*", self.position):
-            start, self.position = self.position, len(self.text)
-            hint = "end it with */; a predicate that begins with * needs a blank: / *…/"
-            raise Fault(Diagnostic("the comment is not closed", Span(start, start + 2), hint))
+        text = self.text
+        while True:
+            self.position = start = _end(_BLANK, text, self.position)
+            if text.startswith("//", start):
+                end = text.find("\n", start)
+                self.position = len(text) if end < 0 else end
+            elif text.startswith("/*", start):
+                end = text.find("*/", start + 2)
+                self.position = len(text) if end < 0 else end + 2
+                if end < 0:
+                    hint = "end it with */; a predicate that begins with * needs a blank: / *…/"
+                    raise Fault(Diagnostic("the comment is not closed", Span(start, start + 2), hint))
+            else:
+                return
 
     def _read(self) -> Token:
         self._skip_blank()
@@ -112,15 +124,15 @@ class Lexer:
             return self._character(start)
         if first == "$" or first == "@":
             return self._sigil(start, first)
-        if found := _NAME.match(self.text, start):
-            kind = "keyword" if found.group() in KEYWORDS else "name"
-            return self._token(kind, found.end())
-        if found := _NUMBER.match(self.text, start):
-            self.position = found.end()
-            span = Span(start, found.end())
-            return Token("int", found.group(), span, number(found.group(), span))
-        if found := _OPERATOR.match(self.text, start):
-            return self._token("op", found.end())
+        if (end := _end(_WORD, self.text, start)) > start:
+            word, span = self.text[start:end], Span(start, end)
+            self.position = end
+            if first.isdigit():
+                return Token("int", word, span, number(word, span))
+            return Token("keyword" if word in KEYWORDS else "name", word, span)
+        for size in (3, 2, 1):
+            if (text := self.text[start : start + size]) in OPERATORS:
+                return self._token("op", start + len(text))
         self.position = start + 1
         raise Fault(_stray(first, Span(start, start + 1)))
 
@@ -129,8 +141,8 @@ class Lexer:
         return Token(kind, self.text[start:end], Span(start, end), value)
 
     def _sigil(self, start: int, sigil: str) -> Token:
-        if found := _NAME.match(self.text, start + 1):
-            return self._token("var" if sigil == "$" else "map", found.end())
+        if not self.text[start + 1 : start + 2].isdigit() and (end := _end(_WORD, self.text, start + 1)) > start + 1:
+            return self._token("var" if sigil == "$" else "map", end)
         if sigil == "@":
             return self._token("map", start + 1)
         if self.text.startswith("$#", start):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 MOST_KEYS = 1 << 24
 """How many keys a declared map may have."""
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DIRECTIVE = re.compile(r"^[ \t]*#[^!]", re.M)
+_WORD = re.compile(r"\w*", re.A)  # as in the lexer
 
 
 def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
@@ -46,7 +45,7 @@ def parse(source: Source, params: Sequence[str] = ()) -> ast.Program:
 def _parser(source: Source, params: Sequence[str], start: int = 0) -> Parser:
     """The parser of what the preprocessor leaves of a text from `start` on."""
     own = source.text[start:]
-    if not source.included and not ("#" in own and _DIRECTIVE.search(own)):
+    if not source.included and not ("#" in own and re.search(r"^[ \t]*#[^!]", own, re.M)):
         return Parser(source, params)
     from tracer.lang.syntax.c.directives import preprocess
 

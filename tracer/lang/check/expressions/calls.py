@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,17 +17,21 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a
 
-ARGUMENT = re.compile(r"arg([0-9]+)")
 _OWN = "__builtin_"  # what bpftrace's own library calls a built-in value by
+
+
+def is_argument(word: str) -> bool:
+    """Whether it is arg0, arg1 and so on."""
+    return word.startswith("arg") and word.isascii() and word[3:].isdigit()
 
 
 def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     """A built-in value."""
     word, span = node.name.removeprefix(_OWN), node.span
-    if found := ARGUMENT.fullmatch(word):
+    if is_argument(word):
         from tracer.lang.builtins.hit import probe
 
-        return probe.argument(ctx, word, int(found[1][:9]), span)
+        return probe.argument(ctx, word, int(word[3:12]), span)
     if word == "args":
         from tracer.lang.check.expressions import parameters
 
