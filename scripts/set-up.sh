@@ -54,6 +54,7 @@ has_readelf() { command -v readelf >/dev/null 2>&1; }
 has_tcc() { command -v tcc >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
 has_gdb() { command -v gdb >/dev/null 2>&1; }
 has_dwz() { command -v dwz >/dev/null 2>&1; }
+has_debuginfod() { command -v debuginfod >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
 has_cpio() { command -v cpio >/dev/null 2>&1; }
 has_postgres() {
     for each in /usr/lib/postgresql/*/bin/pgbench /usr/pgsql-*/bin/pgbench /usr/bin/pgbench; do
@@ -96,7 +97,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz gdb clang postgres pgheaders pydebug java go rust node" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb clang postgres pgheaders pydebug java go rust node" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -120,6 +121,7 @@ packages_for() {
             apt:readelf) list="$list binutils" ;;
             *:cpio) list="$list cpio" ;;
             *:dwz) list="$list dwz" ;;
+            apt:debuginfod) list="$list debuginfod" ;;
             *:gdb) list="$list gdb" ;;
             *:clang) list="$list clang" ;;
             apt:tcc) list="$list tcc" ;;

@@ -3,7 +3,8 @@
 Where it is looked for, and in this order, as gdb does ("Debugging Information in Separate Files"): of /usr/bin/app with
 the build id ab12…  /usr/lib/debug/.build-id/ab/12….debug, then the linked name in /usr/bin, /usr/bin/.debug and
 /usr/lib/debug/usr/bin. Of a file in another root directory (/proc/PID/root) in that root, then in ours. The directories
-that TRACER_DEBUGINFO names, with colons between them (`--debuginfo`), come before /usr/lib/debug.
+that TRACER_DEBUGINFO names, with colons between them (`--debuginfo`), come before /usr/lib/debug. What is nowhere is
+asked of the servers in DEBUGINFOD_URLS.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from collections.abc import Iterator
 
 from tracer.errors import TracerError
+from tracer.resolve.elf.debuginfod import cached_path, fetched
 from tracer.resolve.elf.file import Elf
 
 DEBUG_ROOT = "/usr/lib/debug"
@@ -24,7 +26,8 @@ _MAX_SIZE = 1 << 32
 
 def debug_paths(elf: Elf) -> tuple[str, ...]:
     """Where the debug file may be."""
-    return tuple(path for path, _ in _candidates(elf))
+    cached = cached_path(elf.build_id)
+    return (*(path for path, _ in _candidates(elf)), *(() if cached is None else (cached,)))
 
 
 def debug_roots() -> list[str]:
@@ -35,15 +38,23 @@ def debug_roots() -> list[str]:
 def find_debug_file(elf: Elf) -> Elf | None:
     """The debug file, if it is installed and is really of this build."""
     for path, checksum in _candidates(elf):
-        if not os.path.isfile(path):
-            continue
-        try:
-            found = Elf(path)
-        except TracerError:
-            continue
-        if _belongs(elf, found, checksum):
+        found = _opened(elf, path, checksum)
+        if found is not None:
             return found
-        found.close()
+    served = fetched(elf.build_id)
+    return None if served is None else _opened(elf, served, None)
+
+
+def _opened(elf: Elf, path: str, checksum: int | None) -> Elf | None:
+    if not os.path.isfile(path):
+        return None
+    try:
+        found = Elf(path)
+    except TracerError:
+        return None
+    if _belongs(elf, found, checksum):
+        return found
+    found.close()
     return None
 
 
