@@ -64,6 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say_error(error, _is_verbose(arguments))
         _drop_output()
         return error.exit_code
+    except RecursionError:
+        _say_error(TracerError("the program is nested too deeply", "name its parts by themselves"))
+        _drop_output()
+        return 2
     except OSError as error:
         _say_error(TracerError(_os_error(error)))
         _drop_output()

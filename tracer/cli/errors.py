@@ -9,6 +9,7 @@ Everything here returns text; `app` alone writes it.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -18,8 +19,12 @@ from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, TracerError
 TAB = 8
 # Where stderr is no terminal nothing cuts a line, but a program of many kilobytes in one line helps nobody.
 WIDTH_WITHOUT_TERMINAL = 200
+MOST = 20
+"""Of diagnostics; what comes after them nobody reads."""
 _NARROWEST = 20
 _CUT = "…"
+_NEAR = 4096
+_LONG = re.compile(r"\S{1000,}")
 
 
 def error_text(error: TracerError, verbose: bool = False, width: int | None = None) -> str:
@@ -36,7 +41,9 @@ def error_text(error: TracerError, verbose: bool = False, width: int | None = No
 def diagnostics_text(source: Source, diagnostics: Iterable[Diagnostic], width: int | None = None) -> str:
     """Each diagnostic under the line of `source` it is about."""
     limit = max(width if width is not None else terminal_width(), _NARROWEST)
-    return "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in diagnostics)
+    found = list(diagnostics)
+    text = "".join(_diagnostic_text(source, diagnostic, limit) for diagnostic in found[:MOST])
+    return text if len(found) <= MOST else f"{text}tracer: {len(found) - MOST} more like these\n"
 
 
 def terminal_width() -> int:
@@ -71,11 +78,15 @@ def _diagnostic_text(source: Source, diagnostic: Diagnostic, width: int) -> str:
 
 def _with_hint(message: str, hint: str | None) -> str:
     text = message if hint is None else f"{message}; {hint}"
-    return " ".join(printable(line) for line in text.splitlines())
+    return _LONG.sub(lambda word: f"{word[0][:100]}{_CUT}{word[0][-20:]}", " ".join(map(printable, text.splitlines())))
 
 
 def _window(line: str, start: int, end: int, width: int) -> tuple[str, int, int]:
     """The part of `line` to show, the columns before the marked part in it, and the columns of the marked part."""
+    cut = max(start - _NEAR, 0)  # of a line of a megabyte the place of the fault is enough
+    shortened = line[cut : start + _NEAR]
+    behind = cut + len(shortened) < len(line)
+    line, start, end = shortened, start - cut, min(end - cut, len(shortened))
     cells = _cells(line)
     columns = [0]
     for cell in cells:
@@ -94,10 +105,10 @@ def _window(line: str, start: int, end: int, width: int) -> tuple[str, int, int]
         " " * (columns[index + 1] - columns[index]) if cells[index] == "\t" else cells[index]
         for index in range(first, last)
     )
-    lead = _CUT if first else ""
+    lead = _CUT if first or cut else ""
     before = len(lead) + columns[max(start, first)] - columns[first]
     marked = columns[min(end, last)] - columns[min(max(start, first), last)]
-    return f"{lead}{text}{_CUT if last < len(cells) else ''}", before, max(marked, 1)
+    return f"{lead}{text}{_CUT if last < len(cells) or behind else ''}", before, max(marked, 1)
 
 
 def _cells(line: str) -> list[str]:

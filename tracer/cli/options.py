@@ -126,7 +126,7 @@ def _meant(word: str) -> str:
 
 def _decoded(raw: bytes, name: str) -> str:
     try:
-        return raw.decode()
+        return raw.decode("utf-8-sig")  # a mark of the byte order, which editors put there, means nothing
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{name}: line {line} is not UTF-8", "is it a program's text?") from None

@@ -6,13 +6,23 @@ difflib is imported only when there is an error to explain.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+
+_LONGEST = 256
+"""What is longer is no misspelt name, and takes difflib seconds."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name most like `word`, None where nothing is near."""
+    return _nearest(word, tuple(sorted(known)))
+
+
+@lru_cache(maxsize=256)
+def _nearest(word: str, names: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches
 
-    names = sorted(known)
+    if len(word) > _LONGEST:
+        return None
     folded = {name.lower(): name for name in reversed(names)}
     found = get_close_matches(word.lower(), list(folded), n=1, cutoff=0.6)
     return folded[found[0]] if found else None

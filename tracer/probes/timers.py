@@ -39,7 +39,8 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     if period is None:
         raise malformed(_FORM, span, "the interval has no unit and number")
     if not SHORTEST_PERIOD_NS <= period <= LONGEST_PERIOD_NS:
-        raise malformed(_FORM, span, "the interval is out of range: at least 1 us")
+        least = period < SHORTEST_PERIOD_NS
+        raise malformed(_FORM, span, f"the interval is too {'short: at least 1 us' if least else 'long'}")
     return AttachPoint("interval", text, span, period_ns=period)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.cli.errors import diagnostics_text, error_text, printable
+from tracer.cli.errors import MOST, diagnostics_text, error_text, printable
 from tracer.errors import Diagnostic, ProgramError, Source, Span, TracerError
 
 
@@ -120,3 +120,22 @@ def test_details_are_for_verbose_alone() -> None:
     assert error_text(error, verbose=True) == (
         "tracer: error: the verifier refused it\n  0: r1 = 2\n  1: exit\ufffd\n"
     )
+
+
+def test_of_many_faults_the_first_are_shown() -> None:
+    text = "BEGIN { " + "nope(); " * 10_000 + "}"
+    source = Source(text)
+    found = [Diagnostic("unknown", Span(at, at + 4)) for at in range(8, len(text) - 1, 8)]
+    lines = diagnostics_text(source, found, 80).splitlines()
+    assert len(lines) == 2 * MOST + 1
+    assert lines[-1] == f"tracer: {len(found) - MOST} more like these"
+
+
+def test_a_word_of_a_megabyte_does_not_fill_the_screen() -> None:
+    name = "x" * 1_000_000
+    (line, marked) = diagnostics_text(
+        Source(f"BEGIN {{ {name}(); }}"), [Diagnostic(f"unknown '{name}'", Span(8, 8 + len(name)))], 80
+    ).splitlines()
+    assert len(line) == 80 and line.startswith("BEGIN { xxx")
+    assert len(marked) < 300 and marked.endswith("xxx'")
+    assert "…" in marked

@@ -160,8 +160,8 @@ def test_short_names_of_left_out_probes_are_named_in_full(short: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("interval:hz:2000000001", "the interval is out of range: at least 1 us"),
-        ("interval:s:99999999999999999999999999", "the interval is out of range: at least 1 us"),
+        ("interval:hz:2000000001", "the interval is too short: at least 1 us"),
+        ("interval:s:99999999999999999999999999", "the interval is too long"),
         ("uretprobe:libc:malloc+8", "a uretprobe cannot have an offset"),
         ("uprobe:libc:", "the uprobe attach point names no function"),
         ("END:x", "END takes nothing after it"),

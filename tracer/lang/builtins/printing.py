@@ -20,9 +20,11 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
         return None
     wanted = [conversion for conversion in found if conversion.kind != "%"]
     if len(wanted) != len(values):
-        given = f"{len(values)} value{'s' if len(values) != 1 else ''} given"
-        hint = "write %% for a percent sign" if wanted else None
-        call.error(f"the format takes {len(wanted)}, {given}", call.span, hint)
+        takes = f"the format takes {len(wanted)} value{'s' if len(wanted) != 1 else ''}, {len(values)} given"
+        hint = "each value needs a conversion, such as %d"
+        if len(values) < len(wanted):
+            hint = "give a value for each conversion; %% is a percent sign"
+        call.error(takes, call.span, hint)
         return None
     for conversion, value in zip(wanted, values, strict=True):
         if value is None:

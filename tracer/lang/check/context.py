@@ -76,7 +76,7 @@ class Context:
     types: Declared = field(default_factory=Declared)
     options: tuple[str, ...] = ()
     found: Facts = field(default_factory=Facts)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    diagnostics: dict[Diagnostic, None] = field(default_factory=dict)
     formats: list[tuple[str, tuple[Type, ...], typed.Output | None]] = field(default_factory=list)
     shapes: list[Type] = field(default_factory=list)
     unit: Unit = field(init=False)
@@ -114,8 +114,7 @@ class Context:
             return
         if self.calls:
             diagnostic = self._of_macro(diagnostic)
-        if diagnostic not in self.diagnostics:
-            self.diagnostics.append(diagnostic)
+        self.diagnostics[diagnostic] = None
 
     def _of_macro(self, diagnostic: Diagnostic) -> Diagnostic:
         """The same, as the user wrote it: variables by their own names, and the call where it stands in the macro."""

@@ -18,6 +18,8 @@ from tracer.lang.walk import rewrite, walk
 
 MOST_EXPANSIONS = 5000
 """How many calls a program may expand to."""
+DEEPEST = 32
+"""How deep calls of macros may nest: later stages walk them recursively."""
 
 _KINDS: dict[type[ast.Expr], str] = {ast.Var: "a variable", ast.MapRef: "a map", ast.Name: "an expression"}
 
@@ -95,7 +97,10 @@ class _Expander:
         macro = self._chosen(node, name, args)
         number = next(self.numbers)
         if number > MOST_EXPANSIONS:
-            raise Fault(Diagnostic(f"macros are called more than {MOST_EXPANSIONS} times", node.span))
+            what = f"macros are called more than {MOST_EXPANSIONS} times"
+            raise ProgramError(self.source, [*self.found, Diagnostic(what, node.span)])
+        if len(within) >= DEEPEST:
+            raise Fault(Diagnostic("macros call each other too deeply", node.span, f"at most {DEEPEST} levels"))
         body = _Body(macro, args, number).filled()
         block = valued(node.span, tuple([self.expand(statement, (*within, name)) for statement in body]))
         return replace(block, macro=name)

@@ -33,7 +33,8 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
             while end < len(text) and text[end] not in '"\n':
                 end += 2 if text[end] == "\\" and text[end + 1 : end + 2] in ('"', "\\") else 1
             if end >= len(text) or text[end] != '"':
-                raise Fault(Diagnostic("the quotes in the attach point are not closed", Span(at, min(end, len(text)))))
+                what = "the quotes in the attach point are not closed"
+                raise Fault(Diagnostic(what, Span(at, min(end, len(text))), 'end them with "'))
             whole += re.sub(r'\\(["\\])', r"\1", text[at + 1 : end])
             bare = ""
             at = end + 1

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from tracer.dataclass import names, replace
 from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.lang import unsupported
-from tracer.lang.syntax import ast
+from tracer.lang.syntax import ast, slips
 from tracer.lang.syntax.lexer import Lexer, Token
 from tracer.lang.types.declared import USUAL
 
@@ -28,6 +28,8 @@ MAX_NESTING = 64
 MAX_DEPTH = 128
 """How deep brackets and the tree may get (`a + b + c` is a tree two deep): later stages walk it recursively."""
 
+MAX_SUFFIXES = 16
+"""How many pointers and arrays a type may be of."""
 MAX_DIAGNOSTICS = 20
 
 _TAGS = ("struct", "union", "enum")
@@ -74,7 +76,9 @@ class ExpressionParser:
         self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span)
 
     def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
-        """Raises a fault."""
+        """Raises a fault. What is not as expected may be written so elsewhere."""
+        if hint is None and message.startswith("expected "):
+            hint = slips.hint_at(self.source.text, span.start)
         raise Fault(Diagnostic(message, span, hint))
 
     # --- blocks, which `statements.StatementParser` reads
@@ -280,11 +284,12 @@ class ExpressionParser:
 
     def _call(self, name: Token) -> ast.Expr:
         self.lexer.take()
-        args = () if self.at(")") else self._list(")", f"after the arguments of {name.text}()")
+        hint = slips.WORDS.get(name.text)
+        args = () if self.at(")") else self._list(")", f"after the arguments of {name.text}()", hint)
         closing = self.lexer.take()
         return self._deeper(ast.Call(name.span.to(closing.span), name.text, args, name.span))
 
-    def _list(self, closing: str, where: str) -> tuple[ast.Expr, ...]:
+    def _list(self, closing: str, where: str, hint: str | None = None) -> tuple[ast.Expr, ...]:
         """Expressions with commas between them; `closing` stays the next token."""
         items, depth = [self._enclosed()], self._depth
         while self.accept(","):
@@ -295,8 +300,9 @@ class ExpressionParser:
         if not self.at(closing):
             found = self.lexer.peek()
             self.fail(
-                f"expected ',' or '{closing}' {where}, found {found.describe()}", found.span, self._comparison_hint()
-            )
+                f"expected ',' or '{closing}' {where}, found {found.describe()}", found.span,
+                hint or self._comparison_hint(),
+            )  # fmt: skip
         self._depth = depth
         return tuple(items)
 
@@ -318,7 +324,9 @@ class ExpressionParser:
         if not self.at(","):
             if not self.at(")"):
                 found = self.lexer.peek()
-                self.fail(f"expected ')' to close '(', found {found.describe()}", found.span, self._comparison_hint())
+                hint = slips.WORDS.get(first.name) if isinstance(first, ast.Name) else None
+                hint = hint or self._comparison_hint()
+                self.fail(f"expected ')' to close '(', found {found.describe()}", found.span, hint)
             closing = self.lexer.take()
             return _widen(first, opening.span.to(closing.span))
         items = [first]
@@ -434,6 +442,8 @@ class ExpressionParser:
                 suffixes.append(self._count())
                 opening = self.expect("]", "after the size of the array")
             span = span.to(opening.span)
+            if len(suffixes) > MAX_SUFFIXES:
+                self.fail("the type is nested too deeply", span, f"at most {MAX_SUFFIXES} pointers and arrays")
         return replace(type, span=span, suffixes=tuple(suffixes))
 
     def _qualifiers(self) -> Token:
@@ -463,6 +473,9 @@ class ExpressionParser:
                 field = self.lexer.take()
                 if field.kind not in ("name", "int", "keyword"):
                     self.fail(f"expected a name or a number after '{token.text}', found {field.describe()}", field.span)
+                if isinstance(expr, ast.IntLit) and field.kind == "int" and token.text == ".":
+                    what = "numbers with a fraction are not supported"
+                    self.fail(what, expr.span.to(field.span), "compute in a smaller unit: 1500us, not 1.5ms")
                 expr = self._deeper(ast.Field(expr.span.to(field.span), expr, field.text))
             elif token.text == "[":
                 depth = self._depth

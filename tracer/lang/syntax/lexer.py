@@ -168,7 +168,7 @@ class Lexer:
                 fault = fault or Diagnostic(
                     f"'{text[at:end]}' is not an escape sequence",
                     Span(at, end),
-                    r"known are \n \t \r \" \\ \xNN and \NNN (octal); write \\ for a backslash",
+                    r"known are \n \t \r \" \\ \xNN and \NNN (octal, to \377); write \\ for a backslash",
                 )
             else:
                 parts += value
@@ -211,7 +211,8 @@ def _encode(char: str) -> bytes:
 def _escape(text: str, at: int) -> tuple[bytes | None, int]:
     """The bytes an escape stands for (None: unknown) and where the text goes on; `at` is after the backslash."""
     if found := re.compile(_OCTAL_ESCAPE).match(text, at):
-        return bytes([int(found.group(), 8) & 0xFF]), found.end()
+        value = int(found.group(), 8)
+        return bytes([value]) if value < 256 else None, found.end()
     if text.startswith("x", at):
         found = re.compile(_HEX_ESCAPE).match(text, at + 1)
         return (bytes([int(found.group(), 16)]), found.end()) if found else (None, at + 1)
@@ -252,8 +253,7 @@ def number(text: str, span: Span) -> int:
 
 
 def _stray(char: str, span: Span) -> Diagnostic:
-    if char == "#":
-        return Diagnostic(
-            "preprocessor directives are not supported", span, "write constants and type casts in the program itself"
-        )
-    return Diagnostic(f"unexpected character {char!a}", span)
+    from tracer.lang.syntax.slips import CHARACTERS
+
+    shown = f"'{char}'" if char.isprintable() else ascii(char)
+    return Diagnostic(f"unexpected character {shown}", span, CHARACTERS.get(char))

@@ -150,6 +150,9 @@ class Parser(StatementParser):
         except Fault as fault:
             self.record(fault.diagnostic)
             self._skip_clause(start)
+        except RecursionError:
+            self.record(Diagnostic("this is nested too deeply", Span(start, start + 1), "name its parts by themselves"))
+            raise TooManyFaults from None
 
     # --- clauses
 
@@ -177,6 +180,8 @@ class Parser(StatementParser):
                 break
         if faulty and not self.source.text.startswith(("{", "/"), at):
             self._seek_brace(at)
+            if self.lexer.peek().kind == "end":  # what is wrong with the attach point took the rest of the text
+                return ast.Clause(tuple(points), None, (), Span(start, at))
         predicate = self._optional_predicate()
         if not self.at("{"):
             found = self.lexer.peek()

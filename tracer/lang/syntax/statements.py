@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, Source, Span
-from tracer.lang.syntax import ast
+from tracer.lang.syntax import ast, slips
 from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS, ExpressionParser
 from tracer.lang.syntax.lexer import Token
 
@@ -43,7 +43,10 @@ class StatementParser(ExpressionParser):
         statements: list[ast.Stmt] = []
         try:
             if self._blocks > MAX_BLOCKS:
-                self.fail("blocks are nested too deeply", opening.span, f"at most {MAX_BLOCKS} levels")
+                self.record(
+                    Diagnostic("blocks are nested too deeply", opening.span, f"at most {MAX_BLOCKS} levels")
+                )
+                raise TooManyFaults  # what follows is the same fault again
             while True:
                 try:
                     if self.at("}"):
@@ -137,7 +140,8 @@ class StatementParser(ExpressionParser):
             after = Span(statement.span.end, statement.span.end + 1)
             if found.kind == "op" and found.text in (")", "]", ",", ":"):
                 after = found.span
-            self.fail(f"expected ';' after the statement, found {found.describe()}", after)
+            hint = slips.hint_after(statement, found.kind) or slips.hint_at(self.source.text, found.span.start)
+            self.fail(f"expected ';' after the statement, found {found.describe()}", after, hint)
         return statement
 
     def _compound(self, token: Token) -> ast.Stmt | None:
@@ -183,6 +187,7 @@ class StatementParser(ExpressionParser):
         opening = self.accept("(")
         variable = self.lexer.take()
         if variable.kind != "var":
+            self._skip_to_body()
             self.fail(
                 f"expected a variable after 'for', found {variable.describe()}",
                 variable.span,
@@ -201,6 +206,13 @@ class StatementParser(ExpressionParser):
             )
         end = self.expect(")", "after the map").span if opening else start.span
         return ast.ForMap(keyword.span.to(end), target, start, self._body("the map"))
+
+    def _skip_to_body(self) -> None:
+        """Leaves out the head of a loop that is written in another way, its semicolons with it."""
+        text, start = self.source.text, self.lexer.here()
+        brace = text.find("{", start)
+        if brace >= 0 and "}" not in text[start:brace]:
+            self.lexer.seek(brace)
 
     def _simple(self, token: Token) -> ast.Stmt:
         """A statement that ends with `;`."""
@@ -222,7 +234,8 @@ class StatementParser(ExpressionParser):
             value = self.expression()
             return ast.ExprStmt(target.span.to(value.span), value, discarded=True)
         if not isinstance(target, (ast.Var, ast.MapRef)):
-            self.fail("only variables ($x) and maps (@x) can be assigned to", target.span)
+            what = "only variables ($x) and maps (@x) can be assigned to"
+            self.fail(what, target.span, slips.hint_for_target(target))
         value = self._value(target)
         return ast.Assign(target.span.to(value.span), target, operator.text, value)
 

@@ -16,6 +16,7 @@ from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import LITERAL, a, join, say, stored
 
+MOST_KEY_BYTES = 1 << 16
 KEY_HINT = "all uses of a map have the same number and types of keys"
 
 
@@ -51,6 +52,10 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
     for part in parts:
         if is_block(part.type) and not memory_size(part.type):
             ctx.error(f"{a(part.type)} has no bytes, and cannot be a key", part.span, "use one of its elements")
+            return None
+        if memory_size(part.type) > MOST_KEY_BYTES:
+            what = f"{a(part.type)} has {memory_size(part.type)} bytes, too many for a key"
+            ctx.error(what, part.span, "use one of its members or elements")
             return None
     if not _agree(ctx, name, tuple(stored(part.type) for part in parts), span):
         return None

@@ -132,6 +132,9 @@ def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Ex
     return None
 
 
+_MOST_BYTES = 1 << 16
+
+
 def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typed.Expr | None:
     """The bytes of an integer, or of a text in the program, as an array, with zeros behind them."""
     item = memory_size(to.item)
@@ -145,7 +148,7 @@ def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typ
         ctx.error("only a text in the program can be cast to an array", value.span, "str() keeps what is read as text")
         return None
     size = to.count * item or have
-    if not isinstance(to.item, IntType | BoolType) or size < have or size % item:
+    if not isinstance(to.item, IntType | BoolType) or size < have or size % item or size > _MOST_BYTES:
         what = f"{a(value.type)}" if have == memory_size(value.type) else f"a value of {have} bytes"
         ctx.error(f"{what} cannot be cast to {to}, which has {size} bytes", value.span)
         return None

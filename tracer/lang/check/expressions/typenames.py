@@ -16,8 +16,11 @@ from tracer.lang.types import (
     StringType,
     StructType,
     Type,
+    memory_size,
 )
 from tracer.lang.types.combine import settled
+
+MOST_ARRAY_BYTES = 1 << 31
 
 
 def named(ctx: Context, node: ast.TypeName) -> Type | None:
@@ -37,6 +40,9 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
         del suffixes[: len(counts)]
         for count in reversed(counts):
             assert type is not None and count is not None
+            if count * memory_size(type) > MOST_ARRAY_BYTES:
+                ctx.error(f"an array cannot have {count} elements", node.span)
+                return None
             type = ArrayType(type, count)
     return type
 
@@ -58,6 +64,10 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
     if name == "void" and pointed:
         return None
     if name == "string":
+        if first and first > ctx.config.max_strlen:
+            what = f"a string has at most {ctx.config.max_strlen} bytes, not {first}"
+            ctx.error(what, node.span, "config = { max_strlen = N } allows more")
+            return None
         return StringType(first or ctx.config.max_strlen)
     found = ctx.types.find(name)
     if isinstance(found, NamedType) and not pointed:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tracer.lang.syntax.c.constants import Constants
 from tracer.lang.syntax.c.layout import Attributes, Sized, array
 from tracer.lang.syntax.c.tokens import Token
-from tracer.lang.types import IntType, NamedType, PointerType, StructType
+from tracer.lang.types import IntType, NamedType, PointerType, StructType, memory_size
 
 _words = str.split
 
@@ -19,6 +19,7 @@ QUALIFIERS = frozenset(
 )
 _ATTRIBUTES = ("__attribute__", "__attribute", "_Alignas", "alignas", "__asm__", "asm", "__asm")
 _MODES = {"QI": 8, "HI": 16, "SI": 32, "DI": 64, "word": 64, "byte": 8, "pointer": 64}
+_MOST_WRAPS = 16
 _MOST_ELEMENTS = 1 << 31
 _BIGGEST_ALIGNMENT = 16
 
@@ -54,7 +55,11 @@ class Declarators(Constants):
 
     def declarator(self, base: Sized) -> tuple[Sized, Token | None]:
         """The type that it makes of the one before it, and the name."""
+        start = self.cursor.peek()
         wraps, name = self._wraps()
+        if len(wraps) > _MOST_WRAPS:
+            what = "the type is nested too deeply"
+            self.cursor.fail(what, start, f"at most {_MOST_WRAPS} pointers and arrays")
         for wrap in wraps:
             base = wrap(base)
         return base, name
@@ -98,6 +103,8 @@ class Declarators(Constants):
             item = self.complete(item)
             if item.type is None or not item.align:
                 cursor.fail(f"the elements of the array have the incomplete type '{item.type or 'void'}'", opening)
+            if count * memory_size(item.type) >= _MOST_ELEMENTS:
+                cursor.fail("the array is too large", opening._replace(end=closing.end), "at most 2 GiB")
             return array(item, count)
 
         return wrap

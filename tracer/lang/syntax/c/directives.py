@@ -40,7 +40,8 @@ def preprocess(text: str, includes: Sequence[str] = (), paths: Sequence[str] = (
     found = list(_directives(text))
     for word, _, span in found:
         if word not in _KNOWN:
-            raise Fault(Diagnostic(f"unknown directive '#{word}'", span, "known are #include, #define and conditions"))
+            hint = "known are #include, #define and conditions; comments begin with //"
+            raise Fault(Diagnostic(f"unknown directive '#{word}'", span, hint))
     blanked = list(text)
     for _, _, span in found:
         _blank(blanked, span.start, span.end)
