@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from tracer.dataclass import names, replace
 from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.lang import unsupported
-from tracer.lang.syntax import ast, slips
+from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import Lexer, Token
 from tracer.lang.types.declared import USUAL
 
@@ -78,6 +78,8 @@ class ExpressionParser:
     def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
         """Raises a fault. What is not as expected may be written so elsewhere."""
         if hint is None and message.startswith("expected "):
+            from tracer.lang.syntax import slips
+
             hint = slips.hint_at(self.source.text, span.start)
         raise Fault(Diagnostic(message, span, hint))
 
@@ -284,12 +286,11 @@ class ExpressionParser:
 
     def _call(self, name: Token) -> ast.Expr:
         self.lexer.take()
-        hint = slips.WORDS.get(name.text)
-        args = () if self.at(")") else self._list(")", f"after the arguments of {name.text}()", hint)
+        args = () if self.at(")") else self._list(")", f"after the arguments of {name.text}()", name.text)
         closing = self.lexer.take()
         return self._deeper(ast.Call(name.span.to(closing.span), name.text, args, name.span))
 
-    def _list(self, closing: str, where: str, hint: str | None = None) -> tuple[ast.Expr, ...]:
+    def _list(self, closing: str, where: str, word: str = "") -> tuple[ast.Expr, ...]:
         """Expressions with commas between them; `closing` stays the next token."""
         items, depth = [self._enclosed()], self._depth
         while self.accept(","):
@@ -301,13 +302,19 @@ class ExpressionParser:
             found = self.lexer.peek()
             self.fail(
                 f"expected ',' or '{closing}' {where}, found {found.describe()}", found.span,
-                hint or self._comparison_hint(),
+                self._slip(word),
             )  # fmt: skip
         self._depth = depth
         return tuple(items)
 
     def _comparison_hint(self) -> str | None:
         return "== compares; an assignment is a statement of its own" if self.at("=") else None
+
+    def _slip(self, word: str) -> str | None:
+        """The hint for what is written behind a word that means something elsewhere."""
+        from tracer.lang.syntax.slips import WORDS
+
+        return WORDS.get(word) or self._comparison_hint()
 
     def _parenthesis(self, opening: Token) -> ast.Expr:
         cast_to = self._cast_type()
@@ -324,8 +331,7 @@ class ExpressionParser:
         if not self.at(","):
             if not self.at(")"):
                 found = self.lexer.peek()
-                hint = slips.WORDS.get(first.name) if isinstance(first, ast.Name) else None
-                hint = hint or self._comparison_hint()
+                hint = self._slip(first.name if isinstance(first, ast.Name) else "")
                 self.fail(f"expected ')' to close '(', found {found.describe()}", found.span, hint)
             closing = self.lexer.take()
             return _widen(first, opening.span.to(closing.span))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, Source, Span
-from tracer.lang.syntax import ast, slips
+from tracer.lang.syntax import ast
 from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS, ExpressionParser
 from tracer.lang.syntax.lexer import Token
 
@@ -140,6 +140,8 @@ class StatementParser(ExpressionParser):
             after = Span(statement.span.end, statement.span.end + 1)
             if found.kind == "op" and found.text in (")", "]", ",", ":"):
                 after = found.span
+            from tracer.lang.syntax import slips
+
             hint = slips.hint_after(statement, found.kind) or slips.hint_at(self.source.text, found.span.start)
             self.fail(f"expected ';' after the statement, found {found.describe()}", after, hint)
         return statement
@@ -234,6 +236,8 @@ class StatementParser(ExpressionParser):
             value = self.expression()
             return ast.ExprStmt(target.span.to(value.span), value, discarded=True)
         if not isinstance(target, (ast.Var, ast.MapRef)):
+            from tracer.lang.syntax import slips
+
             what = "only variables ($x) and maps (@x) can be assigned to"
             self.fail(what, target.span, slips.hint_for_target(target))
         value = self._value(target)
