@@ -20,13 +20,19 @@ struct frame_rule {
 	u8 kind, base;
 };
 
+/* What is copied at first, and of a stack that goes on behind that. STACK_PIECES is given where a program sets stack_copy. */
 #define STACK_PIECE 512
+#ifdef STACK_PIECES
+#define DEEP_STACK_PIECES STACK_PIECES
+#else
 #define STACK_PIECES 32
+#define DEEP_STACK_PIECES 127
+#endif
 
 struct stack_copy {
 	u64 record, number, process, frames, size;
 	u64 registers[17];
-	char bytes[STACK_PIECE * STACK_PIECES];
+	char bytes[];
 };
 
 /* No address of user space: a stack that consists of it alone is that of a copy. */
@@ -41,9 +47,9 @@ static void (*ring_submit)(void *record, u64 flags) = (void *)132;
 #define SIGNAL_SP 160
 #define SIGNAL_IP 168
 
-static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
+static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup, u32 pieces)
 {
-	struct stack_copy *copy = ring_reserve(RING, sizeof(*copy), 0);
+	struct stack_copy *copy = ring_reserve(RING, sizeof(*copy) + STACK_PIECE * pieces, 0);
 	u64 sp = REGISTER(sp), size = 0;
 
 	if (!copy) {
@@ -72,7 +78,7 @@ static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 	copy->registers[15] = REGISTER(r14);
 	copy->registers[16] = REGISTER(r15);
 #pragma clang loop unroll(disable)
-	for (u32 piece = 0; piece < STACK_PIECES; piece++) {
+	for (u32 piece = 0; piece < pieces; piece++) {
 		if (peek_user(copy->bytes + STACK_PIECE * piece, STACK_PIECE, (void *)(sp + size)))
 			break;
 		size += STACK_PIECE;
@@ -81,6 +87,15 @@ static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 	to[0] = copy->number;
 	ring_submit(copy, wakeup);
 	return 8;
+}
+
+static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
+{
+	u64 word, behind = REGISTER(sp) + STACK_PIECE * STACK_PIECES;
+
+	if (DEEP_STACK_PIECES > STACK_PIECES && !peek_user(&word, sizeof(word), (void *)behind))
+		return copy_pieces(ctx, to, frames, process, wakeup, DEEP_STACK_PIECES);
+	return copy_pieces(ctx, to, frames, process, wakeup, STACK_PIECES);
 }
 
 /* The frames of the user stack, `frames` of them at most; their length in bytes. The walk is that of `walker` in

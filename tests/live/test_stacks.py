@@ -121,3 +121,30 @@ def test_frame_pointers_alone_where_that_is_asked_for(backend: str, deep: Path, 
     done = tracer("-q", "--backend", backend, "-e", program, "-c", f"{deep} 400")
     assert done.status == 0
     assert b"main" not in done.printed
+
+
+def test_a_stack_of_fifty_kilobytes(tmp_path: Path) -> None:
+    (tmp_path / "far.c").write_text(r"""
+        #include <string.h>
+        __attribute__((noinline)) int leaf(int n) { asm volatile(""); return n; }
+        __attribute__((noinline)) int far(int n)
+        {
+            char room[1000];
+            memset(room, n, sizeof room);
+            asm volatile("" : : "r"(room) : "memory");
+            return (n ? far(n - 1) : leaf(3)) + room[3];
+        }
+        int main(void) { for (int i = 0; i < 20; i++) far(49); return 0; }
+    """)
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "far.c", "-o", "far"], cwd=tmp_path, check=True)
+    far = tmp_path / "far"
+    wanted = Counter({("leaf", *["far"] * 50, "main"): 20})
+    program = "uprobe:T:leaf { @[ustack] = count(); }"
+    assert stacks("bcc", far, program) == wanted
+    assert stacks("ftrace", far, f"config = {{ stack_copy = 65024 }} {program}") == wanted
+    done = tracer("-q", "--backend", "ftrace", "-e", program.replace("T:", f"{far}:"), "-c", str(far))
+    said = "stacks that do not reach the program's start: 20: the copy of the stack ends; raise stack_copy"
+    assert said in done.err
+    short = f"config = {{ stack_copy = 4096 }} {program}".replace("T:", f"{far}:")
+    done = tracer("-q", "--backend", "bcc", "-e", short, "-c", str(far))
+    assert f"{said}, now 4096" in done.err

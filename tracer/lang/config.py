@@ -17,6 +17,7 @@ LIMITS = {
     "max_map_keys": (1, 1 << 24),
     "max_probes": (1, 1 << 20),
     "max_cat_bytes": (1, 1 << 20),
+    "stack_copy": (512, 65024),
     "stack_frames": (1, STACK_FRAMES_MOST),
 }
 """Least and largest value of each setting."""

@@ -516,12 +516,15 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What `config = { … }` or the environment sets: sizes in bytes, counts, words."""
+    """What `config = { … }` or the environment sets: sizes in bytes, counts, words. A `stack_copy` of 0 leaves it to
+    the backend how much of a stack is copied to be walked.
+    """
 
     max_strlen: int = 1024
     max_map_keys: int = 16384
     max_probes: int = 16384
     max_cat_bytes: int = 10240
+    stack_copy: int = 0
     stack_frames: int = 127
     stack_mode: str = "bpftrace"
     stack_unwind: str = "auto"

@@ -31,6 +31,7 @@ class Names:
         room: what ended before it was looked at has no names.
         """
         wanted = {type(node) for probe in plan.probes for node in walk_clause(probe.clause)}
+        self._copied = plan.program.config.stack_copy
         self._stacks = UStack in wanted and plan.program.config.stack_unwind != "fp"
         if UStack in wanted or USym in wanted:
             self._begin(plan, target)
@@ -72,7 +73,7 @@ class Names:
         """What is to be said of stacks that are not whole, and for those who want to know more how all ended."""
         if self._unwinder is None or not self._unwinder.endings:
             return None, None
-        from tracer.resolve.unwind.walker import LIMIT, WHOLE
+        from tracer.resolve.unwind.walker import LIMIT, SHORT, WHOLE
 
         ended = self._unwinder.endings
         every = ", ".join(f"{number} {how}" for how, number in sorted(ended.items(), key=lambda each: (-each[1], each)))
@@ -80,7 +81,8 @@ class Names:
         if not broken:
             return None, f"stacks: {every}"
         words = ", ".join(f"{number}: {how}" for how, number in sorted(broken.items()))
-        return f"stacks that do not reach the program's start: {words}", f"stacks: {every}"
+        remedy = "; raise stack_copy" + (f", now {self._copied}" if self._copied else "") if SHORT in broken else ""
+        return f"stacks that do not reach the program's start: {words}{remedy}", f"stacks: {every}"
 
     def close(self) -> None:
         """Ends the recording and closes the files."""

@@ -184,10 +184,16 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
     lines += ["};", ""]
     if slots:
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
-    lines += ['#include "prelude.h"', *(['#include "stacks.h"'] if shared.unwinds else []), ""]
+    lines += ['#include "prelude.h"', *(_stacks(shared) if shared.unwinds else []), ""]
     if follow:
         lines += [f"int {FOLLOW}(struct new_task *task)", "{", "\treturn note_new_task(task);", "}", ""]
     return "\n".join(lines)
+
+
+def _stacks(shared: Shared) -> list[str]:
+    """What walks stacks, with how much of one is copied where the program says so."""
+    copied = shared.program.config.stack_copy
+    return [*([f"#define STACK_PIECES {copied // 512}"] if copied else []), '#include "stacks.h"']
 
 
 def _for_comment(text: str) -> str:

@@ -34,7 +34,7 @@ LOOK_S = 0.05
 _BIRTHS = 1 << 18
 """Bytes of a ring for forks and exits: some thousand of each between two looks."""
 _STACK = 16 << 10
-"""Bytes of the stack that come with a sample."""
+"""Bytes of the stack that come with a sample, unless the program says how many."""
 _CLOCK = time.CLOCK_MONOTONIC
 
 
@@ -70,7 +70,7 @@ class Attachment:
             depth = perf.max_stack(program.frames)
             self._opener = Opener(
                 cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,
-                registers, _STACK,
+                registers, (program.plan.program.config.stack_copy or _STACK) & -8,
             )  # fmt: skip
             self._undo.callback(self._drop_leader)
             self._leader = leader_of(self._pid)
