@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.case import Case, by_hand
 from tests.contract.depot import HUNDRED, LABELS, NULL, TOUCHED, rounds, u
-from tests.contract.expect import NOTHING, keyed, lhist, no_averages, printf, scalar, together, value
+from tests.contract.expect import NOTHING, hist, keyed, lhist, no_averages, printf, scalar, together, value
 from tests.contract.grouping import by, counted, summed
 
 R = rounds()
@@ -332,6 +332,15 @@ CASES = [
         " END { clear(@n); }",
         scalar("@", sum(_between_changes(r.id) for r in R)) + scalar("@m", 40),
         probes=2,
+    ),
+    Case(
+        "maps_that_would_forget",
+        "let @v = lruhash(5000); let @c = percpulruhash(5000); let @h = percpulruhash(5000);"
+        " usdt:T:depot:parcel { @v[arg0 & 3] = arg0; @v[arg0 & 3] += 1; @c[arg0 & 3] = count();"
+        " @h[1] = hist(arg0 & 3); }",
+        keyed("@c", {key: sum(round.id & 3 == key for round in R) for key in range(4)})
+        + hist("@h", {1: [round.id & 3 for round in R]})
+        + keyed("@v", {round.id & 3: round.id + 1 for round in R}),
     ),
     Case(
         "a_map_walked_in_a_probe",

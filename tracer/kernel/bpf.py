@@ -35,6 +35,7 @@ class MapType(IntEnum):
     ARRAY = 2
     PERCPU_HASH = 5
     PERCPU_ARRAY = 6
+    LRU_PERCPU_HASH = 10
     RINGBUF = 27
 
 

@@ -24,6 +24,9 @@ from tracer.lang.walk import Node, rewrite, walk_program
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
+MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
+"""What `let @x = …(100);` can declare."""
+
 
 def analyse(
     program: ast.Program, sites: Mapping[int, tuple[Site, ...]], environment: Mapping[str, str] | None = None
@@ -49,11 +52,11 @@ def analyse(
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(program.source, found)
-    most = {each.name: each.most for each in tree.maps}
+    declared = {each.name: each for each in tree.maps}
     return typed.Program(
         program.source,
         clauses,
-        {name: _declaration(map, most.get(name, 0)) for name, map in facts.maps.items()},
+        {name: _declaration(map, declared.get(name)) for name, map in facts.maps.items()},
         tuple(text for text, *_ in ctx.formats),
         tuple(ctx.shapes),
         config,
@@ -81,14 +84,12 @@ def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
     for each in program.maps:
         name = each.name
         used = facts.maps[name].kind if name in facts.maps else None
-        fitting = "hash" if used in (None, "scalar") else "percpuhash"
+        fitting = ("" if used in (None, "scalar") else "percpu") + ("lruhash" if "lru" in each.kind else "hash")
         if name in seen:
             yield Diagnostic(f"{name} is declared twice", each.span)
-        elif each.kind in ("lruhash", "percpulruhash"):
-            what = f"{each.kind} is not supported: which keys it forgets depends on the machine"
-            yield Diagnostic(what, each.span, f"{fitting}(n) drops new keys where it is full, and says how many")
-        elif each.kind not in ("hash", "percpuhash"):
-            yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, "known are hash and percpuhash")
+        elif each.kind not in MAP_KINDS:
+            known = f"known are {', '.join(MAP_KINDS[:-1])} and {MAP_KINDS[-1]}"
+            yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, known)
         elif used is None:
             yield Diagnostic(f"{name} is declared and never assigned", each.span, severity="warning")
         elif each.kind != fitting:
@@ -152,9 +153,10 @@ def _settle(node: Node) -> Node:
     return node if type == node.type else replace(node, type=type)
 
 
-def _declaration(facts: MapFacts, most: int) -> typed.MapDecl:
+def _declaration(facts: MapFacts, declared: ast.MapDeclaration | None) -> typed.MapDecl:
     kind, value = facts.kind, facts.value.type() or INT64
     assert kind is not None and facts.kind_span is not None
     value = settled(stored(value)) if kind == "scalar" or not isinstance(value, IntType) else wide(value)
     key = tuple(map(settled, facts.key or ()))
-    return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, facts.parameters, most)
+    most, forgets = (declared.most, "lru" in declared.kind) if declared is not None else (0, False)
+    return typed.MapDecl(facts.name, key, kind, value, facts.kind_span, facts.parameters, most, forgets)

@@ -30,7 +30,7 @@ def _lines(program: typed.Program) -> Iterator[str]:
 
 def _map(decl: typed.MapDecl) -> str:
     key = f"[{', '.join(map(_type, decl.key))}]" if decl.key else ""
-    key += f" at most {decl.most}" if decl.most else ""
+    key += f" {'the last' if decl.forgets else 'at most'} {decl.most}" if decl.most else ""
     if decl.kind == "scalar":
         return f"map {decl.name}{key}: {_type(decl.value)}"
     parameters = "".join(f", {parameter}" for parameter in decl.parameters)

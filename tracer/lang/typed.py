@@ -481,7 +481,8 @@ class MapDecl:
 
     `value` is the scalar's type, or the integer type that an aggregation works in (its signedness decides how sum, min,
     max, avg, stats and hist read it). `kind` is "scalar" or the name of an aggregation; `parameters` are its constants.
-    `most` is how many keys its declaration (`let @x = hash(5);`) allows, 0 without one.
+    `most` is how many keys its declaration (`let @x = hash(5);`) allows, 0 without one; `forgets`: where there are as
+    many, the key that was written longest ago makes room for a new one (`lruhash(5)`).
     """
 
     name: str
@@ -491,6 +492,7 @@ class MapDecl:
     span: Span
     parameters: tuple[int, ...] = ()
     most: int = 0
+    forgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,9 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
                 construct = f"{step.map} as a value"
             case _:
                 continue
+        if program.maps[step.map].forgets and isinstance(step, MapLength):
+            yield Need(Feature.MAP_WALK, construct, step.span)
+            continue
         if keeps_of(program.maps[step.map]) == "series":
             yield Need(Feature.SERIES_KEYS, construct, step.span)
             continue

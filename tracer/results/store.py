@@ -58,6 +58,14 @@ class LocalMaps:
     def inserter(self, name: str) -> Callable[[Key, Any], None]:
         """A function that adds a key that is not there yet, or counts it as lost where the map is full."""
         table, loss, limit = self._tables[name], self.loss, self.most(name)
+        if self._decls[name].forgets:
+
+            def replace(key: Key, value: Any) -> None:
+                if len(table) >= limit:
+                    del table[next(iter(table))]
+                table[key] = value
+
+            return replace
 
         def insert(key: Key, value: Any) -> None:
             if len(table) < limit:
@@ -87,6 +95,7 @@ class LocalMaps:
     def set(self, name: str, key: Key, value: Value) -> None:
         """Assigns a scalar."""
         table = self._tables[name]
+        self._renew(name, key)
         if key in table:
             table[key] = value
         else:
@@ -103,12 +112,19 @@ class LocalMaps:
         """One more value for an aggregation; `when` is the moment of one of a series."""
         decl, table = self._decls[name], self._tables[name]
         inner = table.get(key)
+        self._renew(name, key)
         aggregation, sample = AGGREGATIONS[function], wrap_int(value, 64, is_signed(decl))
         updated = aggregation.update(decl, inner, (when, sample) if aggregation.keeps == "series" else sample)
         if inner is None:
             self.inserter(name)(key, updated)
         else:
             table[key] = updated
+
+    def _renew(self, name: str, key: Key) -> None:
+        """Of a map that forgets: the key goes to the end of those in the order in which they were written."""
+        if self._decls[name].forgets and key in self._tables[name]:
+            table = self._tables[name]
+            table[key] = table.pop(key)
 
     def delete(self, name: str, key: Key) -> None:
         """Removes a key; no error where it is absent."""

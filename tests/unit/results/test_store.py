@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.typed_ir import clause, map_of, program
+from tracer.dataclass import replace
 from tracer.lang.typed import Config, MapDecl
 from tracer.lang.types import INT64, UINT64, IntType, StringType
 from tracer.results.events import Loss
@@ -61,6 +62,20 @@ def test_a_full_map_drops_new_keys_and_counts_them() -> None:
     assert maps.snapshot("@").items == {(1,): 2}
     assert maps.snapshot("@x").items == {(1,): 2}
     assert maps.loss == Loss(keys=8)
+
+
+def test_a_full_map_that_forgets_drops_the_key_written_longest_ago() -> None:
+    scalar = replace(map_of("@", "scalar", UINT64), most=2, forgets=True)
+    maps = store(scalar, replace(map_of("@c", "count", UINT64), most=2, forgets=True))
+    for key in (1, 2, 1, 3):
+        maps.set("@", (key,), key)
+        maps.aggregate("@c", (key,), "count", 0)
+    assert maps.snapshot("@").items == {(1,): 1, (3,): 3}
+    assert maps.snapshot("@c").items == {(1,): 2, (3,): 1}
+    maps.add("@", (1,), 5)
+    maps.set("@", (4,), 4)
+    assert maps.snapshot("@").items == {(1,): 6, (4,): 4}
+    assert maps.loss.keys == 0
 
 
 def test_zero_keeps_the_keys_and_clear_does_not() -> None:

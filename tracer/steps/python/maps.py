@@ -66,7 +66,7 @@ class PythonMaps:
 
     def assign(self, name: str, key: str, value: str) -> None:
         """Sets a scalar."""
-        if self.local is None:
+        if self._by_store(name):
             self.writer.line(f"{self._once('set', name, lambda: _setter(self.maps, name))}({key}, {value})")
         elif not self.decls[name].key:
             self.writer.line(f"{self._dict(name)}[{key}] = {value}")
@@ -83,7 +83,7 @@ class PythonMaps:
         assert isinstance(type, IntType)
         delta = self.values.text(value)
         old = before or self.writer.temporary()
-        if self.local is None:
+        if self._by_store(name):
             if before is not None:
                 self.writer.line(f"{old} = {self.read(name, key, type)}")
             self.writer.line(f"{self._once('add', name, lambda: _adder(self.maps, name))}({key}, {delta})")
@@ -107,7 +107,7 @@ class PythonMaps:
         """One more value for an aggregation."""
         line, block, decl = self.writer.line, self.writer.block, self.decls[name]
         keeps = keeps_of(decl)
-        if self.local is None:
+        if self._by_store(name):
             bound = self._once("aggregate", name, lambda: _aggregator(self.maps, decl))
             line(f"{bound}({key}, {'0' if sample is None else self.values.text(sample)})")
             return
@@ -144,6 +144,10 @@ class PythonMaps:
         """One more value for a series."""
         bound = self._once("sample", name, lambda: _sampler(self.maps, self.decls[name]))
         self.writer.line(f"{bound}({key}, {self.values.text(value)}, {self.values.text(when)})")
+
+    def _by_store(self, name: str) -> bool:
+        """Whether the store itself writes the map: that of another place, or where the order of writing matters."""
+        return self.local is None or self.decls[name].forgets
 
     def _kept(self, text: str) -> str:
         if text.isidentifier() or text.isdigit():

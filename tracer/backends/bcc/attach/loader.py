@@ -171,6 +171,9 @@ def _create_table(table: Table, key_size: int, many: bool) -> int:
     """`many`: the program expects more keys than usual."""
     if table.key is None:
         return bpf.map_create(MapType.PERCPU_ARRAY, 4, table.value_size, table.max_entries)
+    if table.decl.forgets:
+        kind = MapType.LRU_PERCPU_HASH if table.per_cpu else MapType.LRU_HASH
+        return bpf.map_create(kind, key_size, table.value_size, table.max_entries)
     kind = MapType.PERCPU_HASH if table.per_cpu else MapType.HASH
     # Without preallocation a table for 16,384 long keys on a hundred CPUs costs nothing while it is empty; but
     # a new key of a per-CPU table then takes 11 us of its hit instead of 0.3 (Linux 6.18, in a virtual machine). Who

@@ -139,9 +139,9 @@ def tables(plan: Plan) -> dict[str, Table]:
         else:
             keys = plan.program.most_keys(name) if decl.key else 1
             entries = keys * min(buckets, _HIST_KEYS if decl.key else buckets)
-            if generation is not None:
+            if generation is not None and not decl.forgets:
                 entries = max(_GENERATIONS * entries, _FEWEST_CLEARED)
-            if mark is not None:
+            if mark is not None and not decl.forgets:
                 entries = max(_GENERATIONS * entries, _FEWEST_MARKED)
         found[name] = Table(
             decl, shape, per_cpu, key, numbers, entries, buckets, generation, length, mark, grid, "deleted" in use

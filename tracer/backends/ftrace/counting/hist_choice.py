@@ -199,6 +199,8 @@ class _Clause:
             raise _No("it is not a number")
         if all(isinstance(part, (Const, SiteText)) for part in statement.key):
             return
+        if decl.forgets:
+            raise _No("it forgets keys where it is full")
         limit = self.plan.program.most_keys(name)
         if limit & (limit - 1) or not LEAST_ROWS <= limit <= MOST_ROWS:
             raise _No(f"max_map_keys is not a power of two from {LEAST_ROWS} to {MOST_ROWS}")
