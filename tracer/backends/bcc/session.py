@@ -18,17 +18,15 @@ from tracer.backends.bcc.attach.loader import (
     Loaded,
     create_maps,
     first_counter,
-    load_programs,
 )
-from tracer.backends.bcc.attach.page_groups import Groups, groups
+from tracer.backends.bcc.attach.page_groups import groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING, STACK_RULES
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import control_event
 from tracer.backends.bcc.events.ring import Ring
-from tracer.backends.bcc.host import pid_namespace, trials
-from tracer.backends.bcc.host.refused import Refused, under_the_clause
+from tracer.backends.bcc.host import trials
+from tracer.backends.bcc.loading import load_sleepable
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
@@ -57,7 +55,6 @@ then a record wakes us, or the third figure.
 _CATCH_UP = 128
 """Events decoded before the ring is emptied again."""
 
-_QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 
 
 class BccSession:
@@ -82,7 +79,7 @@ class BccSession:
             by_place = None if multi else groups(self.plan, generated)
             self._loaded = create_maps(generated, self.plan, by_place)
             undo.callback(self._loaded.close)
-            slower = _load(self._loaded, program, target, multi, by_place)
+            slower = load_sleepable(self._loaded, program, target, multi, by_place)
             self.details: tuple[str, ...] = (*_small_ring(self._loaded), *slower)
             self._control = Control(
                 self._loaded.maps[CONTROL],
@@ -329,40 +326,3 @@ def _small_ring(loaded: Loaded) -> tuple[str, ...]:
         f"the buffer for events has {loaded.ring_size >> 10} KiB, not {loaded.ring_wanted >> 10}:"
         " the kernel gives no more (limit on locked memory, or control group), and more may be lost",
     )
-
-
-def _load(
-    loaded: Loaded, program: BccProgram, target: Target, multi: bool, by_place: Groups | None
-) -> tuple[str, ...]:
-    """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
-    Returns what is worth saying about it.
-    """
-    waits = program.generated.waits
-    said: tuple[str, ...] = ()
-    reads = not program.copies or trials.has("kernel_reads")
-    here = pid_namespace.words(target.pid or 0) if program.asks_for_numbers and pid_namespace.translated() else ()
-
-    def load(sleepable: bool) -> None:
-        compiled = compile_text(
-            program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
-            namespaced=bool(here),
-        )
-        waiting = waits if sleepable else frozenset[str]()
-        load_programs(
-            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
-        )
-
-    if waits and not trials.has("sleepable"):
-        said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
-    elif waits:
-        try:
-            load(sleepable=True)
-            return ()
-        except Refused as error:
-            said = (f"{_QUICK}: {error.message}",)
-            loaded.unload()
-    try:
-        load(sleepable=False)
-    except Refused as error:
-        raise under_the_clause(error, program.plan) from error
-    return said

@@ -20,25 +20,25 @@ def cleanup() -> list[str]:
     return sweep(find(), without_lock=True)
 
 
-def sweep(tracefs: Tracefs, without_lock: bool, directory: str = owner.DIRECTORY) -> list[str]:
+def sweep(tracefs: Tracefs, without_lock: bool) -> list[str]:
     """What `cleanup` does, and each start, which leaves alone what has no lock: another container's session may be
     between its definitions and their use.
     """
     alone = tracefs.lock(alone=True, patience_s=_PATIENCE_S) if without_lock else None
     try:
-        return _sweep(tracefs, alone is not None, directory)
+        return _sweep(tracefs, alone is not None)
     finally:
         if alone is not None:
             os.close(alone)
 
 
-def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
+def _sweep(tracefs: Tracefs, without_lock: bool) -> list[str]:
     removed: list[str] = []
     busy: set[str] = set()
     for group, event in tracefs.definitions():
         if not owner.is_ours(group):
             continue
-        alive = owner.is_alive(group, directory)
+        alive = owner.is_alive(group)
         if alive or (alive is None and not without_lock):
             continue
         # Nobody else can be using them: of an owner without a lock file (see `lock`) they are left from a dead session,
@@ -52,7 +52,7 @@ def _sweep(tracefs: Tracefs, without_lock: bool, directory: str) -> list[str]:
             removed.append(f"uprobe_events: {group}/{event}")
         else:
             busy.add(group)
-    owner.forget_dead(directory, frozenset(busy))
+    owner.forget_dead(owner.DIRECTORY, frozenset(busy))
     return removed
 
 

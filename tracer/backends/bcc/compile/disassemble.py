@@ -25,9 +25,10 @@ HELPERS = {
     1: "map_lookup_elem", 2: "map_update_elem", 3: "map_delete_elem", 5: "ktime_get_ns",
     7: "get_prandom_u32", 8: "get_smp_processor_id",
     14: "get_current_pid_tgid", 15: "get_current_uid_gid", 16: "get_current_comm", 35: "get_current_task",
-    67: "get_stack", 112: "probe_read_user", 113: "probe_read_kernel", 114: "probe_read_user_str",
-    115: "probe_read_kernel_str", 120: "get_ns_current_pid_tgid", 125: "ktime_get_boot_ns", 130: "ringbuf_output",
-    131: "ringbuf_reserve", 132: "ringbuf_submit",
+    67: "get_stack", 80: "get_current_cgroup_id", 109: "send_signal",
+    112: "probe_read_user", 113: "probe_read_kernel", 114: "probe_read_user_str",
+    115: "probe_read_kernel_str", 117: "send_signal_thread", 120: "get_ns_current_pid_tgid", 125: "ktime_get_boot_ns",
+    130: "ringbuf_output", 131: "ringbuf_reserve", 132: "ringbuf_submit",
     148: "copy_from_user", 174: "get_attach_cookie",
 }  # fmt: skip
 """The helpers that the headers of bpf_programs declare, by their number in include/uapi/linux/bpf.h."""

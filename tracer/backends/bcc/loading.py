@@ -1,0 +1,50 @@
+"""Programs into the kernel, such as may wait for a page of the traced process where the kernel has that."""
+
+from __future__ import annotations
+
+from tracer.backends.bcc.attach.loader import Loaded, load_programs
+from tracer.backends.bcc.attach.page_groups import Groups
+from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host.refused import Refused, under_the_clause
+from tracer.backends.bcc.program import BccProgram
+from tracer.resolve.model import Target
+
+_QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
+
+
+def load_sleepable(
+    loaded: Loaded, program: BccProgram, target: Target, multi: bool, by_place: Groups | None
+) -> tuple[str, ...]:
+    """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
+    Returns what is worth saying about it.
+    """
+    waits = program.generated.waits
+    said: tuple[str, ...] = ()
+    reads = not program.copies or trials.has("kernel_reads")
+    here = pid_namespace.words(target.pid or 0) if program.asks_for_numbers and pid_namespace.translated() else ()
+
+    def load(sleepable: bool) -> None:
+        compiled = compile_text(
+            program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
+            namespaced=bool(here),
+        )
+        waiting = waits if sleepable else frozenset[str]()
+        load_programs(
+            loaded, program.plan, program.generated, compiled, waiting, multi=multi, groups=by_place, here=here
+        )
+
+    if waits and not trials.has("sleepable"):
+        said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
+    elif waits:
+        try:
+            load(sleepable=True)
+            return ()
+        except Refused as error:
+            said = (f"{_QUICK}: {error.message}",)
+            loaded.unload()
+    try:
+        load(sleepable=False)
+    except Refused as error:
+        raise under_the_clause(error, program.plan) from error
+    return said
