@@ -36,7 +36,7 @@ class Controls:
     `wake` are descriptors that become readable when something was set, a watched process ended, or the output's reader
     has gone; `signals` is the one of them that signals make readable (-1: none), and `acknowledge` reads that empty, so
     that the next wait waits again. `meanwhile` is called while nobody takes what is to be written, `regularly` in every
-    round of the loop, once a second at least.
+    round of the loop, once a second at least, `before_detach` after the last.
     """
 
     stop: bool = False
@@ -48,6 +48,7 @@ class Controls:
     acknowledge: Callable[[], None] = lambda: None
     meanwhile: Callable[[], None] = lambda: None
     regularly: Callable[[], None] = lambda: None
+    before_detach: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,15 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the trace ended: exit() code, losses, and hits (-1 where the backend does not know them)."""
+    """How the trace ended: exit() code, losses, and hits (-1 where the backend does not know them); whether a probe
+    `told` anything, by printf() or exit().
+    """
 
     code: int
     loss: Loss
     hits: int
     attached: int
+    told: bool = False
 
 
 def run(
@@ -93,6 +97,7 @@ class _Trace:
         self.guard = guard
         self.code: int | None = None
         self.in_handler = False
+        self.told = False
         self.runtime = Runtime(maps=session.maps, emit=self.handle, loss=Loss())
         self.begin = self._user("begin")
         self.end = self._user("end")
@@ -110,6 +115,7 @@ class _Trace:
                 if self.watched is not None:
                     self.watched.start()
                 self.loop()
+                self.controls.before_detach()
         self.session.detach()
         self.controls.detached = True
         if self.code is None:
@@ -117,7 +123,8 @@ class _Trace:
             if self.controls.hurry:
                 self.session.drop()
         self.run_handler(self.end, closing=self.plan.program.config.print_maps_on_exit)
-        return Outcome(self.code or 0, self.session.loss() + self.runtime.loss, self.session.hits(), attached)
+        loss = self.session.loss() + self.runtime.loss
+        return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told)
 
     def loop(self) -> None:
         now = time.monotonic_ns()
@@ -169,6 +176,7 @@ class _Trace:
         """Handles events. Where a signal asks for the end, the session keeps those that follow for its drain."""
         try:
             for event in events:
+                self.told = True
                 # print(@x) and print(@y) that follow each other see one moment.
                 if isinstance(event, MapEvent):
                     self.enter()

@@ -32,6 +32,18 @@ def without_overhead(said: str) -> str:
     return _OVERHEAD.sub("", said)
 
 
+_SILENCE = re.compile(
+    r"tracer: (?:no probe was hit|.* was never hit: |\d+ of \d+ attach points were never hit |"
+    r".* was hit (?:once|\d+ times), and its predicate never held$).*\n",
+    re.M,
+)
+
+
+def without_silence(said: str) -> str:
+    """What tracer said but for why attach points were not hit: what runs on the machine is part of the answer."""
+    return _SILENCE.sub("", said)
+
+
 _BEFORE_MAPS = re.compile(rb"(?:(?<=\n)|(?<!.))\n\n(?=@|\Z)", re.S)
 
 

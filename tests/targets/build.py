@@ -46,6 +46,7 @@ RECIPES: dict[str, Recipe] = {
     "orphans": Recipe(("orphans.c",)),
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
+    "silent": Recipe(("silent.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "misread": Recipe(("misread.c",)),
     "shapes": Recipe(("shapes.c",)),

@@ -99,6 +99,11 @@ class JsonRenderer(Renderer):
         if loss.returns:
             self._count(b"lost_returns", b"returns", loss.returns)
 
+    def silent(self, probe: str, reason: str) -> None:
+        """`never_hit`."""
+        told = (json_string(text.encode(errors="surrogateescape")) for text in (probe, reason))
+        self.write(_line(b"never_hit", b'{"probe": %b, "reason": %b}' % tuple(told)))
+
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
         """`detached`."""
         data = b'{"probe": %b, "hits": %d, "seconds": %.3f, "after": %.3f, "incomplete": [%b]}' % (

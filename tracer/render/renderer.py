@@ -117,6 +117,9 @@ class Renderer(ABC):
     def lost(self, loss: Loss) -> None:  # noqa: B027
         """What was lost, if anything. What stderr says of it is `render.loss`."""
 
+    def silent(self, probe: str, reason: str) -> None:  # noqa: B027
+        """That an attach point was never hit, and why."""
+
     def detached(  # noqa: B027
         self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]
     ) -> None:

@@ -8,7 +8,6 @@ from tests.typed_ir import N
 from tests.unit.backends.ftrace.plans import count, plan, probe
 from tracer.cli.tracing.closing import closing_lines
 from tracer.lang import typed
-from tracer.resolve.model import EVERY_PROCESS
 from tracer.results.events import Loss
 from tracer.tracing import Outcome
 
@@ -26,5 +25,5 @@ EXIT = "exit() may be among what was lost: what came after it may have been coun
 )
 def test_where_exit_can_be_lost_it_is_said(exits: bool, loss: Loss, backend: str, said: bool) -> None:
     body: list[typed.Stmt] = [count(), typed.Exit(N, 0)] if exits else [count()]
-    lines = list(closing_lines(plan(probe(body)), EVERY_PROCESS, Outcome(0, loss, 5, 1), backend))
+    lines = list(closing_lines(plan(probe(body)), Outcome(0, loss, 5, 1), backend))
     assert lines[1:] == ([EXIT] if said else [])

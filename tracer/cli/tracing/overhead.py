@@ -33,6 +33,8 @@ class Findings:
         self.guard = Guard(len(self._points), max_rate, self._tell)
         self.closing: list[str] = []
         """Lines for the end of the trace, without an end of line."""
+        self.cut: set[int] = set()
+        """The attach points that were detached."""
 
     def _tell(self, finding: Heavy | Cut) -> None:
         if isinstance(finding, Cut):
@@ -46,6 +48,7 @@ class Findings:
     def _cut(self, cut: Cut) -> str:
         point = self._points[cut.point]
         maps = maps_behind(self._plan, point.clause)
+        self.cut.add(cut.point)
         self._renderer.detached(point.text, cut.hits, cut.seconds, cut.after_s, maps)
         lacking = f"; incomplete from here on: {', '.join(maps)}" if maps else ""
         limit = f"--max-rate {self._max_rate}"

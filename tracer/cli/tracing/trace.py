@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tracer.backends.activation import ActivatedSession
     from tracer.backends.base import Session
     from tracer.child import Child
+    from tracer.cli.tracing.silence import Silence
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
     from tracer.running import RunningProcess
@@ -125,14 +126,22 @@ def trace(compiled: Compiled, request: Request) -> int:
                 say(attached, prefix="")
             if request.verbose:
                 note(*session.details[len(known) :])
+            if silence is not None:
+                silence.start()
 
-        findings = guard = None
+        findings = guard = silence = None
         if plan.probes:
             from tracer.cli.tracing.overhead import Findings
 
             findings = Findings(plan, target, renderer, request.max_rate, None if request.quiet else words.say)
             guard = findings.guard
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
+            if not request.quiet:
+                from tracer.cli.tracing.silence import Silence
+
+                silence = Silence(plan, target, session, say)
+                controls.regularly = partial(_regularly, names, silence)
+                controls.before_detach = silence.before_detach
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()
@@ -140,6 +149,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         if guard is not None:
             guard.tell()
         renderer.lost(outcome.loss)
+        silent = silence.closing(outcome, renderer, findings.cut) if silence and findings else []
         renderer.finish()
         out.finish()
         session.close()
@@ -159,7 +169,7 @@ def trace(compiled: Compiled, request: Request) -> int:
                 say(failure)
         for line in findings.closing if findings is not None else ():
             say(line)
-        for line in closing_lines(plan, target, outcome, running.backend, request.quiet):
+        for line in (*closing_lines(plan, outcome, running.backend), *silent):
             say(line)
         if out.left_out:
             say(f"{out.left_out} bytes of output left out: nobody reads them")
@@ -172,6 +182,11 @@ def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
     session.collect()
     if not controls.detached:
         guard.look(session, time.monotonic_ns)
+
+
+def _regularly(names: Names, silence: Silence) -> None:
+    names.keep_up()
+    silence.look()
 
 
 def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:

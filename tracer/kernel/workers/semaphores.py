@@ -80,6 +80,18 @@ def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
     return found
 
 
+def values_of(pid: int, semaphore: Semaphore) -> list[int]:
+    """What a semaphore says in a process, of each image that has it; nothing where that cannot be read."""
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        return [value for at in _found(pid, (semaphore,)) if (value := _read(memory, at)) is not None]
+    finally:
+        os.close(memory)
+
+
 class Counting:
     """What one tracer has raised. Not thread-safe; the calls are `raise_all`, then `lower_all`."""
 

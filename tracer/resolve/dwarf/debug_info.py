@@ -319,8 +319,15 @@ def prototype(path: str, address: int) -> tuple[str, ...] | None:
         pairs = [declared for declared, _ in parameters_of(function)]
         return tuple(f"{types.spelling(attribute(each, dw.TYPE))} {name_of(each)}".rstrip() for each in pairs)
 
-    found: tuple[str, ...] | None = _opened(path)._answer("prototype", address, find)
+    found: tuple[str, ...] | None = asked(path, "prototype", address, find)
     return found
+
+
+def asked(path: str, question: str, about: str | int, find: Callable[[Entries], Any]) -> Any:
+    """What `find` makes of the debug information of a file, None where it has none; asked once in a run. Raises
+    `TracerError` where it is damaged.
+    """
+    return _opened(path)._answer(question, about, find)
 
 
 @lru_cache(maxsize=16)

@@ -136,6 +136,8 @@ class _Search:
             found = False
             for at in _places(table, struct.pack("<I", offset), 0, len(table)):
                 base = bases[max(bisect_right(bases, at) - 1, 0)]
+                if at < base:
+                    continue  # the table's header, which may look like it
                 for unit in units[base]:
                     if self._within is None or unit is self._within:
                         found = True

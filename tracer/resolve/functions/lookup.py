@@ -90,6 +90,10 @@ def not_found(binary: Binary, name: str) -> NothingThere:
         message = f"{path}: no function '{shown}'"
         if (holder := _holder(binary, name)) is not None:
             return NothingThere(f"{message}: it is in {holder}", f"trace it there: uprobe:{holder}:{shown}")
+        if (inlined := _inlined(binary, name)) is not None:
+            lines = f"uprobe:{path}:FILE:LINE"
+            hint = f"probe one of them, or a line of its text: {lines}"
+            return NothingThere(f"{message} of its own: it was inlined {inlined}", hint)
         every = (each.name for each in symbols.functions)
         near = did_you_mean(name, map(binary.readable, every) if is_demangled(name) else every)
     if symbols.stripped:
@@ -98,6 +102,17 @@ def not_found(binary: Binary, name: str) -> NothingThere:
     else:
         advice = f"`tracer list 'uprobe:{path}:*'` shows its functions"
     return NothingThere(message, near or advice)
+
+
+def _inlined(binary: Binary, name: str) -> str | None:
+    """Where a function without code stands in others, in words."""
+    from tracer.resolve.places.inlining import at_places, inlined_by_name
+
+    try:
+        found = inlined_by_name(binary.path, name)
+    except TracerError:
+        return None  # that there is no such function is true all the same
+    return None if found is None else at_places(found)
 
 
 def function_text(binary: Binary, address: int) -> str:

@@ -1,0 +1,162 @@
+"""Attach points that are never hit, each for a reason that a program of ours brings about."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import target, tracer, tracing, until
+from tests.live.answers import records
+
+pytestmark = pytest.mark.live
+
+Place = Callable[[str], Path]
+SECOND = "interval:ms:600 { exit(); }"
+
+
+def said(err: str) -> list[str]:
+    """What was said after that the probes are attached."""
+    return [line.removeprefix("tracer: ") for line in err.splitlines() if not line.startswith("Attached")]
+
+
+def running(process: subprocess.Popen[bytes], path: Path) -> None:
+    """Until the process has gone through exec."""
+    until(lambda: os.readlink(f"/proc/{process.pid}/exe") == str(path), 5)
+
+
+def test_each_attach_point_has_its_reason(backend: str, place: Place, clean: None) -> None:
+    path, ticker = place("silent"), place("ticker")
+    wanted = f"usdt:{path}:silent:gated", f"uprobe:{path}:twice", f"uprobe:{path}:unused", f"uprobe:{path}:chosen"
+    program = " ".join(f"{each} {{ @[{number}] = count(); }}" for number, each in enumerate(wanted))
+    with target(path, 60) as process, target(ticker, 60) as other:
+        running(process, path)
+        running(other, ticker)
+        whom = f"process {process.pid} (silent)"
+        program += f" usdt:{ticker}:ticker:tick {{ @hits = count(); }} {SECOND}"
+        done = tracer("--backend", backend, "-f", "json", "-e", program)
+        assert said(done.err) == [
+            f"{wanted[0]} was never hit: its semaphore reads 0 in {whom}, which therefore passes the probe by",
+            f"{wanted[1]} was never hit: twice was inlined at 3 places (in bake and shop),"
+            " and its own code was not called",
+            f"{wanted[2]} was never hit: {whom} has loaded {path}, but did not call it",
+            f"{wanted[3]} was never hit: chosen is an indirect function (ifunc), and chosen_here, what its resolver"
+            " chooses here, is probed: no process came by there, though one that chose another may have called it",
+        ]
+        told = records(done, "never_hit")
+        assert [each["data"]["probe"] for each in told] == list(wanted)
+        assert told[2]["data"]["reason"] == f"{whom} has loaded {path}, but did not call it"
+        quiet = tracer("-q", "--backend", backend, "-f", "json", "-e", program)
+        assert (quiet.err, records(quiet, "never_hit")) == ("", [])
+
+
+@pytest.mark.parametrize("whom", ["-p", "everybody"])
+def test_a_silent_trace_says_why_after_five_seconds(
+    backend: str, place: Place, tmp_path: Path, clean: None, whom: str
+) -> None:
+    path = place("silent")
+    with target(path, 60) as process:
+        running(process, path)
+        options = ("-p", str(process.pid)) if whom == "-p" else ()
+        program = f"uprobe:{path}:twice, uprobe:{path}:unused {{ @ = count(); }}"
+        begun = time.monotonic()
+        with tracing(tmp_path, "--backend", backend, *options, "-e", program) as trace:
+            attached = time.monotonic()
+            trace.wait_for("was never hit", 12)
+            assert time.monotonic() - attached > 4.5 and time.monotonic() - begun >= 5
+            trace.wait_for("unused was never hit")
+            assert len(said(trace.err)) == 2
+            done = trace.stop()
+        # What was said is not said again.
+        assert said(done.err)[2:] == ["no probe was hit"]
+
+
+def test_a_trace_that_was_hit_says_nothing_after_five_seconds(
+    backend: str, place: Place, tmp_path: Path, clean: None
+) -> None:
+    path = place("silent")
+    with target(path, 60) as process:
+        running(process, path)
+        program = f"uprobe:{path}:unused, uprobe:{path}:shop {{ @[func] = count(); }}"
+        with tracing(tmp_path, "--backend", backend, "-e", program) as trace:
+            time.sleep(7)
+            assert said(trace.err) == []
+            done = trace.stop()
+        reason = f"process {process.pid} (silent) has loaded {path}, but did not call it"
+        assert said(done.err) == [f"uprobe:{path}:unused was never hit: {reason}"]
+
+
+def test_a_file_that_was_replaced_while_it_runs_is_told_by_the_process(
+    backend: str, place: Place, clean: None
+) -> None:
+    path = place("ticker")
+    with target(path, 60) as process:
+        running(process, path)
+        shutil.copy(path, path.with_name("new"))
+        os.replace(path.with_name("new"), path)
+        done = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }} {SECOND}")
+        other = f"process {process.pid} (ticker) runs another ticker, which has been replaced since, not {path}"
+        assert said(done.err) == [f"no probe was hit: {other}: what is started now runs this one"]
+
+
+@pytest.mark.parametrize("body", ["@[1] = count();", 'printf("hit\\n");'])
+def test_a_predicate_that_never_held_is_told_with_the_number_of_hits(
+    backend: str, place: Place, clean: None, body: str
+) -> None:
+    path = place("ticker")
+    program = f"usdt:{path}:ticker:tick /arg0 < 0/ {{ {body} }}"
+    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 0.3 10")
+    assert done.text == "30\n"
+    assert said(done.err) == [f"usdt:{path}:ticker:tick was hit 30 times, and its predicate never held"]
+    done = tracer("--backend", backend, "-q", "-e", program, "-c", f"{path} 0.3 10")
+    assert (done.text, done.err) == ("30\n", "")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "{0} /arg0 > 28/ {{ @[1] = count(); }}",
+        "{0} /arg0 < 0/ {{ @[1] = count(); }} END {{ clear(@); }}",
+        "{0} /arg0 < 0/ {{ if (arg0) {{ @[1] = count(); }} }}",
+        '{0} /arg0 < 0/ {{ printf("x"); }} {0} /arg0 == 3/ {{ printf("y"); }}',
+        "{0} {{ $x = arg0; }}",
+    ],
+)
+def test_where_it_is_not_known_that_a_predicate_never_held_nothing_is_said(
+    backend: str, place: Place, clean: None, program: str
+) -> None:
+    path = place("ticker")
+    text = program.format(f"usdt:{path}:ticker:tick")
+    done = tracer("--backend", backend, "-e", text, "-c", f"{path} 0.3 10")
+    assert said(done.err) == []
+
+
+def test_many_attach_points_for_one_reason_share_a_line(backend: str, place: Place, clean: None) -> None:
+    path, ticker = place("silent"), place("ticker")
+    lines = ", ".join(f"uprobe:{path}:{name}" for name in ("shop", "bake", "unused", "main"))
+    program = f"{lines}, usdt:{ticker}:ticker:tick {{ @[probe] = count(); }}"
+    done = tracer("--backend", backend, "--follow", "-e", program, "-c", f"sh -c '{ticker} 0.3 10; :'")
+    four = f"uprobe:{path}:shop, uprobe:{path}:bake, uprobe:{path}:unused and 1 more"
+    reason = f"no process that runs now has loaded {path}"
+    assert said(done.err) == [f"4 of 5 attach points were never hit ({four}): {reason}"]
+
+
+def test_a_wildcard_is_one_attach_point(backend: str, place: Place, clean: None) -> None:
+    path = place("many")
+    done = tracer("--backend", backend, "-e", f"uprobe:{path}:* {{ @[probe] = count(); }} {SECOND}")
+    assert said(done.err)[1:] == [f"no probe was hit: no process that runs now has loaded {path}"]
+
+
+def test_names_of_files_that_would_steer_a_terminal_are_escaped(backend: str, place: Place, clean: None) -> None:
+    built = place("ticker")
+    path = built.with_name("a\x1b[31m\nb")
+    built.rename(path)
+    done = tracer("--backend", backend, "-e", f'usdt:"{built.parent}/a*b":ticker:tick {{ @ = count(); }} {SECOND}')
+    assert done.status == 0, done.err
+    shown = str(path).replace("\x1b", "\\x1b").replace("\n", "\\n")
+    assert said(done.err) == [f"no probe was hit: no process that runs now has loaded {shown}"]

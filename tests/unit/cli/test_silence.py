@@ -1,0 +1,164 @@
+"""What is said of attach points that were never hit: which, when, and how many share a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests import typed_ir as ir
+from tests.unit.backends.ftrace.plans import count, plan, probe, site
+from tracer.cli.tracing.silence import Silence
+from tracer.dataclass import replace
+from tracer.lang import typed
+from tracer.resolve.model import EVERY_PROCESS, Target
+from tracer.results.events import Loss
+from tracer.tracing import Outcome
+
+NAMES = ("uprobe:/bin/a:f", "uprobe:/bin/a:g", "uprobe:/bin/b:h", "uprobe:/bin/b:i", "uprobe:/bin/b:j")
+
+
+class Rendered:
+    """The renderer: what became lines of JSON."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def silent(self, name: str, reason: str) -> None:
+        self.told.append((name, reason))
+
+
+class Session:
+    """A session with these hits, not known at the first so many questions."""
+
+    left_out = ()
+
+    def __init__(self, hits: Sequence[int], unknown: int = 0) -> None:
+        self._hits, self.unknown, self.asked = hits, unknown, 0
+
+    def point_hits(self) -> Sequence[int] | None:
+        self.asked += 1
+        return None if self.asked <= self.unknown else self._hits
+
+    def hits(self) -> int:
+        return sum(self._hits)
+
+
+def silence(hits: Sequence[int], unknown: int = 0) -> tuple[Silence, Session, list[str]]:
+    names = NAMES[: len(hits)]
+    sites = [
+        replace(site(0x1000 + number, "uprobe", (), path=name.split(":")[1]), probe=name, point=number)
+        for number, name in enumerate(names)
+    ]
+    clause = replace(probe([count()], *sites), names=names, spans=(ir.N,) * len(names))
+    session, said = Session(hits, unknown), list[str]()
+    tested: Any = session
+    return Silence(plan(clause), EVERY_PROCESS, tested, said.append), session, said
+
+
+@pytest.fixture(autouse=True)
+def _by_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files a and b have a reason each."""
+    from tracer.cli.tracing import reasons
+
+    def of(self: reasons.Reasons, number: int) -> str:
+        return f"nobody runs {self._points[number].sites[0].path}"
+
+    monkeypatch.setattr(reasons.Reasons, "of", of)
+
+
+@pytest.mark.parametrize(
+    ("hits", "lines"),
+    [
+        ((0,), ["no probe was hit: nobody runs /bin/a"]),
+        ((0, 0), ["no probe was hit: nobody runs /bin/a"]),
+        ((3, 0), ["uprobe:/bin/a:g was never hit: nobody runs /bin/a"]),
+        ((3, 4), []),
+        (
+            (0, 3, 0),
+            [
+                "uprobe:/bin/a:f was never hit: nobody runs /bin/a",
+                "uprobe:/bin/b:h was never hit: nobody runs /bin/b",
+            ],
+        ),
+    ],
+)
+def test_each_silent_attach_point_has_a_line_at_the_end(hits: Sequence[int], lines: list[str]) -> None:
+    found, _, said = silence(hits)
+    rendered: Any = Rendered()
+    assert found.closing(Outcome(0, Loss(), sum(hits), 1), rendered, ()) == lines
+    assert [name for name, _ in rendered.told] == [NAMES[at] for at, number in enumerate(hits) if not number]
+    assert said == []
+
+
+def test_those_that_the_guard_detached_are_passed_over() -> None:
+    rendered: Any = Rendered()
+    assert silence((0, 3))[0].closing(Outcome(0, Loss(), 3, 1), rendered, {0}) == []
+
+
+def test_where_hits_are_not_known_nothing_is_invented(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracer.cli.tracing.silence.time.sleep", lambda seconds: None)
+    rendered: Any = Rendered()
+    found, session, _ = silence((0,), unknown=1 << 20)
+    assert found.closing(Outcome(0, Loss(), -1, 1), rendered, ()) == []
+    found, session, _ = silence((0,), unknown=3)
+    assert found.closing(Outcome(0, Loss(), 0, 1), rendered, ()) == ["no probe was hit: nobody runs /bin/a"]
+    assert session.asked == 4
+
+
+def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    found, session, said = silence((0, 0))
+    found.look()
+    assert session.asked == 0  # nothing is attached yet
+    found.start()
+    now[0] += 4.9
+    found.look()
+    assert (session.asked, said) == (0, [])
+    now[0] += 0.2
+    found.look()
+    found.look()
+    assert (session.asked, said) == (1, ["no probe was hit: nobody runs /bin/a"])
+    rendered: Any = Rendered()
+    assert found.closing(Outcome(0, Loss(), 0, 1), rendered, ()) == ["no probe was hit"]
+
+
+def test_five_seconds_with_a_hit_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    found, session, said = silence((0, 1))
+    found.start()
+    now[0] += 6
+    found.look()
+    found.look()
+    assert (session.asked, said) == (1, [])
+
+
+def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tracer.cli.tracing import reasons
+
+    monkeypatch.setattr(reasons.Reasons, "of", lambda self, number: "nobody runs them")
+    rendered: Any = Rendered()
+    lines = silence((0, 0, 5, 0, 0))[0].closing(Outcome(0, Loss(), 5, 1), rendered, ())
+    named = "uprobe:/bin/a:f, uprobe:/bin/a:g, uprobe:/bin/b:i and 1 more"
+    assert lines == [f"4 of 5 attach points were never hit ({named}): nobody runs them"]
+
+
+def test_of_followed_processes_the_hits_of_others_do_not_count() -> None:
+    found, session, _ = silence((3, 3))
+    found._target = Target(1, follow=True)
+    session.hits = lambda: 0  # type: ignore[method-assign]
+    rendered: Any = Rendered()
+    assert found.closing(Outcome(0, Loss(), 0, 1), rendered, ()) == ["no probe was hit: nobody runs /bin/a"]
+
+
+def test_the_first_statement_tells_whether_a_predicate_ever_held() -> None:
+    """Only what each run of the body does for sure."""
+    found, _, _ = silence((4,))
+    untold, told = Outcome(0, Loss(), 4, 1), Outcome(0, Loss(), 4, 1, told=True)
+    prints = probe([typed.Printf(ir.N, 0, ())])
+    assert found._is_untouched(prints, untold) and not found._is_untouched(prints, told)
+    assert not found._is_untouched(probe([typed.Exit(ir.N, 0)]), untold)
+    assert not found._is_untouched(probe([]), untold)

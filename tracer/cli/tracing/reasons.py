@@ -1,0 +1,190 @@
+"""Why an attach point was never hit, as far as files and processes tell, in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tracer.errors import TracerError
+from tracer.kernel.trials.instructions import place_of
+from tracer.resolve.processes.uses import Other, Uses, listed, uses_of
+
+if TYPE_CHECKING:
+    from tracer.plan.points import Point
+    from tracer.resolve.binary import Binaries
+    from tracer.resolve.model import Site, Target
+
+_FEW = 16
+"""Sites of an attach point up to which each is looked at by itself."""
+_PLT = (".plt", ".plt.sec", ".plt.got", ".iplt")
+
+Values = Mapping[int, Sequence[tuple[int, Sequence[int]]]]
+"""What semaphores said while attached: by the number of the attach point the processes, and a number of each site."""
+
+
+def semaphore_values(point: Point, target: Target) -> list[tuple[int, list[int]]]:
+    """What the semaphores of an attach point's sites say in the processes that run the file."""
+    from tracer.kernel.workers.semaphores import Semaphore, values_of
+
+    sites = [site for site in point.sites if site.semaphore_address is not None][:_FEW]
+    uses = uses_of({site.path for site in sites}, None if target.follow else target.pid)
+    found: dict[int, list[int]] = {}
+    for site in sites:
+        file, address = site.identity, site.semaphore_address
+        if site.semaphore is None or address is None:
+            continue
+        semaphore = Semaphore(file.device, file.inode, site.semaphore, address, site.offset, site.address)
+        for pid in uses[site.path].own[:_FEW]:
+            found.setdefault(pid, []).extend(values_of(pid, semaphore))
+    return list(found.items())
+
+
+class Reasons:
+    """Of one trace, as it is now. `refused` are the sites that the kernel does not probe, `values` what semaphores said
+    while they were attached.
+    """
+
+    def __init__(self, points: Sequence[Point], target: Target, refused: Collection[Site], values: Values) -> None:
+        self._points = points
+        self._target = target
+        self._refused = {place_of(site) for site in refused}
+        self._values = values
+
+    def of(self, number: int) -> str:
+        """Why an attach point was silent."""
+        point = self._points[number]
+        if self._refused and all(place_of(site) in self._refused for site in point.sites):
+            return "the kernel cannot probe the instruction there"
+        paths = sorted({site.path for site in point.sites})
+        elsewhere = self._elsewhere(paths)
+        if elsewhere is not None:
+            return elsewhere
+        low = sorted(pid for pid, read in self._values.get(number, ()) if read and not any(read))
+        if low:
+            return f"its semaphore reads 0 in {listed(low)}, which therefore passes the probe by"
+        return self._of_code(point) or self._not_called(point, paths)
+
+    # --- who runs the file ---
+
+    @cached_property
+    def _uses(self) -> dict[str, Uses]:
+        pid = None if self._target.follow else self._target.pid
+        return uses_of({site.path for point in self._points for site in point.sites}, pid)
+
+    @property
+    def _ended(self) -> bool:
+        pid = self._target.pid
+        return pid is not None and not self._target.follow and not os.path.exists(f"/proc/{pid}/exe")
+
+    def _elsewhere(self, paths: Sequence[str]) -> str | None:
+        """That nobody runs the files; None where somebody does, or did."""
+        target = self._target
+        if target.program is not None and not target.follow and (others := _not_its_own(target.program, paths)):
+            name = os.path.basename(target.program)
+            return f"{name} itself does not use {others}; --follow traces what it starts, too"
+        if self._ended or any(self._uses[path].own for path in paths):
+            return None
+        for path in paths:
+            if not os.path.exists(path):
+                return f"{path} is no longer there"
+            if replaced := self._uses[path].others:
+                return _another(path, replaced)
+        shown = ", ".join(paths)
+        if target.pid is None or target.follow:
+            return f"no process that runs now has loaded {shown}"
+        from tracer.resolve.processes.stat import named
+
+        return f"{named(target.pid)} has not loaded {shown}"
+
+    def _not_called(self, point: Point, paths: Sequence[str]) -> str:
+        did_not = "did not call it" if all(_is_entry(site) for site in point.sites) else "did not come by there"
+        if len(point.sites) > 1:
+            did_not = "did not come by there"
+        if self._ended:
+            whom = os.path.basename(self._target.program) if self._target.program is not None else "the process"
+            return f"{whom} {did_not}, and has ended"
+        users = sorted({pid for path in paths for pid in self._uses[path].own})
+        names = ", ".join(paths) if len(paths) == 1 else f"{len(paths)} files"
+        verb = "has" if len(users) == 1 else "have"
+        return f"{listed(users)} {verb} loaded {names}, but {did_not}" if users else did_not
+
+    # --- what the code is ---
+
+    def _of_code(self, point: Point) -> str | None:
+        """What the place is, if hits there are not to be expected."""
+        from tracer.resolve.binary import Binaries
+
+        sites = [site for site in point.sites if site.kind != "usdt"]
+        if len(sites) > _FEW:
+            return None
+        said: list[str] = []
+        with closing(Binaries()) as binaries:
+            for site in sites:
+                try:
+                    text = _kind_of_code(site, binaries)
+                except TracerError:
+                    continue
+                if text is not None and text not in said:
+                    said.append(text)
+        return "; ".join(said) or None
+
+
+def _another(path: str, others: Sequence[Other]) -> str:
+    first = others[0]
+    verb = "runs" if len(others) == 1 else "run"
+    who = f"{listed([each.pid for each in others])} {verb}"
+    if first.root:
+        return f"{who} another file of that name, in a container or behind chroot, not {path}: -p PID probes that one"
+    since = "which has been replaced since" if first.deleted else "which lies elsewhere by now"
+    return f"{who} another {os.path.basename(path)}, {since}, not {path}: what is started now runs this one"
+
+
+def _is_entry(site: Site) -> bool:
+    return site.kind in ("uprobe", "uretprobe") and "+" not in site.probe.rpartition(":")[2]
+
+
+def _kind_of_code(site: Site, binaries: Binaries) -> str | None:
+    from tracer.resolve.places.inlining import at_places, inlined_of
+
+    binary = binaries.open(site.path)
+    for section in binary.elf.sections:
+        if section.name in _PLT and section.address <= site.address < section.address + section.size:
+            return (
+                f"{site.address:#x} is an entry of the PLT: only calls by which {site.path} itself reaches another"
+                " library come by there"
+            )
+    name = site.probe.rpartition(":")[2].partition("+")[0]
+    for each in binary.symbols.named(name) if site.kind in ("uprobe", "uretprobe") and name else ():
+        if each.ifunc:
+            held = binary.symbols.at(site.address)
+            chosen = f"{held.name}, " if held is not None and held.address == site.address else ""
+            return (
+                f"{name} is an indirect function (ifunc), and {chosen}what its resolver chooses here, is probed: no"
+                " process came by there, though one that chose another may have called it"
+            )
+    resolver = binary.symbols.at(site.address)
+    if resolver is not None and resolver.ifunc:
+        return f"{resolver.name} there is the resolver of an indirect function (ifunc): it runs as the file is loaded"
+    if not _is_entry(site):
+        return None
+    inlined = inlined_of(site.path, site.address)
+    if inlined is None:
+        return None
+    return f"{name} was inlined {at_places(inlined)}, and its own code was not called"
+
+
+def _not_its_own(program: str, paths: Collection[str]) -> str:
+    """The files, if all are neither the program of `-c`, nor what runs it, nor one of their libraries: then it may be
+    what the program starts that uses them. "" else.
+    """
+    from tracer.resolve.files.loaded import loaded_files
+
+    try:
+        own = loaded_files(program)
+        others = [path for path in paths if not any(os.path.samefile(path, each) for each in own)]
+    except (OSError, TracerError):
+        return ""
+    return ", ".join(others) if len(others) == len(paths) else ""

@@ -1,0 +1,169 @@
+"""Attach points that are never hit, and why: said once five seconds have gone by without any hit, and at the end.
+
+Nothing of it costs anything at a hit: hits are counted anyway (`Session.point_hits`), and files and processes are
+looked at while nothing comes, or when the probes are gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tracer.lang import typed
+from tracer.lang.walk import walk_clause
+from tracer.plan.points import Point, points
+from tracer.render.loss import counted
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Session
+    from tracer.plan.model import Plan
+    from tracer.render.renderer import Renderer
+    from tracer.resolve.model import Target
+    from tracer.tracing import Outcome
+
+PATIENCE_S = 5.0
+
+_EACH = 3
+"""Attach points for one reason that have a line each; more share one."""
+_NAMED = 3
+_TRIES = 50
+_EMITS = (typed.Printf, typed.PrintValue, typed.PrintMap, typed.Time)
+_WRITES = (typed.Aggregate, typed.MapSet, typed.MapAdd)
+
+
+class Silence:
+    """Of one trace. `say` gets the lines of its first seconds."""
+
+    def __init__(self, plan: Plan, target: Target, session: Session, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._target = target
+        self._session = session
+        self._say = say
+        self._points: tuple[Point, ...] = ()
+        self._hits: Sequence[int] = ()
+        self._due = float("inf")
+        self._said: set[str] = set()
+        self._semaphores: dict[int, list[tuple[int, list[int]]]] = {}
+
+    def start(self) -> None:
+        """Everything is attached from now on."""
+        self._due = time.monotonic() + PATIENCE_S
+
+    def look(self) -> None:
+        """Called now and then while the trace runs."""
+        if time.monotonic() < self._due:
+            return
+        silent = self._silent()
+        if silent is None:
+            return  # the kernel's list cannot be had at the moment
+        self._due = float("inf")
+        if len(silent) == len(self._of_probes()):
+            self._note_semaphores(silent)
+            for line in self._lines(silent):
+                self._said.add(line)
+                self._say(line)
+
+    def before_detach(self) -> None:
+        """Called when the trace is over and its probes are still there."""
+        if any(site.semaphore is not None for site in self._plan.sites) and (silent := self._silent()):
+            self._note_semaphores(silent)
+
+    def closing(self, outcome: Outcome, renderer: Renderer, cut: Collection[int]) -> list[str]:
+        """What is said at the end; `cut` are the attach points that were detached before."""
+        if not outcome.attached:
+            return []
+        silent = self._silent(patient=True)
+        if silent is None:
+            return ["no probe was hit"] if outcome.hits == 0 else []
+        silent = [number for number in silent if number not in cut]
+        reasons = self._reasons(silent)
+        for number in silent:
+            renderer.silent(self._points[number].text, reasons[number])
+        lines = [line for line in self._lines(silent, reasons) if line not in self._said]
+        if silent and not lines:
+            return ["no probe was hit"] if len(silent) == len(self._of_probes()) else []
+        return lines + list(self._rejected(outcome, silent, cut))
+
+    # --- which ---
+
+    def _of_probes(self) -> tuple[Point, ...]:
+        self._points = self._points or points(self._plan)
+        return self._points
+
+    def _silent(self, patient: bool = False) -> list[int] | None:
+        """The attach points without a hit; None where that is not known at the moment."""
+        every = self._of_probes()
+        hits = self._session.point_hits()
+        for _ in range(_TRIES if patient else 0):
+            if hits is not None:
+                break
+            time.sleep(0.01)
+            hits = self._session.point_hits()
+        if hits is None:
+            return None
+        if self._target.follow and self._session.hits() == 0:
+            hits = [0] * len(every)  # those of others may be among what was counted
+        self._hits = hits
+        return [number for number, point in enumerate(every) if point.sites and not hits[number]]
+
+    def _rejected(self, outcome: Outcome, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
+        """Attach points that were hit, and whose predicate held for none, where that shows in what is not there."""
+        if self._target.follow or outcome.loss:
+            return
+        for number, point in enumerate(self._points):
+            if number in silent or number in cut or point.clause.predicate is None or not point.sites:
+                continue
+            hits = self._hits[number]
+            if hits and self._is_untouched(point.clause, outcome):
+                times = "once" if hits == 1 else f"{hits} times"
+                yield f"{point.text} was hit {times}, and its predicate never held"
+
+    def _is_untouched(self, clause: typed.Clause, outcome: Outcome) -> bool:
+        """Whether what each run of the body does first has never been done."""
+        first = clause.body[0] if clause.body else None
+        if isinstance(first, _EMITS):
+            return not outcome.told
+        if not isinstance(first, _WRITES):
+            return False
+        taken = (typed.Delete, typed.Deleted, typed.Clear, typed.Zero)
+        clauses = (*(probe.clause for probe in self._plan.probes), *self._plan.user)
+        lacking = any(
+            isinstance(node, taken) and node.map == first.map for each in clauses for node in walk_clause(each)
+        )
+        return not lacking and not self._session.maps.snapshot(first.map).items
+
+    # --- why ---
+
+    def _note_semaphores(self, silent: Collection[int]) -> None:
+        from tracer.cli.tracing.reasons import semaphore_values
+
+        for number in silent:
+            if any(site.semaphore is not None for site in self._points[number].sites):
+                self._semaphores[number] = semaphore_values(self._points[number], self._target)
+
+    def _reasons(self, silent: Collection[int]) -> dict[int, str]:
+        if not silent:
+            return {}
+        from tracer.cli.tracing.reasons import Reasons
+
+        reasons = Reasons(self._points, self._target, self._session.left_out, self._semaphores)
+        return {number: reasons.of(number) for number in silent}
+
+    def _lines(self, silent: Collection[int], reasons: dict[int, str] | None = None) -> list[str]:
+        reasons = self._reasons(silent) if reasons is None else reasons
+        by_reason: dict[str, list[int]] = {}
+        for number, reason in reasons.items():
+            by_reason.setdefault(reason, []).append(number)
+        total = sum(1 for point in self._points if point.sites)
+        lines = []
+        for reason, numbers in by_reason.items():
+            if len(numbers) == total:
+                lines.append(f"no probe was hit: {reason}")
+            elif len(numbers) <= _EACH:
+                lines += [f"{self._points[number].text} was never hit: {reason}" for number in numbers]
+            else:
+                some = ", ".join(self._points[number].text for number in numbers[:_NAMED])
+                of = f"{len(numbers)} of {counted(total, 'attach point')}"
+                lines.append(f"{of} were never hit ({some} and {len(numbers) - _NAMED} more): {reason}")
+        return lines

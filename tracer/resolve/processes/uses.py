@@ -1,0 +1,83 @@
+"""Which processes run the code of a file, and which that of another file of the same name.
+
+A package that was upgraded leaves processes that run the file from before: what is probed is the one that is there now.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from tracer.dataclass import dataclass, field
+from tracer.errors import TracerError
+from tracer.resolve.processes.maps import mappings, root
+from tracer.resolve.processes.stat import facts_of, named, pids
+
+_OTHER_ROOT = re.compile(r"^/proc/\d+/root(?=/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A process that runs another file of the name: one that has been `deleted` since, or one of another `root`."""
+
+    pid: int
+    deleted: bool
+    root: bool
+
+
+@dataclass(slots=True)
+class Uses:
+    """The processes that have a file mapped as code, and those that have another one so which goes by its name."""
+
+    own: list[int] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
+
+
+def uses_of(paths: Iterable[str], pid: int | None = None) -> dict[str, Uses]:
+    """Of each file, by processes' mappings; of `pid` alone where it is given. Tracer itself, and what works for it, are
+    not among them. A file that has gone has no uses. What belongs to other users is seen by root only.
+    """
+    found = {path: Uses() for path in paths}
+    by_inode: dict[int, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
+    for path in found:
+        try:
+            by_inode.setdefault(os.stat(path).st_ino, []).append(path)
+        except OSError:
+            continue
+        by_name.setdefault(_OTHER_ROOT.sub("", os.path.realpath(path)), []).append(path)
+    for number in [pid] if pid is not None else pids():
+        if number == os.getpid() or (pid is None and _is_ours(number)):
+            continue
+        try:
+            every = mappings(number)
+        except TracerError:
+            continue
+        code = {(each.file[1], each.path, each.deleted) for each in every if each.executable and each.file is not None}
+        inodes = {inode for inode, _, _ in code}
+        for inode in inodes & by_inode.keys():
+            for path in by_inode[inode]:
+                found[path].own.append(number)
+        for inode, name, deleted in code:
+            for path in by_name.get(name, ()) if inode not in by_inode else ():
+                found[path].others.append(Other(number, deleted, not deleted and _has_other_root(number)))
+    return found
+
+
+def listed(processes: list[int]) -> str:
+    """`process 12 (ticker)`, `process 12 (ticker) and 2 more`."""
+    rest = len(processes) - 1
+    return named(processes[0]) + (f" and {rest} more" if rest else "")
+
+
+def _is_ours(pid: int) -> bool:
+    facts = facts_of(pid)
+    return facts is not None and facts.parent == os.getpid()
+
+
+def _has_other_root(pid: int) -> bool:
+    try:
+        return bool(root(pid))
+    except TracerError:
+        return False
