@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import target, tracer, until
+from tests.harness.cli import target, tracer, tracing, until
 from tests.targets.build import build
 
 
@@ -43,9 +44,35 @@ def test_the_bpftrace_spelling_lists_the_same(depot: Path) -> None:
 def test_verbose_adds_every_site_with_its_arguments(depot: Path) -> None:
     lines = tracer("list", "-v", f"usdt:{depot}:depot:parcel").text.splitlines()
     assert lines[0] == f"usdt:{depot}:depot:parcel"
-    assert all(line.startswith("    address 0x") for line in lines[1:])
-    assert "  semaphore 0x" in lines[1]
+    assert re.match(r"    address 0x\w+  offset 0x\w+  \w+\+0x\w+  \S+/depot.c:129  semaphore 0x\w+  args ", lines[1])
     assert len(lines[1].split("args ")[1].split("@")) == 6
+    assert [line.split(":")[0] for line in lines[2:7]] == [f"      arg{number}" for number in range(5)]
+    assert re.fullmatch(r"    semaphore 0x\w+: no process that runs now has loaded the file", lines[-1])
+
+
+def test_verbose_tells_whether_a_semaphore_is_on(tmp_path: Path, backend: str) -> None:
+    path = Path(shutil.copy(build("ticker"), tmp_path / "ticker"))
+    with target(path, "60") as first, target(path, "60") as second:
+        until(lambda: all(os.readlink(f"/proc/{each.pid}/exe") == str(path) for each in (first, second)), 5)
+
+        def semaphore(*words: str) -> str:
+            return tracer("list", "-v", *words).text.splitlines()[-1].partition(": ")[2]
+
+        pattern = f"usdt:{path}:ticker:tick"
+        assert semaphore(pattern) == "2 processes have loaded the file; it is off"
+        options = ("--backend", backend, "-p", str(first.pid))
+        with tracing(tmp_path, *options, "-e", f"{pattern} {{ @ = count(); }}"):
+            assert semaphore(pattern) == "2 processes have loaded the file; it is on in 1"
+            for process, state in (first, "on in 1"), (second, "off"):
+                said = semaphore("-p", str(process.pid), "usdt::ticker:tick")
+                assert said == f"1 process has loaded the file; it is {state}"
+        assert semaphore(pattern) == "2 processes have loaded the file; it is off"
+
+
+def test_verbose_shows_parameters_and_the_line_of_a_function(depot: Path) -> None:
+    lines = tracer("list", "-v", f"uprobe:{depot}:plain").text.splitlines()
+    assert lines[:2] == [f"uprobe:{depot}:plain", "    int id"], lines
+    assert re.fullmatch(r"    address 0x\w+  offset 0x\w+  plain  \S+/depot_plain.c:\d+", lines[2])
 
 
 def test_json_has_one_object_a_line_with_every_argument(depot: Path) -> None:
@@ -84,3 +111,13 @@ def test_what_cannot_be_listed_is_one_line(pattern: str, said: str) -> None:
     assert done.out == b""
     assert done.err.startswith(f"tracer: error: {said}")
     assert done.err.count("\n") == 1
+
+
+def test_a_directory_is_listed_with_all_below_it(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("ticker", "sub/other"):
+        shutil.copy(build("ticker"), tmp_path / name)
+    wanted = [f"usdt:{tmp_path}/{name}:ticker:tick" for name in ("sub/other", "ticker")]
+    assert tracer("list", f"usdt:{tmp_path}").text.splitlines() == wanted
+    assert tracer("-l", f"usdt:{tmp_path}/*:*").text.splitlines() == wanted[1:]
+    assert tracer("-l", "usdt:.:*", cwd=tmp_path).text.splitlines() == wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -20,11 +20,6 @@ from tracer.cli.options import (
     look_for_debug_files_in,
     program_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracer.resolve.listing import Listed
 
 EXAMPLE = "tracer list 'usdt:/usr/bin/python3:*'"
 
@@ -53,8 +48,9 @@ def command(
 
     With a program (-e, or its file) those that it would be attached to.
 
-    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds the
-    parameters of functions that debug information knows, else every site's address and arguments.
+    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds
+    every site's address, function, source line and arguments, the parameters of functions that debug information knows,
+    and whether semaphores are on.
     """
     from tracer.resolve.listing import list_lines, list_probes
     from tracer.resolve.model import Target
@@ -76,6 +72,10 @@ def command(
     if not verbose and not as_json:
         for lines in list_lines(pattern, Target(pid), left_out):
             print(lines, end="")
+    if verbose and not as_json:
+        from tracer.cli.list_details import Details
+
+        details = Details(Target(pid))
     for listed in list_probes(pattern, Target(pid), left_out) if verbose or as_json else ():
         if as_json:
             import json
@@ -84,8 +84,8 @@ def command(
             print(line if line.isprintable() else json.dumps(listed.as_json()))
         else:
             print(listed.probe)
-            for line in site_lines(listed):
-                print(f"    {line}")
+            for line in details.lines(listed):
+                print(f"    {printable(line)}")
     for text in left_out:
         sys.stderr.write(f"tracer: {printable(text)}\n")
     return 0
@@ -98,32 +98,3 @@ def _is_program(name: str) -> bool:
             return b"\0" not in file.read(4096)
     except (OSError, ValueError):
         return False
-
-
-def site_lines(listed: Listed) -> Iterator[str]:
-    """The parameters of a function that debug information knows; else one line for each site of a probe: where it is,
-    its semaphore and its arguments.
-    """
-    from tracer.resolve.model import Unreadable
-
-    if listed.kind == "uprobe":
-        from tracer.resolve.dwarf.debug_info import prototype
-
-        found = prototype(listed.path, listed.sites[0].address)
-        if found:
-            yield from map(printable, found)
-            return
-    for site in listed.sites:
-        parts = [f"address {site.address:#x}"]
-        if site.offset is not None:
-            parts.append(f"offset {site.offset:#x}")
-        if site.semaphore is not None:
-            parts.append(f"semaphore {site.semaphore:#x}")
-        if site.args:
-            parts.append("args " + " ".join(printable(arg.text) for arg in site.args))
-        yield "  ".join(parts)
-        for index, arg in enumerate(site.args):
-            if isinstance(arg.operand, Unreadable):
-                yield f"  arg{index} cannot be read: {arg.operand.reason}"
-            elif arg.is_float:
-                yield f"  arg{index} is a float{8 * arg.size}"

@@ -7,6 +7,7 @@ nothing, for all files it has mapped. `interval:*` needs no file.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,9 +22,10 @@ from tracer.probes.registry import KINDS, SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
-from tracer.resolve.files.paths import find_files, matcher
+from tracer.resolve.files.paths import Found, files_below, find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found
 from tracer.resolve.model import ArgSpec, NothingThere, Target, Unreadable
+from tracer.resolve.processes.maps import root, within
 from tracer.resolve.usdt.notes import UsdtNote
 
 _Made = TypeVar("_Made")
@@ -131,7 +133,7 @@ def _in_files(
     pattern: str | None, target: Target, of_kind: Callable[[AttachKind, _Pattern, Binary], Iterator[_Made]]
 ) -> Iterator[_Made]:
     wanted = _parse(pattern)
-    found = find_files(wanted.path, target)
+    found = _files(wanted.path, target)
     failures: list[TracerError] = []
     seen: set[int] = set()
     some = False
@@ -156,6 +158,15 @@ def _in_files(
         raise failures[0] if len(found) == 1 and failures else TracerError(f"no probe matches '{pattern or '*'}'")
 
 
+def _files(path: str | None, target: Target) -> tuple[Found, ...]:
+    """Those of an attach point's path; of a directory, where a plain name is none, those below it."""
+    if path is not None and ("/" in path or path in (".", "..")):
+        prefix = root(target.pid) if target.pid is not None else ""
+        if os.path.isdir(within(prefix, os.path.abspath(path))):
+            return files_below(path, target)
+    return find_files(path, target)
+
+
 def _parse(pattern: str | None) -> _Pattern:
     text = pattern or "*"
     kind, colon, rest = text.partition(":")
@@ -174,6 +185,8 @@ def _parse(pattern: str | None) -> _Pattern:
     if kind == "*" and 2 <= len(fields) <= 3:
         provider = fields[1] if len(fields) == 3 else "*"
         return _Pattern(_LISTED if len(fields) == 2 else _WITH_PROVIDER, path, provider or "*", fields[-1] or "*")
+    if kind == "build-id":
+        return _Pattern(_LISTED, text)
     if colon and not rest.startswith("/") and "/" not in kind:
         if (left_out := unsupported.PROBES.get(kind)) is not None:
             name = unsupported.SHORT_PROBES.get(kind, kind)

@@ -3,7 +3,7 @@
 They are read from the bare text, since a path holds what would be operators elsewhere. An attach point is a list of
 parts between colons and ends at a blank, a comma, `{`, or a `/` after the path, which opens the predicate. Quotes make
 all of these ordinary: `uprobe:/bin/app:"ns::f(int, char*)"`. `$1` stands for the program's first argument. What the
-parts mean is said by the kind of probe.
+parts mean is said by the kind of probe. `build-id:4fc5…` is one part, and stands for a file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tracer.probes.registry import SPELLINGS
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
 _SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)"
+_BUILD_ID = "build-id"
+"""Before a build-id, which then stands for the file: `uprobe:build-id:4fc5…:main`."""
 _PARAM = r"\$([0-9]{1,6})"
 
 
@@ -39,7 +41,7 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
             bare = ""
             at = end + 1
             continue
-        if char == ":":
+        if char == ":" and not (len(parts) == 1 and whole == bare == _BUILD_ID and _takes_path(parts[0].text)):
             parts.append(Part(whole, bare, Span(part_start, at)))
             whole, bare, part_start = "", "", at + 1
         elif char == "/" and len(parts) == 2 and _takes_source(parts[0]) and re.match(_SOURCE_PATH, text[at + 1 :]):

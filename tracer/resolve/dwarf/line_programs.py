@@ -111,7 +111,7 @@ class LinePrograms:
         homes = self._directories_before_5({unit.start for unit in candidates if unit.version < 5})
         for unit in candidates:
             header = read_header(self._lines, unit, self._names)
-            paths = _paths(header, homes.get(unit.start, b""))
+            paths = paths_of(header, homes.get(unit.start, b""))
             wanted = {number: path for number, path in paths if _ends_in(path, pattern)}
             if wanted:
                 yield from decode(self._lines[unit.code : unit.end], header, wanted)
@@ -165,7 +165,7 @@ def _starts(strings: bytes, inline: bytes) -> set[int]:
     return result
 
 
-def _paths(header: Header, home: bytes) -> Iterator[tuple[int, str]]:
+def paths_of(header: Header, home: bytes) -> Iterator[tuple[int, str]]:
     """The paths of a unit's files by the number that rows use for them."""
     directories = header.directories
     home = posixpath.join(home, directories[0]) if directories else home

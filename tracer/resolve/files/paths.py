@@ -6,6 +6,7 @@
 | `/usr/lib/lib*.so` | every file that matches and is an ELF file |
 | `app`, `libc`, `libc.so.6`, `c` | with `-p` what the process has mapped under that name; else a file in the current
 directory, a program in PATH, a library, in this order |
+| `build-id:HEX` | the file of that build-id, wherever processes run it (`build_ids`) |
 | nothing, or `*`, with `-p` | every file that the process has mapped executable |
 | nothing, or `*`, with `-c` | the program that the command runs, and the libraries it needs |
 
@@ -67,6 +68,10 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
         return tuple(Found(path, path, sure=False) for path in executable_files(target.pid))
     if "\0" in text:
         raise TracerError(f"{printable(text)}: not a path")
+    if text.startswith("build-id:"):
+        from tracer.resolve.files.build_ids import files_of
+
+        return tuple(Found(path, path) for _, path in files_of(text, target))
     prefix = root(target.pid) if target.pid is not None else ""
     if "/" in text:
         path = within(prefix, os.path.abspath(text))
@@ -76,6 +81,26 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
             return _matching(text, prefix)
         raise TracerError(f"{printable(text)}: no such file", _near_files(path))
     return (_by_name(text, target, prefix),) if not is_pattern(text) else _matching(text, prefix)
+
+
+def files_below(directory: str, target: Target) -> tuple[Found, ...]:
+    """Every ELF file in a directory and those below it; links to directories are not followed. Raises `TracerError`
+    where there is none.
+    """
+    prefix = root(target.pid) if target.pid is not None else ""
+    start = within(prefix, os.path.abspath(directory))
+    found = []
+    for folder, _, names in os.walk(start):
+        for name in names:
+            path = within(prefix, os.path.join(folder, name)[len(prefix) :])
+            if os.path.isfile(path) and _is_elf(path):
+                found.append(Found(path, path, sure=False))
+            if len(found) > MAX_FILES:
+                raise TracerError(f"{printable(directory)}: more than {MAX_FILES} programs are below", "name fewer")
+    if not found:
+        raise TracerError(f"{printable(directory)}: no program or library is there")
+    # A file is shown by the first of its names.
+    return tuple(sorted(found, key=lambda each: (os.path.islink(each.path), each.path)))
 
 
 def _matching(text: str, prefix: str) -> tuple[Found, ...]:

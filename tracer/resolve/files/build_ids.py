@@ -1,0 +1,113 @@
+"""`build-id:HEX` → the file of that build-id, wherever it lies: it is the one that processes run.
+
+What a stack, a core dump or a profile of another machine names is a build-id. The paths of the file differ from one
+container to the next. So it is looked for among what processes have mapped as code, each file once. A debug file bears
+the same build-id and has no code: none is ever mapped so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from tracer.errors import TracerError
+from tracer.resolve.elf.debug_file import DEBUG_ROOT
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.model import Target
+from tracer.resolve.processes.maps import mappings, path_of, root
+from tracer.resolve.processes.stat import pids
+
+PREFIX = "build-id:"
+_DIGITS = re.compile(r"[0-9a-fA-F]{8,128}")
+_NAMED = 3
+
+
+def files_of(text: str, target: Target) -> list[tuple[str, str]]:
+    """The build-ids and paths of the files that `build-id:HEX` means: all that processes run (or with -p that one; with
+    -c the command) whose build-id begins so. Raises `TracerError` where there is none, or they are not the same.
+    """
+    digits = text.removeprefix(PREFIX)
+    if not _DIGITS.fullmatch(digits):
+        what = f"'{printable(digits)}' is no build-id: it has 8 hexadecimal digits at least"
+        raise TracerError(what, "a file of the name build-id is written ./build-id")
+    wanted = digits.lower()
+    found = [(own, path) for path in _paths(target) if (own := _build_id(path)) is not None and own.startswith(wanted)]
+    if not found:
+        raise _unknown(wanted, target)
+    every = sorted({own for own, _ in found})
+    if len(every) > 1:
+        names = ", ".join(f"{own} ({printable(path)})" for own, path in found[:_NAMED])
+        raise TracerError(f"build-id {wanted} may be {len(every)} files: {names}", "write more of its digits")
+    return found
+
+
+def _paths(target: Target) -> Iterator[str]:
+    """Each file once, by a path from here if there is one, and else by one through a process."""
+    if target.pid is None and target.program is not None:
+        from tracer.resolve.files.loaded import loaded_files
+
+        yield from loaded_files(target.program)
+        return
+    seen: set[tuple[int, int]] = set()
+    later: list[str] = []
+    for pid in [target.pid] if target.pid is not None else sorted(pids()):
+        for path in _of_process(pid, target.pid is not None):
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            if path.startswith("/proc/"):
+                later.append(path)
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            yield path
+    for path in later:
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        if (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            yield path
+
+
+def _of_process(pid: int, needed: bool) -> Iterator[str]:
+    try:
+        prefix = root(pid)
+        every = mappings(pid)
+    except TracerError:
+        if needed:
+            raise
+        return
+    known: set[tuple[str, int]] = set()
+    for each in every:
+        if each.executable and each.file is not None and each.file not in known:
+            known.add(each.file)
+            yield path_of(pid, each, prefix) or f"/proc/{pid}/map_files/{each.key}"
+
+
+def _build_id(path: str) -> str | None:
+    try:
+        with Elf(path) as elf:
+            return elf.build_id
+    except TracerError:
+        return None
+
+
+def _unknown(wanted: str, target: Target) -> TracerError:
+    debug = f"{DEBUG_ROOT}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"
+    if os.path.exists(debug):
+        hint = f"{debug} is its debug information, and not the file: start what runs it"
+    else:
+        hint = "start what runs it: files are found by the processes that do; `file PATH` shows a file's build-id"
+    if target.pid is not None:
+        from tracer.resolve.processes.stat import named
+
+        return TracerError(f"{named(target.pid)} runs no file of build-id {wanted}", hint)
+    if target.program is not None:
+        return TracerError(f"{printable(target.program)} and its libraries are not of build-id {wanted}", hint)
+    return TracerError(f"no process runs a file of build-id {wanted}", hint)

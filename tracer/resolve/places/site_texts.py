@@ -1,0 +1,68 @@
+"""What `tracer list -v` says of places in a file: the function and the distance from its start, the source line, where
+arguments are. The file is read when the first is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tracer.errors import TracerError
+from tracer.resolve.binary import Binary
+from tracer.resolve.elf.layout import printable
+from tracer.resolve.model import ArgSpec
+from tracer.resolve.places.source_places import SourcePlaces, source_places
+from tracer.resolve.usdt.words import words
+
+
+class SiteTexts:
+    """Of one file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def function(self, address: int) -> str | None:
+        """`main+0x24`; None where no function is known there."""
+        found = self._binary.symbols.at(address)
+        if found is None:
+            return None
+        after = address - found.address
+        return self._binary.readable(found.name) + (f"+{after:#x}" if after else "")
+
+    def line(self, address: int) -> str | None:
+        """`src/shop.c:36`; None where debug information does not tell."""
+        try:
+            found = self._places.at(address) if self._places is not None else None
+        except TracerError:
+            return None  # that the table is damaged is an error of a probe at a line
+        return None if found is None else printable(found)
+
+    def argument(self, arg: ArgSpec) -> str:
+        """`signed 4 bytes in edi`."""
+        return words(arg, self._binary.arch)
+
+    def offset(self, address: int) -> int | None:
+        """Its place in the file."""
+        return self._binary.elf.offset_of(address)
+
+    @property
+    def file(self) -> tuple[int, int]:
+        """Device and inode."""
+        return self._binary.identity.device, self._binary.identity.inode
+
+    @cached_property
+    def _binary(self) -> Binary:
+        return Binary(self._path)
+
+    @cached_property
+    def _places(self) -> SourcePlaces | None:
+        elf = self._binary.elf
+        try:
+            own = source_places(elf, None)
+            return own if own is not None else source_places(elf, self._binary.debug_file(elf))
+        except TracerError:
+            return None
+
+    def close(self) -> None:
+        """Closes the file."""
+        if "_binary" in self.__dict__:
+            self._binary.elf.close()
