@@ -154,6 +154,26 @@ static __always_inline long copy_kernel_text(void *to, u32 size, const void *fro
 }
 #endif
 
+/* Two texts one behind the other, in a buffer of zeros with room for both; how many bytes are in use. Where no helper copies
+ * it goes by bytes: the verifier takes no word of BPF's stack that is not aligned. */
+static __always_inline u64 join_texts(char *to, const void *left, u32 size, const char *right, u32 more)
+{
+	u64 at = copy_kernel_text(to, size, left) - 1;
+
+	OPAQUE(at);
+	if (at >= size)
+		return 0;
+	to += at;
+#if KERNEL_READS
+	return at + copy_kernel_text(to, more, right);
+#else
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < more; i++)
+		to[i] = right[i];
+	return at + more;
+#endif
+}
+
 /* A number of `size` bytes at `offset` in a block; 0 behind `most`, the last place that has so many. By bytes: the
  * verifier takes no word of BPF's stack that is not aligned. */
 static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 offset)

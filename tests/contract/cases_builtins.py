@@ -124,6 +124,38 @@ CASES = [
         by_hand(f"@[true, {BOOT_YEAR}]: 40\n", f'{{"type": "map", "data": {{"@": {{"true,{BOOT_YEAR}": 40}}}}}}'),
     ),
     Case(
+        "strings_joined",
+        'usdt:T:depot:parcel { @[str_concat("<", str_concat(str(arg1, 64), ">"))] = count(); $s = comm; @l ='
+        ' sum(strlen(str_concat($s, str_concat(str(arg1), "!")))); if (str_concat($s, "") == comm) { @n = count(); } }',
+        keyed("@", Counter(f"<{r.item}>" for r in R)) + scalar("@l", sum(6 + len(r.item.encode()) for r in R))
+        + scalar("@n", 40),
+    ),
+    Case(
+        "errors_of_system_calls",
+        "uprobe:T:price { $n = (int64)arg1; $n = $n - $n; @[is_err($n), is_err($n - 1), is_err($n - 4095),"
+        " is_err($n - 4096), is_err((int8 *)-22)] = count(); }",
+        keyed("@", {(False, True, True, False, True): 40}),
+    ),
+    Case(
+        "user_names_compared",
+        "usdt:T:depot:plain { $u = username; @[$u == $u, $u != $u] = count(); }",
+        keyed("@", {(True, False): 40}),
+        refused={"ftrace": "username"},
+    ),
+    Case(
+        "names_of_clauses_in_user_space",
+        "BEGIN { @[probe] = count(); } interval:2ms { @[probe] = count(); exit(); } END { @[probe] = count(); }",
+        keyed("@", {"begin": 1, "end": 1, "interval:us:2000": 1}),
+        probes=3,
+        target=None,
+    ),
+    Case(
+        "constants_as_hardware_addresses",
+        "usdt:T:depot:plain { @[macaddr((uint8[6])1)] = count(); }",
+        keyed("@", {"01:00:00:00:00:00": 40}),
+    ),
+    said("no_symbol_at_all", 'BEGIN { printf("%s\\n", usym(0)); exit(); }', "0"),
+    Case(
         "words_of_signals",
         "uprobe:T:price { $n = (int64)arg1; @[signal_name($n - $n + 9), signal_name($n - $n - 1)] = count(); }",
         keyed("@", {("Killed", "N/A"): 40}),

@@ -44,7 +44,7 @@ def test_a_command_needs_to_be_allowed() -> None:
 
 
 def test_a_command_runs_where_it_stands() -> None:
-    program = 'BEGIN { printf("a\\n"); system("echo %s %d; exit 3", "x y", 5); printf("b\\n"); exit(); }'
+    program = 'BEGIN { printf("a\\n"); system("echo %s %d; echo oh >&2; exit 3", "x y", 5); printf("b\\n"); exit(); }'
     done = tracer("-q", "--unsafe", "-e", program)
-    assert (done.status, done.out) == (0, b"a\nx y 5\nb\n")
+    assert (done.status, done.out) == (0, b"a\nx y 5\noh\n\nb\n")
     assert done.err == "ERROR: command exited with code 3\n"

@@ -104,8 +104,8 @@ class Renderer(ABC):
         self._effects.say(f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode() + text + b"\n")
 
     def print_bytes(self, output: Output, data: bytes) -> None:
-        """What a file holds, or a command printed: as it is."""
-        self.write(data)
+        """What a file holds: as it is; or what a command printed, and a newline, as bpftrace has it."""
+        self.write(data + b"\n" if output.kind == "system" else data)
 
     @abstractmethod
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:

@@ -164,7 +164,7 @@ class ValueText:
     """One line of a stack, by the modes of `lang.builtins.stacks`."""
 
     def _symbol(self, symbol: Any) -> bytes:
-        return _encoded(self._symbols.symbol(symbol.pid, symbol.address))
+        return _encoded(self._symbols.symbol(symbol.pid, symbol.address)) if symbol.address else b"0"
 
 
 def json_value(type: Type, text: ValueText) -> Show:

@@ -19,6 +19,7 @@ from tracer.lang.types import (
     StringType,
     TupleType,
     Type,
+    UsernameType,
 )
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
@@ -254,6 +255,8 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
             if op not in arithmetic.COMPARISONS:
                 assert isinstance(expr.type, IntType)
                 return arithmetic.binary(op, one, other, expr.type, ctx.once)
+            if isinstance(one.type, UsernameType):
+                one, other = (Op(UINT64, "as", (side,)) for side in (one, other))
             if isinstance(one.type, (IntType, BoolType)):
                 return arithmetic.compare(op, one, other)
             same = Op(BOOL, "same", (one, other))

@@ -220,7 +220,7 @@ def test_probe_and_func_are_the_variants() -> None:
 def test_probe_in_begin_is_its_name_and_func_is_empty() -> None:
     body = [typed.Printf(N, 0, (builtin("probe", StringType(99)), builtin("func", StringType(99))))]
     result = run(program([clause(body, kind="begin", names=["BEGIN"])], formats=["%s"]), [()])
-    assert result.events == [PrintfEvent(0, (b"BEGIN", b""))]
+    assert result.events == [PrintfEvent(0, (b"begin", b""))]
 
 
 def test_for_over_a_map_goes_by_key_and_may_delete() -> None:

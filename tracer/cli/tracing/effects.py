@@ -30,10 +30,10 @@ class Effects:
             return b""
 
     def command(self, text: bytes) -> bytes:
-        """What a command prints on stdout. The shell gets the text as the program's format made it."""
-        from subprocess import PIPE, run
+        """What a command prints. The shell gets the text as the program's format made it."""
+        from subprocess import PIPE, STDOUT, run
 
-        done = run(["/bin/sh", "-c", text.partition(b"\0")[0]], stdout=PIPE, check=False)
+        done = run(["/bin/sh", "-c", text.partition(b"\0")[0]], stdout=PIPE, stderr=STDOUT, check=False)
         if done.returncode:
             self.say(b"ERROR: command exited with code %d\n" % done.returncode)
         return done.stdout

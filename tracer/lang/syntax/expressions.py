@@ -236,7 +236,7 @@ class ExpressionParser:
             self.lexer.seek(span.start)
             type = self.type_name()
             return ast.TypeExpr(type.span, type)
-        if token.kind == "name" or (token.text == "config" and self.at("(")):
+        if token.kind == "name" or (token.text == "config" and (self.at("(") or self.at("."))):
             if self.at("("):
                 return self._call(token)
             return self._defined(token) if token.text in self.defines else ast.Name(span, token.text)

@@ -174,6 +174,7 @@ _OPS: dict[str, Callable[[PythonValues, Op], str]] = {
     "frames": lambda printer, op: f"len({printer.text(op.args[0])}.addresses)",
     "starts": _starts,
     "find": lambda printer, op: f"{printer.text(op.args[0])}.find({printer.text(op.args[1])})",
+    "concat": lambda printer, op: f"({' + '.join(map(printer.text, op.args))})",
     "symbol": lambda printer, op: f"{printer.writer.bind(Symbol, 'symbol')}{printer.tuple(op.args)}",
 }
 

@@ -76,6 +76,8 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             _part(function, value, to)
         case Op(op="pack", args=args), _:
             _pack(function, args, to)
+        case Op(op="concat", args=(left, right)), _:
+            _concat(function, left, right, to)
         case Op(op="buffer", args=(block, length)), _:
             _buffer(function, block, length, to)
         case Op(op="pad", args=(narrower,)), _:
@@ -121,6 +123,14 @@ def _buffer(function: Function, block: Value, length: Value, to: Buffer) -> None
     if words:
         function.line(f"copy_kernel({to.at(1)}, {8 * words}, {source.at(0)});")
         function.line(f"end_bytes({to.at(1)}, {words}, {size});")
+
+
+def _concat(function: Function, left: Value, right: Value, to: Buffer) -> None:
+    one, other = pointer(function, left), pointer(function, right)
+    clear(function, to)
+    sizes = [text.type.size for text in (left, right) if isinstance(text.type, StringType)]
+    joined = f"join_texts((char *)({to.at(0)}), {one.at(0)}, {sizes[0]}, {other.at(0)}, {sizes[1]})"
+    set_used(function, to, function.temporary("length", C(joined)).text)
 
 
 def _pack(function: Function, args: tuple[Value, ...], to: Buffer) -> None:

@@ -175,7 +175,7 @@ def _macaddr(call: Call) -> typed.Expr | None:
     if isinstance(value.type, MacType):
         return value
     found = _block(value, MacType.of())
-    return replace(found, type=MacType.of()) if isinstance(found, typed.Load | typed.Part) else found
+    return replace(found, type=MacType.of()) if isinstance(found, typed.Load | typed.Part | typed.Pack) else found
 
 
 # --- comparing

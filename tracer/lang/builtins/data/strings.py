@@ -85,6 +85,19 @@ def _capacity(ctx: Lowering[V], call: typed.Call) -> V:
     return ctx.value(size)
 
 
+_LONGEST_JOINED = 1 << 16
+
+
+def _concat(call: Call) -> typed.Expr | None:
+    left, right = call.args
+    size = left.type.size + right.type.size - 1
+    if size > _LONGEST_JOINED:
+        hint = f"together at most {_LONGEST_JOINED}; (string[64])$s and str(address, 64) give one less room"
+        call.error(f"the strings of str_concat() have room for {size} bytes", call.span, hint)
+        return None
+    return typed.Call(StringType(size), call.span, call.name, (left, right))
+
+
 _ERROR_TEXT = StringType(64)
 _ERRORS = 134  # one more than the last of include/uapi/asm-generic/errno.h, EHWPOISON
 
@@ -167,6 +180,12 @@ FUNCTIONS = (
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
         fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
+    ),
+    Function(
+        "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
+        "two strings one behind the other", '@[str_concat(comm, "!")] = count();', "string",
+        rule=_concat, fold=lambda type, left, right: left + right,
+        lower=lambda ctx, call: ctx.op("concat", call.type, *map(ctx.value, call.args)),
     ),
     Function(
         "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,

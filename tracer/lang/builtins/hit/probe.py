@@ -18,8 +18,17 @@ if TYPE_CHECKING:
 RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
 
 
+def _own_name(kind: str, text: str, period_ns: int) -> str:
+    """How bpftrace spells BEGIN, END and intervals, however they were written."""
+    if kind != "interval":
+        return kind
+    unit = text.partition(":")[2]
+    return f"interval:{unit}" if ":" in unit else f"interval:us:{period_ns // 1000}"
+
+
 def _probe(context: Context) -> Type:
-    names = [site.probe for site in context.unit.sites] or [point.text for point in context.unit.points]
+    points = [_own_name(point.kind, point.text, point.period_ns) for point in context.unit.points]
+    names = [site.probe for site in context.unit.sites] or points
     return StringType(max(len(text.encode("utf-8", "surrogateescape")) for text in names) + 1)
 
 
@@ -76,7 +85,8 @@ def _no_argument(context: Context, name: str, count: int, span: Span) -> None:
 def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
     if ctx.clause.kind == "probe":
         return ctx.site_text(node.name, node.type)
-    text = ctx.clause.names[0] if node.name == "probe" and ctx.clause.names else ""
+    clause = ctx.clause
+    text = _own_name(clause.kind, clause.names[0], clause.period_ns) if node.name == "probe" and clause.names else ""
     return ctx.constant(text.encode("utf-8", "surrogateescape"), node.type)
 
 

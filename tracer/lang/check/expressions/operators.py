@@ -21,6 +21,7 @@ from tracer.lang.types import (
     TimestampType,
     TupleType,
     Type,
+    UsernameType,
     is_block,
 )
 from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join, join_ints, wide
@@ -71,7 +72,7 @@ def _converted(
 def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
     """`==` and `!=` of strings and of tuples."""
     if left.type == right.type:
-        if is_block(left.type) or isinstance(left.type, SymbolType):
+        if is_block(left.type) or isinstance(left.type, (SymbolType, UsernameType)):
             return typed.Binary(BOOL, span, op, left, right)
         if isinstance(left.type, TimestampType):
             return _converted(op, left, right, UINT64, span, BOOL)
