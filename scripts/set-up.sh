@@ -76,6 +76,13 @@ has_go() { command -v go >/dev/null 2>&1; }
 has_rust() { command -v rustc >/dev/null 2>&1; }
 has_node() { command -v node >/dev/null 2>&1; }
 has_java() { command -v javac >/dev/null 2>&1; }
+# Without a screen: the tests look at pages in it.
+has_browser() {
+    for each in chromium-headless-shell chromium chromium-browser google-chrome; do
+        command -v "$each" >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
 has_bpftrace() { command -v bpftrace >/dev/null 2>&1; }
 # Debian and Ubuntu give BCC's and perf-tools' programs names of their own.
 has_bcctools() { command -v argdist-bpfcc >/dev/null 2>&1 || [ -x /usr/share/bcc/tools/argdist ]; }
@@ -97,13 +104,22 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb clang postgres pgheaders pydebug java go rust node" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb clang postgres pgheaders pydebug java go rust node browser" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
     for thing in $needed; do
         "has_$thing" || missing="$missing $thing"
     done
+}
+
+# Debian packs it without a screen too, which is a third of the whole; its older releases do not.
+browser_package() {
+    if [ -n "$(apt-cache search --names-only '^chromium-headless-shell$' 2>/dev/null)" ]; then
+        printf chromium-headless-shell
+    else
+        printf chromium
+    fi
 }
 
 # --- installing it -------------------------------------------------------------------------------------------------------
@@ -132,6 +148,9 @@ packages_for() {
             apt:rust) list="$list rustc" ;;
             apt:node) list="$list nodejs" ;;
             apt:java) list="$list default-jdk-headless" ;;
+            apt:browser) list="$list $(browser_package)" ;;
+            dnf:browser) list="$list chromium-headless" ;;
+            zypper:browser | apk:browser) list="$list chromium" ;;
             *:bpftrace) list="$list bpftrace" ;;
             apt:bcctools) list="$list bpfcc-tools" ;;
             apt:perftools) list="$list perf-tools-unstable" ;;
@@ -189,15 +208,15 @@ install_missing() {
         done
         give_up "missing:$missing; this machine has no apt-get, dnf, zypper or apk to install it with"
     fi
+    # A new image has no package lists, and old ones name files that are gone.
+    if [ "$(id -u)" = 0 ] && [ -z "$(find /var/lib/apt/lists -name '*_Packages*' 2>/dev/null | head -n 1)" ]; then
+        update_lists
+    fi
     packages=$(packages_for apt)
     if [ "$(id -u)" != 0 ]; then
         give_up "missing:$missing; install with: sudo apt-get install$packages (or start this script with sudo once)"
     fi
     export DEBIAN_FRONTEND=noninteractive
-    # A new image has no package lists, and old ones name files that are gone.
-    if [ -z "$(find /var/lib/apt/lists -name '*_Packages*' 2>/dev/null | head -n 1)" ]; then
-        update_lists
-    fi
     say "installing$packages"
     # shellcheck disable=SC2086 # the packages are separate words
     apt-get install -y -q --no-install-recommends $packages >&2 </dev/null 9<&- ||

@@ -20,7 +20,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
     "a program with an error": (("-e", "BEGIN { x"), 34, set()),
     "a wrong command line": (("--nonsense",), 9, {"difflib"}),
     "the version": (("--version",), 5, set()),
-    "the help": (("--help",), 14, set()),
+    "the help": (("--help",), 15, set()),
     "the help of a command": (("run", "--help"), 7, set()),
     "a list of USDT probes": (("-l", "usdt:libc:*"), 42, set()),
     "a list of functions": (("-l", "uprobe:libc:*"), 54, {"ctypes"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-COMMANDS = ("run", "list", "check", "info", "cleanup", "demo")
+COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
     *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--max-rate", "--max-probes"),

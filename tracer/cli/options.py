@@ -3,15 +3,19 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Literal, Optional
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
 
 from tracer.errors import Source, TracerError, UsageError
 
+if TYPE_CHECKING:
+    from tracer.running import RunningProcess
+
 Format = Literal["text", "json"]
 """`-f`: a name of `render.RENDERERS`."""
-StackFormat = Literal["folded"]
+StackFormat = Literal["folded", "html", "svg", "pprof", "speedscope"]
 """`--stacks`: a name of `render.stacks.STACKS`."""
 Buffering = Literal["line", "full", "none"]
 """`-B`."""
@@ -61,6 +65,37 @@ def checked_pid(pid: int) -> int:
     if pid <= 0:
         raise UsageError(f"-p {pid}: a process number is positive")
     return pid
+
+
+def only_one(pids: Sequence[int] | None, child: str | None, follow: bool) -> int | None:
+    """The process of `-p`. Of several, bpftrace traces the last and says nothing."""
+    if pids is not None and len(pids) > 1:
+        raise UsageError("-p takes one process", "start one tracer for each, or write /pid == 1 || pid == 2/")
+    pid = pids[0] if pids else None
+    if pid is not None and child is not None:
+        raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
+    if follow and pid is None and child is None:
+        raise UsageError("--follow needs -p or -c", "without them every process is traced already")
+    return pid
+
+
+def command_of(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:
+    """The words of `-c`, and the file that will run."""
+    if command_line is None:
+        return None, None
+    from tracer.child import find_program, parse_command
+
+    argv = parse_command(command_line)
+    return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
+
+
+def process_of(pid: int | None) -> "AbstractContextManager[RunningProcess | None]":
+    """The process of `-p`, held so that its number cannot become another's."""
+    if pid is None:
+        return nullcontext()
+    from tracer.running import RunningProcess
+
+    return RunningProcess(checked_pid(pid))
 
 
 def look_for_debug_files_in(given: Sequence[str] | None) -> None:

@@ -3,9 +3,7 @@
 # Annotations are values here: Typer would evaluate each of their texts at every start.
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -22,15 +20,14 @@ from tracer.cli.options import (
     Stage,
     Verbose,
     Words,
-    checked_pid,
+    command_of,
     look_for_debug_files_in,
+    only_one,
+    process_of,
     program_text,
     switch_off,
 )
 from tracer.errors import UsageError
-
-if TYPE_CHECKING:
-    from tracer.running import RunningProcess
 
 EXAMPLE = "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'"
 
@@ -145,11 +142,7 @@ def command(
 
         sys.stdout.write(laid_out(source))
         return 0
-    pid = _only(pids)
-    if pid is not None and child is not None:
-        raise UsageError("-p and -c cannot be used together", "-c already traces its process alone")
-    if follow and pid is None and child is None:
-        raise UsageError("--follow needs -p or -c", "without them every process is traced already")
+    pid = only_one(pids, child, follow)
     if stacks is not None:
         from tracer.cli.tracing.stacks import check_output
 
@@ -175,8 +168,8 @@ def command(
         settings["TRACER_UNSAFE_RETURNS"] = "true"
     if unsafe:
         settings["TRACER_UNSAFE"] = "true"
-    argv, program = _command(child)
-    with _process(pid) as process:
+    argv, program = command_of(child)
+    with process_of(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
             from tracer.cli.tracing.dry_run import steering_nothing
@@ -184,10 +177,12 @@ def command(
             print(steering_nothing(pipeline.dump(stage, source, params, target, forced, settings, asked)), end="")
             return 0
         plan, warnings = pipeline.plan(source, params, target, settings)
+        wanted = None
         if stacks is not None:
-            from tracer.cli.tracing.stacks import check_maps
+            from tracer.cli.tracing.stacks import Wanted
 
-            check_maps(plan.program)
+            wanted = Wanted(stacks)
+            wanted.check(plan.program)
         if max_rate is not None or no_priority:
             from tracer.dataclass import replace
 
@@ -205,31 +200,6 @@ def command(
         from tracer.cli.tracing.trace import Request, trace
 
         request = Request(
-            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, stacks
+            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, wanted
         )
         return trace(compiled, request)
-
-
-def _only(pids: Sequence[int] | None) -> int | None:
-    """The process of `-p`. Of several, bpftrace traces the last and says nothing."""
-    if pids is not None and len(pids) > 1:
-        raise UsageError("-p takes one process", "start one tracer for each, or write /pid == 1 || pid == 2/")
-    return pids[0] if pids else None
-
-
-def _command(command_line: str | None) -> tuple[tuple[str, ...] | None, str | None]:
-    """The words of `-c`, and the file that will run."""
-    if command_line is None:
-        return None, None
-    from tracer.child import find_program, parse_command
-
-    argv = parse_command(command_line)
-    return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
-
-
-def _process(pid: int | None) -> "AbstractContextManager[RunningProcess | None]":
-    if pid is None:
-        return nullcontext()
-    from tracer.running import RunningProcess
-
-    return RunningProcess(checked_pid(pid))

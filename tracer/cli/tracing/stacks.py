@@ -1,4 +1,4 @@
-"""`--stacks`: where documents of stacks go, and where everything else does then."""
+"""`--stacks` and `tracer flame`: where documents of stacks go, and where everything else does then."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tracer.cli.tracing.output import Output
+from tracer.dataclass import dataclass, replace
 from tracer.errors import UsageError
 from tracer.render.renderer import Effects, Renderer, Sink
 from tracer.render.stacks import LINES, document_of
@@ -21,6 +22,66 @@ if TYPE_CHECKING:
     from tracer.render.values import Symbolizer
     from tracer.tracing import Controls
 
+_TWO = "--diff compares two maps of stacks, or two files"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to make of maps of stacks: a format of `--stacks`, of these maps alone if any are named; with `compare` two
+    of them compared. `title` and `unit` are the user's words for the page and for what is counted.
+    """
+
+    format: str
+    maps: tuple[str, ...] = ()
+    compare: bool = False
+    title: str = ""
+    unit: str = ""
+
+    def check(self, program: Program) -> None:
+        """Raises `UsageError` where the program has not the maps that are wanted."""
+        there = [name for name, decl in program.maps.items() if is_of_stacks(decl)]
+        if not there:
+            raise UsageError(
+                "the program has no map of stacks", "@[ustack] = count(); is one, and so is @[ustack] = sum(arg0);"
+            )
+        listed = ", ".join(there)
+        for name in self.maps:
+            if name not in there:
+                raise UsageError(f"--map {name}: no such map of stacks", f"there is {listed}")
+        if self.compare and (len(self.maps) or len(there)) != 2:
+            raise UsageError(_TWO, f"name them with --map; there is {listed}")
+
+    def chosen(self, files: Sequence[Sequence[Profile]], names: Sequence[str]) -> Sequence[Profile]:
+        """Of what was read from files those that are wanted; where files have maps of one name, with the file's.
+        Raises `UsageError` where one is not there.
+        """
+        every = [profile.name for file in files for profile in file]
+        for name in self.maps:
+            if name not in every:
+                raise UsageError(f"--map {name}: no such map of stacks", f"there is {', '.join(every)}")
+        found = [
+            replace(each, name=f"{file_name} {each.name}") if every.count(each.name) > 1 else each
+            for file_name, file in zip(names, files, strict=True)
+            for each in self.of(file)
+        ]
+        if self.compare and len(found) != 2:
+            raise UsageError(_TWO, f"name them with --map; there is {', '.join(each.name for each in found)}")
+        return found
+
+    def of(self, profiles: Sequence[Profile]) -> Sequence[Profile]:
+        """Those that are wanted, in the order in which they are named, with the unit."""
+        kept = [
+            each
+            for name in self.maps or ("",)
+            for each in profiles
+            if not name or each.name == name or each.name.startswith(f"{name} (")
+        ]
+        mixed = len({each.unit for each in kept}) > 1  # beside sums of bytes, what is counted is no number of bytes
+        return [
+            replace(each, unit=self.unit) if self.unit and not (mixed and each.unit == "count") else each
+            for each in kept
+        ]
+
 
 def check_output(format: str, output: str | None) -> None:
     """Raises `UsageError` where a document would go to a terminal."""
@@ -28,31 +89,21 @@ def check_output(format: str, output: str | None) -> None:
         raise UsageError(f"{format} is not for a terminal", "-o FILE writes it to a file")
 
 
-def check_maps(program: Program) -> None:
-    """Raises `UsageError` where there is nothing for `--stacks` to show."""
-    if not any(map(is_of_stacks, program.maps.values())):
-        raise UsageError(
-            "--stacks: the program has no map of stacks", "@[ustack] = count(); or @[comm, ustack] = sum(arg0);"
-        )
-
-
 def renderer_of_stacks(
-    format: str, on_stdout: bool, buffering: str, controls: Controls, stack: ExitStack,
+    wanted: Wanted, on_stdout: bool, buffering: str, controls: Controls, stack: ExitStack,
     program: Program, names: Symbolizer, out: Output, quiet: bool, effects: Effects,
 ) -> Renderer:  # fmt: skip
     """The renderer for `--stacks`, which writes to `out`. The text beside a document goes to stdout, or where the
     document is `on_stdout` to stderr.
     """
-    if format == LINES:
+    if wanted == Wanted(LINES):
         return FoldedRenderer(program, names, out, quiet, effects)
     descriptor, name = (2, "stderr") if on_stdout else (1, "stdout")
     if (sys.stderr if on_stdout else sys.stdout) is None:
         text: Sink = _Nowhere()
     else:
         text = stack.enter_context(Output(descriptor, name, buffering, controls, needed=False))
-    title = program.source.name if program.source.name != "-e" else " ".join(program.source.text.split())
-    page = Page(title, time_ns=time.time_ns())
-    return _Document(program, names, text, quiet, effects, out, format, page)
+    return _Document(program, names, text, quiet, effects, out, wanted)
 
 
 class _Nowhere:
@@ -70,16 +121,34 @@ class _Document(DocumentRenderer):
 
     def __init__(
         self, program: Program, names: Symbolizer, text: Sink, quiet: bool, effects: Effects, out: Output,
-        format: str, page: Page,
+        wanted: Wanted,
     ) -> None:  # fmt: skip
         super().__init__(program, names, text, quiet, effects)
         self._text = text
         self._out = out
-        self._page = page
-        self._document: Callable[[Sequence[Profile], Page], bytes] = document_of(format)
+        self._wanted = wanted
+        # Now, since what is imported when all is counted could still fail.
+        self._document: Callable[[Sequence[Profile], Page], bytes] = document_of(wanted.format)
+        self._begun = time.time_ns()
 
     def finish(self) -> None:
         """See `Renderer`."""
-        self._out.write(self._document(self.profiles, self._page))
+        wanted, compare = self._wanted, self._wanted.compare
+        profiles = list(wanted.of(self.profiles))
+        if compare and len(profiles) < 2:
+            profiles = self._with_empty(profiles)
+        elif compare and len(profiles) > 2:
+            self._effects.say(f"tracer: {_TWO}: they were printed {len(profiles)} times, so each is shown\n".encode())
+            compare = False
+        source = self._program.source
+        title = wanted.title or (source.name if source.name != "-e" else " ".join(source.text.split()))
+        self._out.write(self._document(profiles, Page(title, compare, self._begun)))
         if isinstance(self._text, Output):
             self._text.finish()
+
+    def _with_empty(self, profiles: Sequence[Profile]) -> list[Profile]:
+        """Two to compare: a map that held nothing was not printed."""
+        maps = self._program.maps
+        names = self._wanted.maps or [name for name in sorted(maps) if is_of_stacks(maps[name])]
+        there = {each.name: each for each in profiles}
+        return [there.get(name) or Profile(name, self._wanted.unit or "count", ()) for name in names]

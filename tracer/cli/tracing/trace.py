@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.child import Child
     from tracer.cli.tracing.silence import Silence
+    from tracer.cli.tracing.stacks import Wanted
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
     from tracer.running import RunningProcess
@@ -59,7 +60,7 @@ class Request:
     activation: bool = False
     max_rate: int | None = None
     buffering: str = "line"
-    stacks: str | None = None
+    stacks: Wanted | None = None
 
 
 def trace(compiled: Compiled, request: Request) -> int:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 STACKS = {
     "folded": (".folded", ".collapsed"),
+    "html": (".html", ".htm"),
+    "svg": (".svg",),
+    "pprof": (".pb.gz", ".pprof"),
+    "speedscope": (".speedscope.json", ".speedscope"),
 }
 """Each format with the endings of its files."""
 

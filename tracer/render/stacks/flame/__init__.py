@@ -1,0 +1,1 @@
+"""Flame graphs: what the page and the picture share."""

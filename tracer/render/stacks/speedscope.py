@@ -1,0 +1,54 @@
+"""Stacks for https://www.speedscope.app: a sampled profile for each map.
+
+Source: speedscope's src/lib/file-format-spec.ts, whose JSON schema is at `_SCHEMA`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tracer import __version__
+from tracer.render.stacks.model import Frame, Page, Profile
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_UNITS = {"nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
+_SHORT = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
+
+
+def document(profiles: Sequence[Profile], page: Page) -> bytes:
+    """The file. Stacks whose value is 0 or less have no width there, and are left out."""
+    frames: dict[tuple[str, str], int] = {}
+
+    def number(frame: Frame) -> int:
+        return frames.setdefault((frame.name, frame.path), len(frames))
+
+    made = [
+        _profile(each, [[number(frame) for frame in sample.path] for sample in each.samples if sample.value > 0])
+        for each in profiles
+    ]
+    shared = [{"name": name, "file": path} if path else {"name": name} for name, path in frames]
+    file: dict[str, Any] = {
+        "$schema": _SCHEMA,
+        "exporter": f"tracer {__version__}",
+        "name": page.title or "tracer",
+        "activeProfileIndex": 0,
+        "shared": {"frames": shared},
+        "profiles": made,
+    }
+    return json.dumps(file, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def _profile(profile: Profile, samples: Sequence[Sequence[int]]) -> dict[str, Any]:
+    weights = [each.value for each in profile.samples if each.value > 0]
+    unit = _SHORT.get(profile.unit, profile.unit)
+    return {
+        "type": "sampled",
+        "name": profile.name,
+        "unit": unit if unit in _UNITS else "none",
+        "startValue": 0,
+        "endValue": sum(weights),
+        "samples": samples,
+        "weights": weights,
+    }
