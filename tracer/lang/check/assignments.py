@@ -94,9 +94,13 @@ def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
             return ()
         facts = ctx.found.variable(variable.key)
         facts.add(declared, node.type.span)
+        facts.writes -= 1
         facts.fixed = node.type.name != "string" or bool(node.type.suffixes)
     if node.value is not None:
         return _set_variable(ctx, node.span, variable, value)
+    known = ctx.known.variables.get(variable.key)
+    if (known is None or not known.writes) and not ctx.calls:
+        ctx.warn(f"{name} is never assigned", node.span, "it stays 0 or empty")
     type = ctx.variable_type(variable)
     if type is None:
         return ()

@@ -19,7 +19,7 @@ class ValueFacts:
     """The type of something that is assigned to.
 
     `strong` is joined from plain assignments, `weak` from `+=` and `++`, which never conflict with them. `span` is the
-    first assignment. A `fixed` type was declared and never grows.
+    first assignment. A `fixed` type was declared and never grows. `writes` counts the assignments.
     """
 
     strong: Type | None = None
@@ -27,9 +27,11 @@ class ValueFacts:
     span: Span | None = None
     assigned: bool = False
     fixed: bool = False
+    writes: int = 0
 
     def add(self, type: Type, span: Span) -> Type | None:
         """A plain assignment of a value of this type; gives the type it conflicts with, if any."""
+        self.writes += 1
         if self.span is None:
             self.span = span
         if self.strong is None:
@@ -45,6 +47,7 @@ class ValueFacts:
 
     def add_weak(self, type: IntType, span: Span) -> None:
         """A compound assignment of such a value."""
+        self.writes += 1
         if self.span is None:
             self.span = span
         common = type if self.weak is None else join(self.weak, type)

@@ -197,7 +197,20 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
 
 def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
     to, value = named(ctx, node.type), expr(ctx, node.operand)
-    return None if to is None or value is None else memory.converted(ctx, value, to, node.span)
+    if to is None or value is None:
+        return None
+    if to == value.type and not ctx.calls and _has_own_type(ctx, node.operand):
+        ctx.warn(f"the cast is not needed: this is {a(to)} already", node.type.span, "leave it out")
+    return memory.converted(ctx, value, to, node.span)
+
+
+def _has_own_type(ctx: Context, node: ast.Expr) -> bool:
+    """Whether an expression has its type in bpftrace and at all sites, so that a cast to it says nothing elsewhere."""
+    if isinstance(node, ast.Name):
+        if any(ctx.unit.reads("note", point) for point in ctx.unit.points):
+            return False
+        return node.name == "retval" or (node.name.startswith("arg") and node.name[3:].isdigit())
+    return isinstance(node, (ast.Cast, ast.Var, ast.Field))
 
 
 def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
