@@ -202,6 +202,8 @@ class _Trace:
             for clause, body in entries:
                 self.runtime.exiting = False
                 body(host_values(self.plan.steps[clause.id], self.watched.child_pid if self.watched is not None else 0))
+                if self.runtime.exiting:
+                    break
             if closing:
                 maps = self.plan.program.maps
                 self.renderer.maps([self.session.maps.snapshot(name) for name in sorted(maps)])

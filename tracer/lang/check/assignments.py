@@ -11,7 +11,18 @@ from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold
 from tracer.lang.syntax import ast
-from tracer.lang.types import BOOL, INT64, BoolType, IntType, StringType, TupleType, Type
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT64,
+    BoolType,
+    IntType,
+    StringType,
+    TupleType,
+    Type,
+    is_block,
+    memory_size,
+)
 from tracer.lang.types.combine import LITERAL, a, say, stored, wide
 
 
@@ -227,4 +238,8 @@ def _empty(type: Type, span: Span) -> typed.Expr | None:
         case TupleType():
             items = [_empty(item, span) for item in type.items]
             return typed.TupleExpr(type, span, tuple(item for item in items if item)) if all(items) else None
+        case _ if is_block(type):
+            words, rest = divmod(memory_size(type), 8)
+            zeros = [typed.IntLit(UINT64, span, 0)] * words + [typed.IntLit(IntType(8, False), span, 0)] * rest
+            return typed.Pack(type, span, tuple(zeros))
     return None

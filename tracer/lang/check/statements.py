@@ -92,6 +92,9 @@ def _expression(ctx: Context, node: ast.ExprStmt) -> tuple[typed.Stmt, ...]:
     expr = node.expr
     if isinstance(expr, ast.Call) and expr.name in FUNCTIONS and FUNCTIONS[expr.name].role == "statement":
         return calls.effect(ctx, expr)
+    if isinstance(expr, ast.BlockExpr) and expr.value is not None and _effect(expr.value):
+        with ctx.scope(call=(expr.macro, expr.span) if expr.macro else None):
+            return (*statements(ctx, expr.body), *_expression(ctx, ast.ExprStmt(expr.value.span, expr.value)))
     value = ctx.expr(expr)
     if value is None:
         return ()
@@ -105,6 +108,13 @@ def _expression(ctx: Context, node: ast.ExprStmt) -> tuple[typed.Stmt, ...]:
     if not isinstance(value, typed.VarIncr) and not node.discarded and not acts:
         ctx.warn("the value is not used", node.span, "assign it, or print it with print()")
     return (typed.ExprStmt(node.span, value),)
+
+
+def _effect(expr: ast.Expr) -> bool:
+    """Whether it is a call without a value, or a block that ends in one: `m({ printf("hi") })`, `macro m(x) { x; }`."""
+    if isinstance(expr, ast.BlockExpr):
+        return expr.value is not None and _effect(expr.value)
+    return isinstance(expr, ast.Call) and expr.name in FUNCTIONS and FUNCTIONS[expr.name].role == "statement"
 
 
 # --- loops

@@ -33,6 +33,9 @@ from tracer.lang.types.combine import LITERAL, a
 
 _BYTE = IntType(8, False)
 
+ARRAY_OF_TEXT_MOST = 1024
+"""How many bytes of a string can become an array."""
+
 
 def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
     """`*operand`: of an integer that is no pointer, the uint64 there."""
@@ -136,8 +139,12 @@ _MOST_BYTES = 1 << 16
 
 
 def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typed.Expr | None:
-    """The bytes of an integer, or of a text in the program, as an array, with zeros behind them."""
+    """The bytes of an integer, or of a text in the program, as an array, with zeros behind them; those of any other
+    string with its whole room.
+    """
     item = memory_size(to.item)
+    if isinstance(value.type, StringType) and not isinstance(value, typed.StrLit):
+        return _of_text(ctx, value, value.type, to, span)
     if isinstance(value, typed.StrLit):
         have = len(value.value) + 1
         parts: list[typed.Expr] = [typed.IntLit(_BYTE, span, byte) for byte in (*value.value, 0)]
@@ -145,8 +152,7 @@ def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typ
         have = _width(value)
         parts = [convert(value, IntType(8 * have, False))]
     else:
-        ctx.error("only a text in the program can be cast to an array", value.span, "str() keeps what is read as text")
-        return None
+        raise AssertionError(f"no bytes of {a(value.type)}")
     size = to.count * item or have
     if not isinstance(to.item, IntType | BoolType) or size < have or size % item or size > _MOST_BYTES:
         what = f"{a(value.type)}" if have == memory_size(value.type) else f"a value of {have} bytes"
@@ -154,6 +160,23 @@ def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typ
         return None
     parts += [typed.IntLit(_BYTE, span, 0)] * (size - have)
     return typed.Pack(ArrayType(to.item, size // item), span, tuple(parts))
+
+
+def _of_text(ctx: Context, text: typed.Expr, have: StringType, to: ArrayType, span: Span) -> typed.Expr | None:
+    """A string as an array: an array of chars in memory as it is there, NUL or not."""
+    item = memory_size(to.item)
+    in_memory = isinstance(text, typed.Str) and text.sized and text.length is None
+    room = have.size - 1 if in_memory else have.size
+    size = to.count * item or room
+    if not isinstance(to.item, IntType | BoolType) or size != room or size % item or size > ARRAY_OF_TEXT_MOST:
+        most = f"; at most {ARRAY_OF_TEXT_MOST} bytes can be cast" if room > ARRAY_OF_TEXT_MOST else ""
+        ctx.error(f"{a(have)} of {room} bytes cannot be cast to {to}, which has {size} bytes{most}", text.span)
+        return None
+    array = ArrayType(to.item, size // item)
+    if in_memory:
+        assert isinstance(text, typed.Str)
+        return load(ctx, array, text.address, 0, span)
+    return typed.Part(array, span, text, _constant(0, span))
 
 
 def _width(value: typed.Expr) -> int:

@@ -81,6 +81,10 @@ def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
     common = join(left.type, right.type) if comparable else None
     if common is not None:
         return _converted(op, left, right, common, span, BOOL)
+    if isinstance(left.type, TupleType) and isinstance(right.type, TupleType):
+        ctx.warn(f"{a(left.type)} never equals {a(right.type)}", span)
+        both = (typed.ExprStmt(left.span, left), typed.ExprStmt(right.span, right))
+        return typed.BlockExpr(BOOL, span, both, typed.BoolLit(BOOL, span, op == "!="))
     hint = None
     for one, other in ((left, right), (right, left)):
         if isinstance(one.type, StringType) and isinstance(other.type, IntType):
