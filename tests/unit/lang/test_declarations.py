@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracer.errors import Fault
+from tracer.errors import Fault, ProgramError, Source
 from tracer.lang.syntax.c.declarations import Declarations
 from tracer.lang.syntax.c.directives import preprocess
+from tracer.lang.syntax.parser import parse
 from tracer.lang.types import (
     BOOL,
     ArrayType,
@@ -241,3 +242,15 @@ def test_definitions_alone_start_no_compiler(monkeypatch: pytest.MonkeyPatch) ->
     assert raised.value.diagnostic.span.start == 12
 
 
+
+
+def test_where_a_header_is_missing_probes_on_the_kernel_are_what_is_refused() -> None:
+    text = "#include <net/no-such-header.h>\nkprobe:tcp_connect { print(1); }\nBEGIN { }\n"
+    with pytest.raises(ProgramError) as caught:
+        parse(Source(text))
+    (fault,) = caught.value.diagnostics
+    assert fault.message == "kprobe probes are not supported: tracer traces user programs only"
+    assert text[fault.span.start : fault.span.end] == "kprobe:tcp_connect"
+    with pytest.raises(ProgramError) as caught:
+        parse(Source("#include <net/no-such-header.h>\nBEGIN { }\n"))
+    assert "no-such-header.h" in caught.value.diagnostics[0].message

@@ -53,12 +53,22 @@ def _parser(source: Source, params: Sequence[str], start: int = 0) -> Parser:
         done = preprocess(own, source.included, source.include_paths)
     except Fault as fault:
         found = fault.diagnostic
-        raise ProgramError(source, [replace(found, span=found.span.moved(start))]) from None
+        left_out = _probes_left_out(source, params, start)
+        raise ProgramError(source, left_out or [replace(found, span=found.span.moved(start))]) from None
     parser = Parser(replace(source, text=source.text[:start] + done.text), params)
     parser.defines = done.macros
     if done.headers:
         parser.declarations.header(done.headers)
     return parser
+
+
+def _probes_left_out(source: Source, params: Sequence[str], start: int) -> list[Diagnostic]:
+    """Where a header cannot be read: the probes that no header would help, as those on the kernel."""
+    text = re.sub(r"^[ \t]*#.*", lambda line: " " * len(line[0]), source.text[start:], flags=re.M)
+    parser = Parser(replace(source, text=source.text[:start] + text, included=()), params)
+    parser.program()
+    remedies = {remedy for _, remedy in unsupported.PROBES.values()}
+    return [each for each in parser.diagnostics if each.hint in remedies]
 
 
 class Parser(StatementParser):
