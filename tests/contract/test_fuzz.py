@@ -29,6 +29,7 @@ def test_python_answers_as_the_tree_walk_does(seed: int) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds(6))
 def test_both_backends_answer_as_the_tree_walk_does(seed: int) -> None:
     text = valid_program(seed, 3)

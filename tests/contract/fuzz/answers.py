@@ -41,7 +41,9 @@ def replayed(text: str, make: Make) -> Answer:
 
 def traced(text: str, backend: str) -> Answer:
     """The answer of a backend, through the command line."""
-    done = tracer("run", "--backend", backend, "-e", located(text), "-c", f"{build('depot')} {ROUNDS}")
+    # The verifier takes its time before it gives up on a program: 25 s at rest, minutes on a busy machine.
+    words = ("run", "--backend", backend, "-e", located(text), "-c", f"{build('depot')} {ROUNDS}")
+    done = tracer(*words, timeout=300)
     err, found = done.err, {}
     for name, pattern in _LOSSES.items():
         match = pattern.search(err)
