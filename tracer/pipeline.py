@@ -137,9 +137,9 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
     Only the kernel knows whether it takes a program. One that it finds too much goes to the next backend, unless the
     user has named this one: what is returned first is what runs, its last note saying why.
     """
-    from tracer.backends.local import LocalSession
-
     if compiled.program is None or compiled.backend is None:
+        from tracer.backends.local import LocalSession
+
         return compiled, LocalSession(compiled.plan)
     if any(site.red_zone for site in compiled.plan.sites):
         from tracer.backends.precheck import refuse_rewritten

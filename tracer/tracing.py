@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent
-from tracer.steps.python.compile import compile_clause
-from tracer.steps.python.host import host_values
 from tracer.steps.python.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -200,6 +198,8 @@ class _Trace:
         self.enter()
         try:
             for clause, body in entries:
+                from tracer.steps.python.host import host_values  # many programs have no such clause
+
                 self.runtime.exiting = False
                 body(host_values(self.plan.steps[clause.id], self.watched.child_pid if self.watched is not None else 0))
                 if self.runtime.exiting:
@@ -222,11 +222,13 @@ class _Trace:
             self.session.maps.end_handler()
 
     def _user(self, kind: str) -> list[_Entry]:
-        return [
-            (clause, compile_clause(self.plan.program, clause, self.plan.steps[clause.id], None, self.runtime))
-            for clause in self.plan.user
-            if clause.kind == kind
-        ]
+        clauses = [clause for clause in self.plan.user if clause.kind == kind]
+        if not clauses:
+            return []
+        from tracer.steps.python.compile import compile_clause
+
+        program, steps = self.plan.program, self.plan.steps
+        return [(each, compile_clause(program, each, steps[each.id], None, self.runtime)) for each in clauses]
 
 
 _Entry = tuple["Clause", Callable[[tuple[object, ...]], None]]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.backends.base import Unwinder
 from tracer.backends.bcc.attach.attachments import Attachments
 from tracer.backends.bcc.attach.loader import (
     FOLLOWER,
@@ -43,6 +42,7 @@ from tracer.results.values import MapStore
 from tracer.waiting import readable
 
 if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
     from tracer.backends.bcc.maps.stacks import Stacks
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost

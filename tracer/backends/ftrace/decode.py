@@ -18,9 +18,8 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracer.backends.base import Unwinder
 from tracer.backends.ftrace.fetchargs import (
     THREAD_NAME,
     Block,
@@ -40,6 +39,9 @@ from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack
 from tracer.steps.python.runtime import NO_ROOM, Compiled, NoRoom, Reach, Runtime, measured
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
 
 Sample = tuple[Any, ...]
 

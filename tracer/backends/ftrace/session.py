@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tracer.backends.base import Unwinder
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.uses import needed_by_intervals
 from tracer.backends.ftrace.counting.where import where_lines
@@ -35,6 +34,7 @@ from tracer.steps.python.compile import compile_clause, made_later
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost

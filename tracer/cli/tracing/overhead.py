@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tracer.cli.errors import diagnostics_text
 from tracer.errors import Diagnostic
 from tracer.overhead.guard import Cut, Guard, Heavy
 from tracer.plan.points import maps_behind, points
@@ -42,6 +41,8 @@ class Findings:
         else:
             message, hint = _heavy(finding), self._remedy(finding)
         if self._say is not None:
+            from tracer.cli.errors import diagnostics_text
+
             diagnostic = Diagnostic(message, self._points[finding.point].span, hint, "warning")
             self._say(diagnostics_text(self._plan.program.source, [diagnostic]))
 

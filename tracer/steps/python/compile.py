@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Clause, Program
 from tracer.resolve.model import ArgSpec, Const, Reg
 from tracer.steps.model import Argument, BuiltIn, Source, Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
-from tracer.steps.python.steps import PythonSteps
+
+if TYPE_CHECKING:
+    from tracer.steps.python.steps import PythonSteps
 
 _ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "monotonic", "tai", "cpid"})
 _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
@@ -46,7 +48,7 @@ def compile_clause(
     steps: Steps,
     variant: Placed | None,
     runtime: Runtime,
-    printer: type[PythonSteps] = PythonSteps,
+    printer: type[PythonSteps] | None = None,
 ) -> Compiled:
     """The function of a clause.
 
@@ -77,7 +79,7 @@ def made_later(make: Callable[[], Compiled]) -> Compiled:
 
 def source_of(program: Program, clause: Clause, steps: Steps, variant: Placed | None, runtime: Runtime) -> str:
     """The Python source of a clause, for people and tests."""
-    return _printer(program, clause, steps, variant, runtime, PythonSteps).source(clause.kind in ("probe", "interval"))
+    return _printer(program, clause, steps, variant, runtime, None).source(clause.kind in ("probe", "interval"))
 
 
 @lru_cache(maxsize=64)
@@ -92,8 +94,10 @@ def _printer(
     steps: Steps,
     variant: Placed | None,
     runtime: Runtime,
-    printer: type[PythonSteps],
+    printer: type[PythonSteps] | None,
 ) -> PythonSteps:
+    from tracer.steps.python.steps import PythonSteps  # not loaded for `@ = count()` in a probe
+
     def text(name: str) -> bytes:
         found = None if variant is None else variant.function if name == "func" else variant.probe
         return (found or "").encode("utf-8", "surrogateescape")
@@ -106,4 +110,5 @@ def _printer(
         return False
 
     probe = clause.kind == "probe"
-    return printer(program, steps, runtime, text, always, probe, LOOP_LIMIT if probe else LOCAL_LOOP_LIMIT)
+    make = printer or PythonSteps
+    return make(program, steps, runtime, text, always, probe, LOOP_LIMIT if probe else LOCAL_LOOP_LIMIT)

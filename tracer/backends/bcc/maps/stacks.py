@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracer.backends.base import Unwinder
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.lang.types import Stack
 from tracer.resolve.unwind.rules import EXPRESSION
 from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, PLAIN, POINTER, Step
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
 
 MOST_RULES = 1 << 16
 """Addresses on stacks, of all processes; the kernel drops those used least."""
