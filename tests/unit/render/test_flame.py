@@ -143,7 +143,8 @@ def test_json_is_read_in_every_mode_of_stacks() -> None:
         {"type": "map", "data": {"@p": {"\n\t7f00 malloc+0 (/lib/libc.so.6)\n\t5500 0x5500 (/bin/ls)\n": 2}}},
         {"type": "map", "data": {"@r": {"\n7f00\n5500\n": 2}, "@n": {"3": 1}, "@c": 9}},
         {"type": "map", "data": {"@v": {"8": "\n        tea+1\n        main+2\n"}}},
-        {"type": "map", "data": {"@": {"\n        main+4\n": 5}}},
+        {"type": "map", "data": {"@": {"\n        [inlined] tea@a.c:7\n        main+4@a.c:12\n": 5}}},
+        {"type": "map", "data": {"@i": {"\n\t55 tea (inlined)\n\t55 main+4 (/bin/ls)\n": 5}}},
         {"type": "printf", "data": "x"}, {"type": "hist", "data": {"@h": []}}, [1],
     ]  # fmt: skip
     text = "\n".join(map(json.dumps, lines)) + "\nwhat the program printed\n{\n"
@@ -156,7 +157,8 @@ def test_json_is_read_in_every_mode_of_stacks() -> None:
         ("@p", [((), ["0x5500", "malloc"], 2)]),
         ("@r", [((), ["5500", "7f00"], 2)]),
         ("@v", [(("8",), ["main", "tea"], 1)]),
-        ("@ (2)", [((), ["main"], 5)]),
+        ("@ (2)", [((), ["main", "tea"], 5)]),
+        ("@i", [((), ["main", "tea"], 5)]),
     ]
     assert [frame.kind for frame in found[1].samples[0].frames] == ["user", "library"]
 

@@ -16,7 +16,9 @@ _MARKS: dict[str, Kind] = {"_[k]": "kernel", "_[j]": "jit"}
 """How the converters of the flame graph tools mark frames."""
 
 _FRAME = re.compile(r" {8}(?P<name>.*)|\t[0-9a-f]+ (?P<named>.*) \((?P<path>.*)\)|(?P<raw>[0-9a-f]+(?: 0x[0-9a-f]+)?)")
-_OFFSET = re.compile(r"\+\d+\Z")
+_OFFSET = re.compile(r"\+\d+(?:@.*)?\Z")
+"""What stands behind a name: the distance from its start, and where it is asked for the line of the source."""
+_INLINED = "[inlined] "
 _NO_STACK = Frame("[no stack]")
 
 
@@ -103,6 +105,9 @@ def _stack(text: str) -> tuple[tuple[str, ...], tuple[Frame, ...]]:
             labels += [each for each in line.split(",") if each]
         else:
             name = next(filter(None, (frame["name"], frame["named"], frame["raw"])), "")
-            path = frame["path"] if frame["path"] != "[unknown]" else None
+            path = frame["path"] if frame["path"] not in ("[unknown]", "inlined") else None
+            if name.startswith(_INLINED):
+                name = name.removeprefix(_INLINED)
+                name = name.rpartition("@")[0] or name
             frames.insert(begun, Frame(_OFFSET.sub("", name), kind_of(name, path), path or ""))
     return tuple(labels), tuple(frames)
