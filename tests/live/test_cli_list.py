@@ -102,7 +102,8 @@ def test_a_process_needs_no_path(depot: Path) -> None:
     ("pattern", "said"),
     [
         ("usdt:/no/such/file", "/no/such/file: no such file"),
-        ("kprobe:do_exit", "'kprobe' is no kind of probe that can be listed"),
+        ("kprobe:do_exit", "kprobe probes are not supported: tracer traces user programs only"),
+        ("nothing:do_exit", "'nothing' is no kind of probe that can be listed"),
     ],
 )
 def test_what_cannot_be_listed_is_one_line(pattern: str, said: str) -> None:
