@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tracer.dataclass import dataclass
 from tracer.errors import Fault, TracerError
-from tracer.lang import unsupported
-from tracer.lang.syntax.attach import scan
+from tracer.lang.syntax.attach import refusal, scan
 from tracer.probes.model import AttachKind, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
@@ -188,9 +187,8 @@ def _parse(pattern: str | None) -> _Pattern:
     if kind == "build-id":
         return _Pattern(_LISTED, text)
     if colon and not rest.startswith("/") and "/" not in kind:
-        if (left_out := unsupported.PROBES.get(kind)) is not None:
-            name = unsupported.SHORT_PROBES.get(kind, kind)
-            raise TracerError(f"{name} probes are not supported: {left_out[0]}", left_out[1])
+        if (refused := refusal(kind)) is not None:
+            raise TracerError(*refused)
         raise TracerError(
             f"'{printable(kind)}' is no kind of probe that can be listed", "list usdt:PATH or uprobe:PATH"
         )

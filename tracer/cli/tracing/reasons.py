@@ -15,6 +15,7 @@ from tracer.resolve.processes.uses import Other, Uses, listed, uses_of
 if TYPE_CHECKING:
     from tracer.plan.points import Point
     from tracer.resolve.binary import Binaries
+    from tracer.resolve.elf.file import Elf
     from tracer.resolve.model import Site, Target
 
 _FEW = 16
@@ -168,12 +169,19 @@ def _kind_of_code(site: Site, binaries: Binaries) -> str | None:
     resolver = binary.symbols.at(site.address)
     if resolver is not None and resolver.ifunc:
         return f"{resolver.name} there is the resolver of an indirect function (ifunc): it runs as the file is loaded"
-    if not _is_entry(site):
+    if not _is_entry(site) or not _has_debug_information_here(binary.elf):
         return None
     inlined = inlined_of(site.path, site.address)
     if inlined is None:
         return None
     return f"{name} was inlined {at_places(inlined)}, and its own code was not called"
+
+
+def _has_debug_information_here(elf: Elf) -> bool:
+    """Where it would be asked of a server, nobody waits for that."""
+    from tracer.resolve.elf.debug_file import debug_paths
+
+    return elf.section(".debug_info") is not None or any(os.path.exists(path) for path in debug_paths(elf))
 
 
 def _not_its_own(program: str, paths: Collection[str]) -> str:

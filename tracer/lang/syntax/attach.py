@@ -93,11 +93,17 @@ def build(text: str, parts: list[Part], span: Span) -> AttachPoint:
     return kind.build(text, parts, span)
 
 
+def refusal(word: str) -> tuple[str, str] | None:
+    """Why a kind of probe that bpftrace has is not supported, and what to do; None for any other word."""
+    if word not in unsupported.PROBES:
+        return None
+    reason, remedy = unsupported.PROBES[word]
+    return f"{unsupported.SHORT_PROBES.get(word, word)} probes are not supported: {reason}", remedy
+
+
 def _unknown_kind(word: str, parts: list[Part], span: Span) -> Diagnostic:
-    if word in unsupported.PROBES:
-        reason, remedy = unsupported.PROBES[word]
-        name = unsupported.SHORT_PROBES.get(word, word)
-        return Diagnostic(f"{name} probes are not supported: {reason}", span, remedy)
+    if (refused := refusal(word)) is not None:
+        return Diagnostic(refused[0], span, refused[1])
     if not word:
         return Diagnostic("the attach point has no probe type", span, "it starts with usdt:, uprobe:, BEGIN, …")
     known = [name for name in SPELLINGS if len(name) > 2]
