@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.cli import target, tracer, tracing, until
 from tests.live.answers import records
+from tests.targets.symbols import symbol_addresses
 
 pytestmark = pytest.mark.live
 
@@ -160,3 +161,15 @@ def test_names_of_files_that_would_steer_a_terminal_are_escaped(backend: str, pl
     assert done.status == 0, done.err
     shown = str(path).replace("\x1b", "\\x1b").replace("\n", "\\n")
     assert said(done.err) == [f"no probe was hit: no process that runs now has loaded {shown}"]
+
+
+def test_the_resolver_of_an_indirect_function_is_told(backend: str, place: Place, clean: None) -> None:
+    path = place("silent")
+    point = f"uprobe:{path}:{symbol_addresses(path)['resolver']:#x}"
+    with target(path, 60) as process:
+        running(process, path)
+        time.sleep(0.1)  # it has been loaded
+        done = tracer("--backend", backend, "-e", f"{point} {{ @ = count(); }} {SECOND}")
+    (line,) = said(done.err)
+    reason = "it is the resolver of chosen, an indirect function (ifunc): that runs as the file is loaded"
+    assert line == f"no probe was hit: {reason}"

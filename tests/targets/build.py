@@ -47,6 +47,7 @@ RECIPES: dict[str, Recipe] = {
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
     "silent": Recipe(("silent.c",), ("-O2", "-g", "-fno-ipa-icf")),
+    "silent-plt": Recipe(("silent.c",), ("-O2", "-g", "-fcf-protection", "-Wl,-z,ibtplt")),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "misread": Recipe(("misread.c",)),
     "shapes": Recipe(("shapes.c",)),

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
-_PLT = (".plt", ".plt.sec", ".plt.got", ".iplt")
 
 Values = Mapping[int, Sequence[tuple[int, Sequence[int]]]]
 """What semaphores said while attached: by the number of the attach point the processes, and a number of each site."""
@@ -148,15 +147,15 @@ def _is_entry(site: Site) -> bool:
 
 
 def _kind_of_code(site: Site, binaries: Binaries) -> str | None:
+    from tracer.resolve.elf.plt import in_plt
     from tracer.resolve.places.inlining import at_places, inlined_of
 
     binary = binaries.open(site.path)
-    for section in binary.elf.sections:
-        if section.name in _PLT and section.address <= site.address < section.address + section.size:
-            return (
-                f"{site.address:#x} is an entry of the PLT: only calls by which {site.path} itself reaches another"
-                " library come by there"
-            )
+    if in_plt(binary.elf, site.address):
+        return (
+            f"{site.address:#x} is an entry of the PLT: only calls by which {site.path} itself reaches another"
+            " library come by there"
+        )
     name = site.probe.rpartition(":")[2].partition("+")[0]
     for each in binary.symbols.named(name) if site.kind in ("uprobe", "uretprobe") and name else ():
         if each.ifunc:
@@ -166,9 +165,9 @@ def _kind_of_code(site: Site, binaries: Binaries) -> str | None:
                 f"{name} is an indirect function (ifunc), and {chosen}what its resolver chooses here, is probed: no"
                 " process came by there, though one that chose another may have called it"
             )
-    resolver = binary.symbols.at(site.address)
-    if resolver is not None and resolver.ifunc:
-        return f"{resolver.name} there is the resolver of an indirect function (ifunc): it runs as the file is loaded"
+    for each in binary.symbols.functions:
+        if each.ifunc and each.address == site.address:
+            return f"it is the resolver of {each.name}, an indirect function (ifunc): that runs as the file is loaded"
     if not _is_entry(site) or not _has_debug_information_here(binary.elf):
         return None
     inlined = inlined_of(site.path, site.address)

@@ -114,7 +114,15 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
     """`uprobe:PATH:0x1234`: a virtual address of the file."""
     text = f"{point.kind}:{binary.shown}:{address:#x}"
     address += point.offset
-    around = inside_function(binary.code, address)[1]
+    try:
+        around = inside_function(binary.code, address)[1]
+    except ElfError:
+        from tracer.resolve.elf.plt import in_plt
+
+        if not in_plt(binary.elf, address):
+            raise
+        message = f"{address:#x} is an entry of the PLT, by which the file calls others, and of no function"
+        raise binary.elf.error(message, "name the function in its library: uprobe:LIBRARY:FUNCTION") from None
     if point.kind == "uretprobe":
         if address != around.start:
             raise binary.elf.error(
