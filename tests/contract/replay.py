@@ -51,6 +51,10 @@ class Names:
         assert pid == PID
         return dict(zip(STACK, ("inner+4", "middle+9", "outer+9"), strict=True))[address]
 
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        """Nothing."""
+        return []
+
     def path(self, pid: int, address: int) -> str | None:
         """No file."""
         return None

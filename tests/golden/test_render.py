@@ -75,6 +75,9 @@ class Names:
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{self.symbol(pid, address)}+{address & 0xFFF}"
 
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        return []
+
     def path(self, pid: int, address: int) -> str | None:
         return {0x1: "/bin/till", 0x2: "/lib/für.so"}.get(address >> 12)
 

@@ -52,6 +52,7 @@ RECIPES: dict[str, Recipe] = {
     "misread": Recipe(("misread.c",)),
     "shapes": Recipe(("shapes.c",)),
     "beginnings": Recipe(("beginnings.c",)),
+    "inlines": Recipe(("inlines.c",), ("-O2", "-g", "-fno-optimize-sibling-calls")),
     "tls": Recipe(("tls.c",)),
     "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),
     "gated": Recipe(("gated.c",)),

@@ -51,6 +51,8 @@ SETTINGS = {
     "unsafe": "allow what acts on the machine or on what is traced; `--unsafe` sets it, a program cannot",
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
     "print_maps_on_exit": "print the maps at the end",
+    "show_debug_info": "stacks show lines of source and what was inlined, as far as debug information knows it",
+    "cpp_demangle": "stacks and `usym` show names of C++ and Rust as people write them, not as linkers do",
 }
 
 Left = Mapping[str, tuple[str, str | None]]
@@ -185,7 +187,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "statements": lambda: functions("statement"),
         "functions": lambda: functions("value"),
         "settings": settings,
-        "ignored": lambda: ", ".join(f"`{name}`" for name in sorted(config.TUNING)) + ".",
+        "ignored": lambda: ", ".join(f"`{name}`" for name in sorted(set(config.TUNING) - set(config.KNOWN))) + ".",
         "limits": limits,
         "no-probes": lambda: left_out(unsupported.PROBES),
         "no-functions": lambda: left_out(unsupported.FUNCTIONS, "{}()".format),

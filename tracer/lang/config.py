@@ -29,6 +29,8 @@ WORDS = {
     "unsafe_returns": ("false", "true"),
     "unsafe": ("false", "true"),
     "print_maps_on_exit": ("true", "false"),
+    "show_debug_info": ("false", "true"),
+    "cpp_demangle": ("true", "false"),
 }
 """What each of the other settings can be."""
 
@@ -50,7 +52,9 @@ TUNING: dict[str, int | bool | str] = {
     "unstable_dw_ustack": "warn",
     "license": "GPL",
 }
-"""Settings that tune bpftrace itself, and what they are unless they are set: all they do here is to be told."""
+"""Settings that tune bpftrace itself, and what they are unless they are set: all they do here is to be told, but for
+those that are settings here too.
+"""
 
 GONE = (
     "symbol_source", "max_type_res_iterations", "max_ast_nodes", "unstable_addr", "unstable_import", "unstable_macro",
@@ -63,7 +67,7 @@ def told(config: Config) -> list[tuple[str, int | bool | str]]:
     """What `config()` says."""
     sizes = ("max_strlen", "max_map_keys", "max_probes", "max_cat_bytes")
     own = (*sizes, "print_maps_on_exit", "missing_probes", "stack_mode")
-    tuned = {**TUNING, **dict(config.tuning)}
+    tuned = {**TUNING, **dict(config.tuning), **{name: getattr(config, name) for name in TUNING if name in KNOWN}}
     return [*((name, getattr(config, name)) for name in own), *tuned.items()]
 
 

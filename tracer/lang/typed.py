@@ -534,6 +534,8 @@ class Config:
     unsafe_returns: bool = False
     unsafe: bool = False
     print_maps_on_exit: bool = True
+    show_debug_info: bool = False
+    cpp_demangle: bool = True
     tuning: tuple[tuple[str, int | bool | str], ...] = ()
     """Settings that only `config()` tells."""
 

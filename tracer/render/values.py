@@ -45,6 +45,11 @@ class Symbolizer(Protocol):
         that a call returns to.
         """
 
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        """The functions that were inlined there, innermost first, and the one that holds the address, each with
+        `file:line`; nothing where that is not asked for or not known (`show_debug_info`).
+        """
+
     def path(self, pid: int, address: int) -> str | None:
         """The file that is mapped there; None where none is known."""
 
@@ -61,6 +66,9 @@ class _Numbers:
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{address:#x}"
+
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        return []
 
     def path(self, pid: int, address: int) -> str | None:
         return None
@@ -147,11 +155,16 @@ class ValueText:
         )
 
     def _frame(self, pid: int, address: int, returned: bool) -> bytes:
-        return b"%b%b\n" % (_FRAME_INDENT, _encoded(self._symbols.frame(pid, address, returned)))
+        name = self._symbols.frame(pid, address, returned)
+        *inlined, (_, place) = self._symbols.sources(pid, address, returned) or [("", "")]
+        lines = [*(f"[inlined] {each}{_at(where)}" for each, where in inlined), f"{name}{_at(place)}"]
+        return b"".join([b"%b%b\n" % (_FRAME_INDENT, _encoded(line)) for line in lines])
 
     def _perf_frame(self, pid: int, address: int, returned: bool) -> bytes:
         name, path = self._symbols.frame(pid, address, returned), self._symbols.path(pid, address)
-        return b"\t%x %b (%b)\n" % (address, _encoded(name), _encoded(path or "[unknown]"))
+        inlined = self._symbols.sources(pid, address, returned)[:-1]
+        lines = [*(f"{each} (inlined)" for each, _ in inlined), f"{name} ({path or '[unknown]'})"]
+        return b"".join([b"\t%x %b\n" % (address, _encoded(line)) for line in lines])
 
     def _raw_frame(self, pid: int, address: int, returned: bool) -> bytes:
         return b"%x\n" % address
@@ -165,6 +178,10 @@ class ValueText:
 
     def _symbol(self, symbol: Any) -> bytes:
         return _encoded(self._symbols.symbol(symbol.pid, symbol.address)) if symbol.address else b"0"
+
+
+def _at(place: str) -> str:
+    return f"@{place}" if place else ""
 
 
 def json_value(type: Type, text: ValueText) -> Show:

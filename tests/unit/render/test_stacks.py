@@ -41,6 +41,9 @@ class Symbols:
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{NAMES[address]}+{address & 0xF}" if address in NAMES else f"{address:#x}"
 
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        return []
+
     def path(self, pid: int, address: int) -> str | None:
         raise AssertionError("unused")
 

@@ -97,6 +97,9 @@ class Names:
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return "main+4" if address < 0x2000 and not returned else f"{address:#x}"
 
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        return []
+
     def path(self, pid: int, address: int) -> str | None:
         return "/bin/till" if address < 0x2000 else None
 

@@ -30,6 +30,7 @@ class Names:
         """Records of what processes mapped that found no room, as far as they are counted, None where there was always
         room: what ended before it was looked at has no names.
         """
+        self._config = plan.program.config
         wanted = {type(node) for probe in plan.probes for node in walk_clause(probe.clause)}
         self._copied = plan.program.config.stack_copy
         self._stacks = UStack in wanted and plan.program.config.stack_unwind != "fp"
@@ -43,6 +44,10 @@ class Names:
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         """The function and the distance from its start."""
         return self._current().symbol(pid, address, returned=returned)
+
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        """What is inlined there and its lines, where that is asked for."""
+        return self._current().sources(pid, address, returned) if self._config.show_debug_info else []
 
     def path(self, pid: int, address: int) -> str | None:
         """The file that is mapped there."""
@@ -140,7 +145,7 @@ class Names:
         if self._symbolizer is None:
             from tracer.resolve.symbols.symbolizer import Symbolizer
 
-            self._symbolizer = Symbolizer(processes)
+            self._symbolizer = Symbolizer(processes, self._config.cpp_demangle)
         return self._symbolizer
 
     def _open(self) -> Processes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import marshal
 import os
 import re
-import struct
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from functools import cached_property, lru_cache
@@ -44,9 +43,10 @@ from tracer.resolve.dwarf.functions import (
     parameters_of,
 )
 from tracer.resolve.dwarf.names import named
+from tracer.resolve.dwarf.opened import NONSENSE, entries_of
 from tracer.resolve.dwarf.ranges import fixed_address, location_at, start_of
-from tracer.resolve.dwarf.unit import OTHER_AT, Entry
-from tracer.resolve.elf.debug_file import debug_roots, find_debug_file
+from tracer.resolve.dwarf.unit import Entry
+from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import variable_of
@@ -55,7 +55,6 @@ from tracer.resolve.model import FileIdentity, Site
 _KIND = "types"
 _TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, Parameter, PointerType, StructType)
 _CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
-_NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 _CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
 _VARIABLES = frozenset((dw.VARIABLE,))
 _DEEPEST = 16
@@ -134,7 +133,7 @@ class _File:
                 found = find(entries)
             except TracerError:
                 return None
-            except _NONSENSE as error:
+            except NONSENSE as error:
                 raise entries.elf.error(f"its debug information cannot be read: {error}") from None
             known = _plain(found)
             if not entries.split.missing:  # what is missing may be there the next time
@@ -146,20 +145,11 @@ class _File:
     def _entries(self) -> Entries | None:
         """The debug information, of the file itself or of its debug file; None where there is none."""
         try:
-            elf: Elf | None = Elf(self._path)
+            found = entries_of(Elf(self._path))
         except TracerError:
             return None
-        if elf is not None and not _has_info(elf):
-            own, elf = elf, find_debug_file(elf)
-            own.close()
-            if elf is not None and not _has_info(elf):
-                elf.close()
-                elf = None
-        if elf is None:
-            return None
-        self._elf = elf
-        other = _alternate(elf)
-        return Entries(elf, None if other is None else Entries(other, base=OTHER_AT))
+        self._elf = None if found is None else found.elf
+        return found
 
     def type(self, name: str) -> Type | None:
         """The type of a name: of those in the units of the traced functions, else of any."""
@@ -377,36 +367,6 @@ def _copies(constructor: Entry, record: Entry) -> bool:
 
 def _key(identity: FileIdentity) -> str:
     return identity.build_id or f"{identity.device}:{identity.inode}:{identity.size}:{identity.mtime_ns}"
-
-
-def _has_info(elf: Elf) -> bool:
-    for name in (".debug_info", ".zdebug_info"):
-        section = elf.section(name)
-        if section is not None and section.type != 8 and section.size:  # NOBITS: it lies in another file
-            return True
-    return False
-
-
-def _alternate(elf: Elf) -> Elf | None:
-    """The file that dwz moved to what several files have in common: its path and build id stand in a section."""
-    section = elf.section(".gnu_debugaltlink")
-    if section is None:
-        return None
-    text, _, build_id = elf.content(section).partition(b"\0")
-    path, wanted = os.fsdecode(text), build_id.hex()
-    places = [os.path.join(os.path.dirname(os.path.realpath(elf.path)), path)]
-    for root in debug_roots():
-        places += [f"{root}/.dwz/{os.path.basename(path)}", f"{root}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
-    for each in places:
-        if os.path.isfile(each):
-            try:
-                found = Elf(each, objects=True)
-            except TracerError:
-                continue
-            if found.build_id == wanted:
-                return found
-            found.close()
-    return None
 
 
 @lru_cache(maxsize=1)

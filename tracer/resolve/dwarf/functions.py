@@ -43,12 +43,13 @@ def function_at(entries: Entries, address: int) -> Entry | None:
 
 def units_at(entries: Entries, address: int) -> Iterator[Unit]:
     """The units whose code holds an address, where they were split off as they are whole."""
-    for unit in list(_listed(entries, address)) or [unit for unit in entries.units if covers(unit.top, address)]:
+    found = [unit for start, end, unit in listed(entries) if start <= address < end]
+    for unit in found or [unit for unit in entries.units if covers(unit.top, address)]:
         yield from entries.whole(unit)
 
 
-def _listed(entries: Entries, address: int) -> Iterator[Unit]:
-    """The units that .debug_aranges names for an address."""
+def listed(entries: Entries) -> Iterator[tuple[int, int, Unit]]:
+    """What .debug_aranges says: where code begins and ends, and its unit."""
     data = entries.section(".debug_aranges")
     at = 0
     while at + 12 <= len(data):
@@ -60,10 +61,10 @@ def _listed(entries: Entries, address: int) -> Iterator[Unit]:
         end = at + 4 + length
         if size == 8 and not segment:
             last = first + (end - first) // 16 * 16
+            unit = entries.unit_of(place)
             for start, covered in struct.iter_unpack("<QQ", data[first:last]):
-                if start <= address < start + covered:
-                    yield entries.unit_of(place)
-                    break
+                if covered:
+                    yield start, start + covered, unit
         if end <= at:
             return
         at = end

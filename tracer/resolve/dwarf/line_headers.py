@@ -52,9 +52,8 @@ class Header:
     operands: bytes
 
 
-def units(data: bytes) -> Iterator[Unit]:
-    """The line programs of a `.debug_line` section. Raises `ValueError` where it is cut off."""
-    at = 0
+def units(data: bytes, at: int = 0) -> Iterator[Unit]:
+    """The line programs of a `.debug_line` section, from a place on. Raises `ValueError` where it is cut off."""
     while at + 16 <= len(data):
         start, size = at, 4
         (length,) = struct.unpack_from("<I", data, at)

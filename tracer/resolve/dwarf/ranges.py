@@ -25,13 +25,17 @@ def start_of(entry: Entry) -> int | None:
 
 def covers(entry: Entry, address: int) -> bool:
     """Whether an entry's code holds an address."""
+    return any(start <= address < end for start, end in code_of(entry))
+
+
+def code_of(entry: Entry) -> Iterator[tuple[int, int]]:
+    """Where an entry's code begins and ends, in each of its pieces."""
     low, high = entry.address(dw.LOW_PC), entry.raw(dw.HIGH_PC)
     if low is not None and high is not None:
         end = entry.address(dw.HIGH_PC)
-        if end is None:
-            end = low + (entry.number(dw.HIGH_PC) or 0)
-        return low <= address < end
-    return any(start <= address < end for start, end in _ranges(entry))
+        yield low, low + (entry.number(dw.HIGH_PC) or 0) if end is None else end
+    else:
+        yield from _ranges(entry)
 
 
 def _base(unit: Unit) -> int:

@@ -14,12 +14,14 @@ from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
 
 if TYPE_CHECKING:
+    from tracer.resolve.dwarf.inline_frames import InlineFrames, Source
     from tracer.resolve.unwind.rules import Rule
     from tracer.resolve.unwind.tables import Tables
 
 _MOST_FILES = 256
 _MOST_RULES = 1 << 16
 _MOST_CLOSED = 1 << 16
+_MOST_SOURCES = 1 << 15
 
 File = tuple[str, int]
 """Device and inode, as /proc/PID/maps has them."""
@@ -33,6 +35,7 @@ class Module:
         self.version = elf.version
         self._symbols = Symbols(elf, find_debug_file)
         self._rules: dict[int, Rule | None] = {}
+        self._sources: dict[int, tuple[Source, ...]] = {}
 
     def name(self, file_offset: int) -> tuple[Function, int] | None:
         """The function at a file offset and the distance from its start."""
@@ -54,6 +57,32 @@ class Module:
             except TracerError:
                 self._rules[file_offset] = None
         return self._rules[file_offset]
+
+    def sources(self, file_offset: int) -> tuple[Source, ...]:
+        """The functions that were inlined at a file offset, innermost first, and the one that was compiled, each with
+        its line of source; none where no debug information says it.
+        """
+        found = self._sources.get(file_offset)
+        if found is None:
+            if len(self._sources) >= _MOST_SOURCES:
+                self._sources.clear()
+            from tracer.resolve.dwarf.opened import NONSENSE
+
+            address = self.elf.address_of(file_offset)
+            try:
+                found = () if address is None or self._inlined is None else self._inlined.at(address)
+            except (TracerError, *NONSENSE):
+                found = ()  # it is damaged, or gone
+            self._sources[file_offset] = found
+        return found
+
+    @cached_property
+    def _inlined(self) -> InlineFrames | None:
+        from tracer.resolve.dwarf.inline_frames import InlineFrames
+        from tracer.resolve.dwarf.opened import entries_of
+
+        entries = entries_of(self.elf, keep=True)
+        return None if entries is None else InlineFrames(entries)
 
     @cached_property
     def _tables(self) -> Tables:

@@ -26,8 +26,9 @@ _Name = tuple[str, int]
 class Symbolizer:
     """Names addresses of the processes of which `processes` tells."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, demangled: bool = True) -> None:
         self.processes = processes
+        self._demangled = demangled
         self._jit_maps = JitMaps()
 
     def symbol(self, pid: int, address: int, offset: bool = True, returned: bool = False) -> str:
@@ -43,6 +44,19 @@ class Symbolizer:
         if name is None:
             return f"{address:#x}"
         return f"{name[0]}+{name[1]}" if offset else name[0]
+
+    def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
+        """The functions that were inlined there, innermost first, and last the one that `symbol` names, each with
+        `file:line` as far as debug information knows it; nothing where it knows nothing.
+        """
+        # What is going on in a caller is the call, not what follows it.
+        address -= returned
+        mapping = self.mapping(pid, address)
+        place = None if mapping is None else self.processes.place(pid, mapping, address)
+        found = () if place is None else place[0].sources(place[1])
+        return [
+            (self._shown(name), f"{path or '?'}:{line}" if path or line else "") for name, path, line in found
+        ]
 
     def path(self, pid: int, address: int) -> str | None:
         """The path of the file that is mapped there, as the process sees it; None where none is known."""
@@ -84,7 +98,10 @@ class Symbolizer:
         if found is None:
             # Just-in-time compilers keep their code in anonymous memory, or in files that they deleted.
             return self._jit_maps.name(process.jit_path, process.owner, address)
-        return _readable(found[0].name), found[1]
+        return self._shown(found[0].name), found[1]
+
+    def _shown(self, name: str) -> str:
+        return _readable(name) if self._demangled else name
 
 
 def _readable(name: str) -> str:

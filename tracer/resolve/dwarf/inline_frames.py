@@ -1,0 +1,179 @@
+"""What stands at an address: the functions that were inlined there, and the lines of source of all.
+
+A unit's functions and line program are read once, when one of its addresses is asked for.
+Sources: DWARF 5, 3.3.8 (inlined subroutines), 6.1.2 (addresses by unit), 6.2 (line number information).
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from tracer.resolve.dwarf import constants as dw
+from tracer.resolve.dwarf.entries import Entries
+from tracer.resolve.dwarf.functions import listed
+from tracer.resolve.dwarf.line_headers import Header, read_header, units
+from tracer.resolve.dwarf.line_headers import Unit as LineUnit
+from tracer.resolve.dwarf.line_programs import decode, paths_of
+from tracer.resolve.dwarf.ranges import code_of, covers
+from tracer.resolve.dwarf.unit import Entry, Unit
+
+_MOST_UNITS = 64
+"""Of which functions and lines are kept."""
+
+
+class Source(NamedTuple):
+    """A function, by the name that its linker or else its source knows, and a place in a file; "" and 0 where nothing
+    says it.
+    """
+
+    name: str
+    path: str
+    line: int
+
+
+class InlineFrames:
+    """Those of one file."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        self._known: dict[int, _UnitFrames] = {}
+
+    def at(self, address: int) -> tuple[Source, ...]:
+        """Innermost first; the last is the function that was compiled. Nothing where nothing says it. Raises what
+        damaged debug information makes readers raise.
+        """
+        for unit in self._units(address):
+            frames = self._known.get(unit.at)
+            if frames is None:
+                while len(self._known) >= _MOST_UNITS:
+                    del self._known[next(iter(self._known))]
+                frames = self._known[unit.at] = _UnitFrames(self._entries, unit)
+            found = frames.at(address)
+            if found:
+                return found
+        return ()
+
+    @cached_property
+    def _by_start(self) -> list[tuple[int, int, Unit]]:
+        """What each unit covers, in order."""
+        found = list(listed(self._entries))
+        known = {unit.at for _, _, unit in found}
+        for unit in self._entries.units:
+            if unit.at not in known and not unit.type_at:
+                found += [(start, end, unit) for start, end in code_of(unit.top)]
+        return sorted(found, key=lambda each: each[:2])
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _, _ in self._by_start]
+
+    def _units(self, address: int) -> Iterator[Unit]:
+        at = bisect_right(self._starts, address)
+        for start, end, unit in reversed(self._by_start[max(at - 4, 0) : at]):
+            if start <= address < end:
+                yield unit
+
+
+class _UnitFrames:
+    """Of one unit: `unit` is what the traced file has of it."""
+
+    def __init__(self, entries: Entries, unit: Unit) -> None:
+        self._entries, self._unit = entries, unit
+        self._inlined: dict[int, list[tuple[int, Entry]]] = {}
+
+    def at(self, address: int) -> tuple[Source, ...]:
+        place = bisect_right(self._starts, address) - 1
+        while place >= 0 and self._functions[place][1] <= address and place > bisect_right(self._starts, address) - 9:
+            place -= 1
+        if place < 0 or not self._functions[place][0] <= address < self._functions[place][1]:
+            return ()
+        function = self._functions[place][2]
+        path, line = self._line(address)
+        found = []
+        for entry in reversed(self._around(function, address)):
+            found.append(Source(_name(entry), path, line))
+            file = entry.number(dw.CALL_FILE)
+            path, line = self._path(file) if file is not None else "", entry.number(dw.CALL_LINE) or 0
+        return (*found, Source(_name(function), path, line))
+
+    def _around(self, function: Entry, address: int) -> list[Entry]:
+        """The inlined functions that hold an address, outermost first."""
+        inlined = self._inlined.get(function.id)
+        if inlined is None:
+            inlined = self._inlined[function.id] = [
+                (depth, function.unit.entry(at))
+                for at, depth, each in function.unit.walk(start=function.at)
+                if each.tag == dw.INLINED
+            ]
+        return [entry for _, entry in inlined if covers(entry, address)]
+
+    @cached_property
+    def _functions(self) -> list[tuple[int, int, Entry]]:
+        found = []
+        for unit in self._entries.whole(self._unit):
+            for at, _, each in unit.walk():
+                if each.tag == dw.SUBPROGRAM:
+                    entry = unit.entry(at)
+                    found += [(start, end, entry) for start, end in code_of(entry)]
+        return sorted(found, key=lambda each: each[:2])
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _, _ in self._functions]
+
+    # --- lines ---
+
+    @cached_property
+    def _program(self) -> tuple[LineUnit, Header] | None:
+        at = self._unit.top.number(dw.STMT_LIST)
+        if at is None:
+            return None
+        data, names = self._entries.section(".debug_line"), self._entries.section(".debug_line_str")
+        unit = next((each for each in units(data, at) if each.start == at), None)
+        return None if unit is None else (unit, read_header(data, unit, names))
+
+    @cached_property
+    def _paths(self) -> dict[int, str]:
+        if self._program is None:
+            return {}
+        unit, header = self._program
+        home = "" if unit.version >= 5 else self._unit.top.text(dw.COMP_DIR)  # there it is directory 0
+        return dict(paths_of(header, os.fsencode(home)))
+
+    def _path(self, number: int) -> str:
+        return self._paths.get(number, "")
+
+    @cached_property
+    def _rows(self) -> list[tuple[int, int, str]]:
+        """Address, line and file of each row in order; where code ends the line is 0."""
+        if self._program is None:
+            return []
+        unit, header = self._program
+        code = self._entries.section(".debug_line")[unit.code : unit.end]
+        sequences = sorted(decode(code, header, self._paths), key=lambda each: each[0].address)
+        return [(row.address, row.line, row.path or "") for rows in sequences if rows[0].address for row in rows]
+
+    @cached_property
+    def _addresses(self) -> list[int]:
+        return [address for address, _, _ in self._rows]
+
+    def _line(self, address: int) -> tuple[str, int]:
+        at = bisect_right(self._addresses, address) - 1
+        return ("", 0) if at < 0 else (self._rows[at][2], self._rows[at][1])
+
+
+def _name(entry: Entry) -> str:
+    """The name of a function: the linker's, else the source's."""
+    for _ in range(8):
+        for attribute in (dw.LINKAGE_NAME, dw.MIPS_LINKAGE_NAME):
+            if text := entry.text(attribute):
+                return text
+        other = entry.follow(dw.ABSTRACT_ORIGIN) or entry.follow(dw.SPECIFICATION)
+        if other is None:
+            break
+        entry = other
+    return entry.text()

@@ -1,0 +1,61 @@
+"""The debug information of a file: its own, or that of its debug file."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from tracer.errors import TracerError
+from tracer.resolve.dwarf.entries import Entries
+from tracer.resolve.dwarf.unit import OTHER_AT
+from tracer.resolve.elf.debug_file import debug_roots, find_debug_file
+from tracer.resolve.elf.file import Elf
+
+NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+"""What readers raise on debug information that makes no sense."""
+
+
+def entries_of(elf: Elf, keep: bool = False) -> Entries | None:
+    """None where there is none. Where it is the debug file's, the file itself is closed unless it is to be kept."""
+    found: Elf | None = elf
+    if not _has_info(elf):
+        found = find_debug_file(elf)
+        if not keep:
+            elf.close()
+        if found is not None and not _has_info(found):
+            found.close()
+            found = None
+    if found is None:
+        return None
+    other = _alternate(found)
+    return Entries(found, None if other is None else Entries(other, base=OTHER_AT))
+
+
+def _has_info(elf: Elf) -> bool:
+    for name in (".debug_info", ".zdebug_info"):
+        section = elf.section(name)
+        if section is not None and section.type != 8 and section.size:  # NOBITS: it lies in another file
+            return True
+    return False
+
+
+def _alternate(elf: Elf) -> Elf | None:
+    """The file that dwz moved to what several files have in common: its path and build id stand in a section."""
+    section = elf.section(".gnu_debugaltlink")
+    if section is None:
+        return None
+    text, _, build_id = elf.content(section).partition(b"\0")
+    path, wanted = os.fsdecode(text), build_id.hex()
+    places = [os.path.join(os.path.dirname(os.path.realpath(elf.path)), path)]
+    for root in debug_roots():
+        places += [f"{root}/.dwz/{os.path.basename(path)}", f"{root}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
+    for each in places:
+        if os.path.isfile(each):
+            try:
+                found = Elf(each, objects=True)
+            except TracerError:
+                continue
+            if found.build_id == wanted:
+                return found
+            found.close()
+    return None
