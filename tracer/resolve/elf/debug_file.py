@@ -13,11 +13,10 @@ import os
 from collections.abc import Iterator
 
 from tracer.errors import TracerError
-from tracer.resolve.elf.debuginfod import cached_path, fetched
 from tracer.resolve.elf.file import Elf
 
 DEBUG_ROOT = "/usr/lib/debug"
-VARIABLE = "TRACER_DEBUGINFO"
+VARIABLE, SERVERS = "TRACER_DEBUGINFO", "DEBUGINFOD_URLS"
 _MAX_LINK = 4096
 _BLOCK = 1 << 20
 _MAX_SIZE = 1 << 32
@@ -26,7 +25,11 @@ _MAX_SIZE = 1 << 32
 
 def debug_paths(elf: Elf) -> tuple[str, ...]:
     """Where the debug file may be."""
-    cached = cached_path(elf.build_id)
+    cached = None
+    if os.environ.get(SERVERS):
+        from tracer.resolve.elf.debuginfod import cached_path
+
+        cached = cached_path(elf.build_id)
     return (*(path for path, _ in _candidates(elf)), *(() if cached is None else (cached,)))
 
 
@@ -41,6 +44,10 @@ def find_debug_file(elf: Elf) -> Elf | None:
         found = _opened(elf, path, checksum)
         if found is not None:
             return found
+    if not os.environ.get(SERVERS):
+        return None
+    from tracer.resolve.elf.debuginfod import fetched
+
     served = fetched(elf.build_id)
     return None if served is None else _opened(elf, served, None)
 

@@ -67,7 +67,7 @@ def test_a_thousand_addresses_as_addr2line_names_them(form: str, tmp_path: Path)
             whole = [(each.name, f"{each.path}:{each.line or '?'}") for each in ours]
             assert whole[0][1] == theirs[0][1], hex(address)
             different += whole != theirs
-    # addr2line 2.40 gives some inlined functions their callers' names, or leaves them out: where they are declared again.
+    # addr2line 2.40 gives some inlined functions their callers' names, or leaves them out.
     assert compared > 500 and inlined > 50 and different <= compared // 20
 
 
