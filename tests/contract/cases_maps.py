@@ -334,6 +334,17 @@ CASES = [
         probes=2,
     ),
     Case(
+        "a_variable_by_its_address",
+        "macro more(p) { *p + 1 } usdt:T:depot:parcel { $x = arg0; $p = &$x; $q = (uint8 *)$p; @a = sum(*$p);"
+        " @b = sum($q[0] + $q[7]); $x = 300; @c = sum(*$p + $q[1]); $s = 0; for ($i : 0..8) { $s += $q[$i]; }"
+        " @d = sum($s); @e = sum(more(&$x)); }",
+        scalar("@a", sum(round.id for round in R))
+        + scalar("@b", sum(round.id & 255 for round in R))
+        + scalar("@c", 301 * len(R))
+        + scalar("@d", (44 + 1) * len(R))
+        + scalar("@e", 301 * len(R)),
+    ),
+    Case(
         "maps_that_would_forget",
         "let @v = lruhash(5000); let @c = percpulruhash(5000); let @h = percpulruhash(5000);"
         " usdt:T:depot:parcel { @v[arg0 & 3] = arg0; @v[arg0 & 3] += 1; @c[arg0 & 3] = count();"

@@ -7,6 +7,7 @@ from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import calls, maps
+from tracer.lang.check.expressions.expression import place
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold
@@ -36,7 +37,7 @@ def assign(ctx: Context, node: ast.Assign) -> tuple[typed.Stmt, ...]:
 
 
 def _assign_variable(ctx: Context, node: ast.Assign, target: ast.Var) -> tuple[typed.Stmt, ...]:
-    value = ctx.expr(node.value)
+    value = place(ctx, node.value) if node.op == "=" else ctx.expr(node.value)
     variable = ctx.lookup(target.name)
     if node.op != "=":
         old = ctx.expr(target)
@@ -91,7 +92,7 @@ def _fit(ctx: Context, value: typed.Expr, type: Type) -> typed.Expr:
 def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
     """`let $x`, which is 0 or empty until it is assigned, and `let $x = value`."""
     name = node.target.name
-    value = ctx.expr(node.value) if node.value is not None else None
+    value = place(ctx, node.value) if node.value is not None else None
     outer = ctx.lookup(name)
     if outer is not None:
         ctx.error(

@@ -181,7 +181,14 @@ class ExpressionParser:
             operand = self._operand()
             return self._deeper(self._increment(token, operand, prefix=True))
         if token.text == "&":
-            self.fail("taking an address with '&' is not supported: variables have none", token.span)
+            self.lexer.take()
+            operand = self._primary()
+            span = token.span.to(operand.span)
+            if isinstance(operand, ast.MapRef):
+                self.fail("the address of a map is of use to functions of C alone, and a program has none", span)
+            if not isinstance(operand, ast.Var):
+                self.fail("'&' takes the address of a variable", span, "write &$x; a pointer + 8 is an address, too")
+            return self._deeper(ast.Unary(span, "&", operand))
         if token.text == "{" and not self._predicate:
             return self.block_expression()
         self.fail(f"expected an expression, found {token.describe()}", token.span)

@@ -57,6 +57,24 @@ class PointerType(IntType):
 
 
 @dataclass(frozen=True, slots=True)
+class VariablePointer(PointerType):
+    """The address of a variable, or of a part of it: as a number, `VARIABLE` and how many bytes from its start.
+    `moved`: it can lead behind the start. Only what reads there takes it.
+    """
+
+    slot: int = 0
+    name: str = ""
+    held: Type | None = None
+    moved: bool = False
+
+    def __str__(self) -> str:
+        return f"address of {self.name}"
+
+
+VARIABLE = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
 class EnumType(IntType):
     """An `enum`: an integer of which some values have a name."""
 

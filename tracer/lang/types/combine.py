@@ -22,6 +22,7 @@ from tracer.lang.types import (
     StringType,
     TupleType,
     Type,
+    VariablePointer,
 )
 
 
@@ -58,6 +59,8 @@ def settled(type: Type) -> Type:
 
 def join(left: Type, right: Type) -> Type | None:
     """The type that holds every value of both, None where there is none."""
+    if isinstance(left, VariablePointer) or isinstance(right, VariablePointer):
+        return left if left == right else None
     for one, other in ((left, right), (right, left)):
         if isinstance(one, PointerType) and isinstance(other, PointerType | LiteralType):
             return one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.dataclass import replace
-from tracer.errors import Fault
+from tracer.errors import Fault, Span
 from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
 from tracer.lang.check.expressions import calls, maps, memory
@@ -16,15 +16,27 @@ from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (
     BOOL,
     INT64,
+    VARIABLE,
     FloatType,
     IntType,
     TupleType,
+    VariablePointer,
 )
 from tracer.lang.types.combine import LITERAL, a, inverted, join
 
 
 def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
     """A typed expression."""
+    value = place(ctx, node)
+    if value is None or not isinstance(value.type, VariablePointer):
+        return value
+    what = f"the address of {value.type.name} leads to a variable, and is no number"
+    ctx.error(what, node.span, "*, [], . and -> read there; other pointers and variables can take it")
+    return None
+
+
+def place(ctx: Context, node: ast.Expr) -> typed.Expr | None:
+    """The same, or the address of a variable, for what reads there or keeps it."""
     match node:
         case ast.IntLit():
             return literal(node.value, node.span)
@@ -43,14 +55,17 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.Call():
             return calls.call(ctx, node)
         case ast.Unary(op="*"):
-            operand = expr(ctx, node.operand)
+            operand = place(ctx, node.operand)
             return None if operand is None else memory.pointed(ctx, operand, node.span)
+        case ast.Unary(op="&", operand=ast.Var() as target):
+            return _address(ctx, target, node.span)
         case ast.Unary():
             return _unary(ctx, node)
         case ast.IncDec():
             return _increment(ctx, node)
         case ast.Binary():
-            left, right = expr(ctx, node.left), expr(ctx, node.right)
+            side = place if node.op in ("+", "-") else expr
+            left, right = side(ctx, node.left), expr(ctx, node.right)
             return None if left is None or right is None else binary(ctx, node.op, left, right, node.span)
         case ast.Ternary():
             return _ternary(ctx, node)
@@ -112,6 +127,16 @@ def _variable(ctx: Context, node: ast.Var) -> typed.Expr | None:
         return None
     type = ctx.variable_type(variable)
     return None if type is None else typed.Var(type, node.span, variable.slot, node.name)
+
+
+def _address(ctx: Context, node: ast.Var, span: Span) -> typed.Expr | None:
+    """`&$x`."""
+    value = expr(ctx, node)
+    if value is None:
+        return None
+    assert isinstance(value, typed.Var)
+    type = VariablePointer(target=value.type, slot=value.slot, name=node.name, held=value.type)
+    return typed.IntLit(type, span, VARIABLE)
 
 
 # --- operators
@@ -186,7 +211,7 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
     ctx.found.variable(variable.key).add_weak(LITERAL if delta > 0 else INT64, node.span)
     if value is None:
         return None
-    if not isinstance(value.type, IntType):
+    if not isinstance(value.type, IntType) or isinstance(value.type, VariablePointer):
         ctx.error(f"'{node.op}' needs an integer, {node.target.name} is {a(value.type)}", node.span)
         return None
     return typed.VarIncr(value.type, node.span, variable.slot, delta * memory.step(ctx, value.type), node.prefix)
@@ -196,7 +221,7 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
 
 
 def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
-    to, value = named(ctx, node.type), expr(ctx, node.operand)
+    to, value = named(ctx, node.type), place(ctx, node.operand)
     if to is None or value is None:
         return None
     if to == value.type and not ctx.calls and _has_own_type(ctx, node.operand):
@@ -218,7 +243,7 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
         from tracer.lang.check.expressions import parameters
 
         return parameters.named(ctx, node.name, node.span)
-    operand = expr(ctx, node.operand)
+    operand = place(ctx, node.operand)
     if operand is None:
         return None
     if isinstance(operand.type, TupleType):
@@ -227,7 +252,7 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
 
 
 def _index(ctx: Context, node: ast.Index) -> typed.Expr | None:
-    operand = expr(ctx, node.operand)
+    operand = place(ctx, node.operand)
     if operand is None:
         return None
     if isinstance(operand.type, TupleType):

@@ -14,6 +14,7 @@ from tracer.lang.fold import cast, constant, convert, fold, literal, true_text
 from tracer.lang.types import (
     INT64,
     UINT64,
+    VARIABLE,
     ArrayType,
     BoolType,
     CharType,
@@ -26,6 +27,7 @@ from tracer.lang.types import (
     StringType,
     StructType,
     Type,
+    VariablePointer,
     is_block,
     memory_size,
 )
@@ -113,6 +115,11 @@ def step(ctx: Context, type: Type) -> int:
 def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Expr | None:
     """`(to)value`."""
     have = value.type
+    if isinstance(have, VariablePointer):
+        if isinstance(to, PointerType):
+            return replace(cast(value, replace(have, target=to.target)), span=span)
+        ctx.error(f"the address of {have.name} leads to a variable, and is no number", value.span)
+        return None
     if isinstance(to, ArrayType) and isinstance(have, IntType | BoolType | StringType):
         return _as_array(ctx, value, to, span)
     if isinstance(to, StructType | ArrayType) and have == to:
@@ -240,6 +247,8 @@ def load(
     ctx: Context, type: Type, address: typed.Expr, offset: typed.Expr | int, span: Span
 ) -> typed.Expr | None:
     """The value of a type at an address and so many bytes behind it."""
+    if isinstance(address.type, VariablePointer):
+        return _in_variable(ctx, type, address, address.type, offset, span)
     if not ctx.reads_memory(span, "memory is read where a probe is hit"):
         return None
     if isinstance(offset, int):
@@ -257,6 +266,33 @@ def load(
         return convert(typed.Load(IntType(8, False), span, place), type)
     ctx.error(f"{a(type)} cannot be read from memory", span)
     return None
+
+
+def _in_variable(
+    ctx: Context, type: Type, address: typed.Expr, pointer: VariablePointer, offset: typed.Expr | int, span: Span
+) -> typed.Expr | None:
+    """The same in a variable: all of it, or a part of its bytes."""
+    held = pointer.held
+    assert held is not None
+    whole: typed.Expr = typed.Var(held, span, pointer.slot, pointer.name)
+    behind = offset if isinstance(offset, int) else constant(offset)
+    if type == held and behind == 0 and not pointer.moved:
+        return whole
+    if isinstance(held, IntType) and not isinstance(held, VariablePointer):
+        size = memory_size(held)
+        whole = typed.Pack(ArrayType(_BYTE, size), span, (convert(whole, IntType(8 * size, False)),))
+    elif not is_block(held):
+        hint = "it can be read there as a whole, by a pointer of its own type"
+        ctx.error(f"{pointer.name} is {a(held)}, which has no parts by bytes", span, hint)
+        return None
+    more = _constant(offset, span) if isinstance(offset, int) else offset
+    start = fold(typed.Binary(UINT64, span, "-", convert(address, UINT64), _constant(VARIABLE, span)))
+    at = fold(typed.Binary(UINT64, span, "+", start, more))
+    known = constant(at)
+    if known is not None and known + memory_size(type) > memory_size(held):
+        ctx.error(f"{pointer.name} has {memory_size(held)} bytes, and this is behind them", span)
+        return None
+    return _at(ctx, type, whole, at, span)
 
 
 def _bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:

@@ -22,6 +22,7 @@ from tracer.lang.types import (
     TupleType,
     Type,
     UsernameType,
+    VariablePointer,
     is_block,
 )
 from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join, join_ints, wide
@@ -60,7 +61,8 @@ def _moved(ctx: Context, op: str, pointer: typed.Expr, count: typed.Expr, span: 
     assert isinstance(pointer.type, PointerType)
     step = memory.scaled(ctx, count, pointer.type.target or IntType(8))
     moved = fold(typed.Binary(UINT64, span, op, convert(pointer, UINT64), step))
-    return replace(convert(moved, pointer.type), type=pointer.type)
+    type = replace(pointer.type, moved=True) if isinstance(pointer.type, VariablePointer) else pointer.type
+    return replace(convert(moved, type), type=type)
 
 
 def _converted(
