@@ -68,7 +68,7 @@ def command(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
     no_warnings: Annotated[bool, typer.Option("--no-warnings", help="Say no warnings.")] = False,
     failed_reads: Annotated[
-        bool, typer.Option("-k", "--warnings", help="As always here: what could not be read is counted and said.")
+        bool, typer.Option("-k", "--warnings", help="What could not be read is told in JSON, too; it is always said.")
     ] = False,
     verbose: Verbose = False,
     stage: Annotated[
@@ -200,6 +200,7 @@ def command(
         from tracer.cli.tracing.trace import Request, trace
 
         request = Request(
-            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, wanted
+            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, wanted,
+            failed_reads,
         )
         return trace(compiled, request)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tracer.results.events import Loss
     from tracer.results.values import Key, MapSnapshot, MapValue
 
+_UNREADABLE = (b"Bad address", b"probe_read_user", -14)
+_FULL = (b"Argument list too long", b"map_update_elem", -7)
 _NUL = rb"\u0000"
 
 
@@ -93,11 +95,18 @@ class JsonRenderer(Renderer):
             self._count(b"attached_probes", b"probes", probes)
 
     def lost(self, loss: Loss) -> None:
-        """`lost_events` and `lost_returns`; null for a number that is not known."""
+        """`lost_events` and `lost_returns`; null for a number that is not known. `helper_error`, where it is wanted, as
+        in bpftrace, but once for all hits.
+        """
         if loss.events + loss.dropped:
             self._count(b"lost_events", b"events", loss.events + loss.dropped)
         if loss.returns:
             self._count(b"lost_returns", b"returns", loss.returns)
+        if self.tells_failures:
+            for count, (message, helper, code) in ((loss.unreadable, _UNREADABLE), (loss.keys, _FULL)):
+                if count:
+                    told = b'"msg": "%b", "helper": "%b", "retcode": %d, "count": %d' % (message, helper, code, count)
+                    self.write(b'{"type": "helper_error", %b}\n' % told)
 
     def silent(self, probe: str, reason: str) -> None:
         """`never_hit`."""

@@ -59,7 +59,7 @@ class _None:
 
 class Renderer(ABC):
     """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result.
-    Without `effects` a program has none.
+    Without `effects` a program has none. `tells_failures`: what helpers of the kernel refused is a result too.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Renderer(ABC):
         effects: Effects | None = None,
     ) -> None:  # fmt: skip
         self.quiet = quiet
+        self.tells_failures = False
         self.write = out.write
         self.flush = out.flush
         self.text = ValueText(symbolizer)

@@ -72,6 +72,22 @@ def test_lost_events_are_a_line_of_json() -> None:
     assert out.getvalue() == b'{"type": "lost_events", "count": 7, "data": {"events": 7}}\n'
 
 
+def test_what_helpers_refused_is_a_line_of_json_where_it_is_wanted() -> None:
+    out = io.BytesIO()
+    renderer = JsonRenderer(PROGRAM, None, out)
+    renderer.lost(Loss(unreadable=3, keys=2))
+    assert out.getvalue() == b""
+    renderer.tells_failures = True
+    renderer.lost(Loss(truncated=1))
+    renderer.lost(Loss(unreadable=3, keys=2))
+    assert list(map(json.loads, out.getvalue().splitlines())) == [
+        {"type": "helper_error", "msg": message, "helper": helper, "retcode": code, "count": count}
+        for message, helper, code, count in (
+            ("Bad address", "probe_read_user", -14, 3), ("Argument list too long", "map_update_elem", -7, 2)
+        )
+    ]
+
+
 @pytest.mark.parametrize(("number", "said"), [(3, b"3"), (-1, b"null")])
 def test_lost_returns_are_a_line_of_json(number: int, said: bytes) -> None:
     out = io.BytesIO()

@@ -47,7 +47,7 @@ _IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has
 class Request:
     """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
     results and words go. `max_rate` is the most hits a second of an attach point; `stacks` the format
-    of maps of stacks.
+    of maps of stacks. `failures`: what could not be read is told with the results, too.
     """
 
     process: RunningProcess | None
@@ -61,6 +61,7 @@ class Request:
     max_rate: int | None = None
     buffering: str = "line"
     stacks: Wanted | None = None
+    failures: bool = False
 
 
 def trace(compiled: Compiled, request: Request) -> int:
@@ -101,6 +102,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             renderer = renderer_of_stacks(
                 request.stacks, request.output is None, request.buffering, controls, stack, *arguments
             )
+        renderer.tells_failures = request.failures
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder = names.unwinder
