@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable
 
 from tracer.errors import NOWHERE, Diagnostic, ProgramError, Source, TracerError
@@ -56,6 +55,10 @@ def terminal_width() -> int:
 
 def printable(text: str) -> str:
     """Text that cannot steer the terminal: control characters (escape sequences among them) become U+FFFD."""
+    if text.isascii() and text.isprintable():
+        return text
+    import unicodedata
+
     return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char for char in text)
 
 
@@ -119,6 +122,10 @@ def _cells(line: str) -> list[str]:
 def _columns(char: str, column: int) -> int:
     if char == "\t":
         return TAB - column % TAB
+    if char.isascii():
+        return 1
+    import unicodedata
+
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
