@@ -81,6 +81,9 @@ Take = Callable[[Hit, int], None]
 
 Make = Callable[[Program, Clause, Steps, Variant, Runtime], Take]
 
+IsAt = Callable[[Site, Hit], bool]
+"""Whether a hit is at a site."""
+
 
 def compiled(program: Program, clause: Clause, steps: Steps, variant: Variant, runtime: Runtime) -> Take:
     """A clause as the product compiles it."""
@@ -113,13 +116,13 @@ def replay(program: str, format: str, rounds: int, make: Make = compiled) -> Ans
 class Replay:
     """Follows `backends.base.Session`."""
 
-    def __init__(self, plan: Plan, hits: tuple[Hit, ...], make: Make) -> None:
+    def __init__(self, plan: Plan, hits: tuple[Hit, ...], make: Make, is_at: IsAt | None = None) -> None:
         self.maps = LocalMaps(plan.program)
         self.over = False
         self._events: list[Event] = []
         self._lost = Loss()
         self._runtime = Runtime(self.maps, self._events.append, self._lost)
-        self._clauses = [_Clause(plan, probe, self._runtime, make) for probe in plan.probes]
+        self._clauses = [_Clause(plan, probe, self._runtime, make, is_at or _is_at) for probe in plan.probes]
         self._hits = hits
         self._attached = False
 
@@ -182,7 +185,8 @@ class Replay:
 class _Clause:
     """A clause with its compiled variants."""
 
-    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, make: Make) -> None:
+    def __init__(self, plan: Plan, probe: ProbePlan, runtime: Runtime, make: Make, is_at: IsAt) -> None:
+        self.is_at = is_at
         steps = plan.steps[probe.clause.id]
         self.sites: list[tuple[Site, Take]] = []
         for variant in probe.variants:
@@ -192,7 +196,7 @@ class _Clause:
     def take(self, hit: Hit, nsecs: int) -> None:
         """Runs the clause if one of its sites is the place of the hit."""
         for site, body in self.sites:
-            if _is_at(site, hit):
+            if self.is_at(site, hit):
                 body(hit, nsecs)
                 return
 

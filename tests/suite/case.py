@@ -4,10 +4,12 @@ cases/TOPIC.txt holds programs as people write them:
 
     == name of the case
     -- json                       recorded and compared as JSON too
-    -- run: 3                     the program traces `orders 3`; `:T:` in it stands for the path of that program
+    -- run: 3                     the program traces `orders 3`; `:T:` in it stands for the path of that program,
+                                  the line `ORDER` for the declarations of its types
     -- args: 42 -- --limit=5      words after the program
     -- env: BPFTRACE_MAX_STRLEN=8
     -- unsafe                     with --unsafe
+    -- live: why                  not without root and a kernel
     -- differs: why               ours is another answer on purpose (docs/language.md lists these); it stands behind
                                   the program in lines that begin with `>> `, as JSON in `>json> `; `>refused> ` has the
                                   message of a refusal; a program that prints nothing has none
@@ -31,6 +33,7 @@ CASES_IN, ANSWERS_IN = HERE / "cases", HERE / "answers"
 
 BACKENDS, FORMATS = ("bcc", "ftrace"), ("text", "json")
 TARGET = "orders"
+DECLARED = (CASES_IN / "order.h").read_text()
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Case:
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     unsafe: bool = False
+    live: bool = False
     differs: str = ""
     ours: Answer | None = None
     theirs: Answer | None = None
@@ -71,6 +75,11 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.name.replace(' ', '_')}"
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its answer is known."""
+        return self.ours is not None or self.theirs is not None
 
     @property
     def wanted(self) -> Answer:
@@ -94,8 +103,8 @@ class Case:
         return [*words, *self.args]
 
     def located(self, path: Path) -> str:
-        """The program with the target's path in place."""
-        return self.program.replace(":T:", f":{path}:")
+        """The program with the target's path and the declarations of its types in place."""
+        return self.program.replace("ORDER\n", DECLARED).replace(":T:", f":{path}:")
 
 
 def cases() -> tuple[Case, ...]:
@@ -158,6 +167,8 @@ def _option(case: Case, text: str) -> Case:
             return replace(case, json=True)
         case ["unsafe"]:
             return replace(case, unsafe=True)
+        case ["live"]:
+            return replace(case, live=True)
         case ["run"]:
             return replace(case, rounds=int(value))
         case ["args"]:

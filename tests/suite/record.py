@@ -74,7 +74,7 @@ def record(wanted: Sequence[Case], everything: Sequence[Case]) -> None:
     bpftrace = os.environ["BPFTRACE"]
     with ThreadPoolExecutor(3) as pool:
         asked = dict(zip(map(str, wanted), pool.map(lambda case: ask(case, bpftrace), wanted), strict=True))
-    for topic in {case.topic for case in everything}:
+    for topic in {case.topic for case in wanted}:
         of_topic = [case for case in everything if case.topic == topic]
         found = {case.name: asked.get(str(case), case.theirs) for case in of_topic}
         keep(topic, {name: answer for name, answer in found.items() if answer is not None})

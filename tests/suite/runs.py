@@ -69,12 +69,16 @@ def fault(case: Case, backend: str, format: str, done: Done) -> str:
     if refused is not None:
         if done.status not in (1, 2) or found or "error: " not in done.said:
             return f"not refused: status {done.status}\n{found}\n{done.said}"
-        if (backend in case.refused or case.ours is not None) and refused not in done.said:
+        if (backend in case.refused or case.ours is not None) and refused not in settled(done.said.encode()):
             return f"refused otherwise than by `{refused}`:\n{done.said}"
         return ""
-    text = wanted.of(format) or ""
-    lines = unified_diff(text.splitlines(True), found.splitlines(True), "wanted", "found")
-    said = "".join(line if line.endswith("\n") else line + "\n\\ no newline\n" for line in lines)
-    if text != found:
-        return f"{said or 'the ends of lines'}\n{done.said}"
+    if said := difference(wanted.of(format) or "", found):
+        return f"{said}\n{done.said}"
     return "" if done.status == wanted.status else f"status {done.status} instead of {wanted.status}\n{done.said}"
+
+
+def difference(wanted: str, found: str) -> str:
+    """The lines that differ."""
+    lines = unified_diff(wanted.splitlines(True), found.splitlines(True), "wanted", "found")
+    said = "".join(line if line.endswith("\n") else line + "\n\\ no newline\n" for line in lines)
+    return said or ("the ends of lines" if wanted != found else "")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 CASES = cases()
 
 LEGS: tuple[Leg, ...] = tuple(
-    (case, backend, format) for case in CASES for backend in BACKENDS for format in case.formats
+    (case, backend, format) for case in CASES if case.recorded for backend in BACKENDS for format in case.formats
 )
 
 
