@@ -10,11 +10,10 @@ from functools import cache
 from typing import cast
 
 from tests.contract.depot import Hit
-from tests.contract.replay import Names, Replay, Take
+from tests.contract.replay import Replay, Take
 from tests.proof.python import _Place, _WithMemory
-from tests.proof.world import PAGE
+from tests.proof.world import CHILD_PID, PAGE, Memory
 from tests.proof.world import Hit as Registers
-from tests.proof.world import Memory
 from tests.suite.case import TARGET, Case
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
@@ -27,8 +26,9 @@ from tracer.steps.leaves import leaves
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime
+from tracer.tracing import Watched
 
-PID = 4242
+PID = CHILD_PID
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ def is_at(site: Site, hit: Hit) -> bool:
 def registers(hit: Hit, variant: Variant, nsecs: int, site: int = 0) -> Registers:
     """The registers of a hit, as the operands of the site name them."""
     held = {"ax": hit.retval, "x0": hit.retval} if hit.returns else {}
-    for spec, value in zip(variant.args, hit.args):
+    for index, spec in variant.args.items():
         assert isinstance(spec.operand, Reg), f"an argument is not in a register but at {spec.operand}"
-        held[spec.operand.name] = value
+        held[spec.operand.name] = hit.args[index]
     known: dict[str, int | bytes] = {"pid": PID, "tid": PID, "cpid": PID, "uid": 0, "gid": 0, "cpu": 0, "nsecs": nsecs}
     known |= {"comm": TARGET.encode(), "started": 1000, "monotonic": nsecs - 5, "tai": nsecs + 10**18}
     return Registers(site, held, known, (0x1001, 0x1002, 0x1003))
@@ -96,14 +96,11 @@ def made(program: Program, clause: Clause, steps: Steps, variant: Variant, runti
 
 
 @contextmanager
-def session(plan: Plan, case: Case) -> Iterator[Session]:
-    """A session whose hits are those that the target says."""
+def session(plan: Plan, case: Case) -> Iterator[tuple[Session, Watched | None]]:
+    """A session whose hits are those that the target says, and what ends it."""
     if not plan.probes:
         with LocalSession(plan) as local:
-            yield cast("Session", local)
+            yield cast("Session", local), None
     else:
         with Replay(plan, said(case.rounds or 1), made, is_at) as replay:
-            yield cast("Session", replay)
-
-
-__all__ = ["Names", "is_at", "registers", "said", "session"]
+            yield cast("Session", replay), Watched(lambda: replay.over)
