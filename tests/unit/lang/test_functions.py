@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.typed_ir import N, builtin, clause, num, program, run, text
-from tests.unit.lang.programs import analysed
+from tests.unit.lang.programs import analysed, faults
 from tracer.lang import typed
+from tracer.lang.print_typed import print_typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
 
 UINT16 = IntType(16, False)
@@ -58,3 +59,9 @@ def test_steps_give_what_folding_gives(name: str, args: tuple[typed.Expr, ...], 
     hit = (b"app",) if any(isinstance(arg, typed.Builtin) for arg in args) else ()
     (event,) = run(program([clause([typed.PrintValue(N, 0, call)])], shapes=[type]), [hit]).events
     assert event.value == value  # type: ignore[union-attr]
+
+
+def test_a_word_of_the_command_line_is_read_from_a_byte_on() -> None:
+    shown = print_typed(analysed("BEGIN { print($1 + 1); print($1 + 5); }", "hello"))
+    assert 'print "ello":string' in shown and 'print "":string' in shown
+    assert "'+' needs integers, not a string" in faults("BEGIN { print($1 + 6); }", "hello")

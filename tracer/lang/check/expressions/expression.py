@@ -66,6 +66,10 @@ def place(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.Binary():
             side = place if node.op in ("+", "-") else expr
             left, right = side(ctx, node.left), expr(ctx, node.right)
+            if node.op == "+" and isinstance(node.left, ast.Param) and isinstance(left, typed.StrLit) and right:
+                skipped = constant(right)
+                if skipped is not None and 0 <= skipped <= len(left.value):
+                    return string(left.value[skipped:], node.span)
             return None if left is None or right is None else binary(ctx, node.op, left, right, node.span)
         case ast.Ternary():
             return _ternary(ctx, node)
