@@ -404,13 +404,13 @@ class Continue(Stmt):
     """Next round of the innermost loop."""
 
 
-OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system"]
+OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What becomes of a text that is not printed: it is a message, the name of a file to show, or a command to run.
-    `span` is the call.
+    """What becomes of a text that is not printed as printf does: it is a message, the name of a file to show, a command
+    to run, or what `join()` prints. `span` is the call.
     """
 
     kind: OutputKind

@@ -48,7 +48,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(
         ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
     ),
-    "join": ("tracer has no arrays of strings", "read one string with str(*(uint64 *)address)"),
     "unwatch": ("there are no watchpoints", None),
     "typeinfo": ("types cannot be asked for in a program", None),
     "syscall_name": (_KERNEL, None),

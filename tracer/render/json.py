@@ -63,8 +63,9 @@ class JsonRenderer(Renderer):
 
     def print_bytes(self, output: Output, data: bytes) -> None:
         """A string."""
-        if data or output.kind == "system":
-            self.write(_line(b"syscall" if output.kind == "system" else b"cat", json_string(data)))
+        if data or output.kind != "cat":
+            kind = "syscall" if output.kind == "system" else output.kind
+            self.write(_line(kind.encode(), json_string(data)))
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """One line for the map; keys are strings."""

@@ -105,8 +105,8 @@ class Renderer(ABC):
         self._effects.say(f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode() + text + b"\n")
 
     def print_bytes(self, output: Output, data: bytes) -> None:
-        """What a file holds: as it is; or what a command printed, and a newline, as bpftrace has it."""
-        self.write(data + b"\n" if output.kind == "system" else data)
+        """What a file holds: as it is; what a command or join() printed, and a newline, as bpftrace has it."""
+        self.write(data if output.kind == "cat" else data + b"\n")
 
     @abstractmethod
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
@@ -167,6 +167,8 @@ class Renderer(ABC):
             elif output.kind == "system":
                 self.flush()
                 self.print_bytes(output, self._effects.command(text))
+            elif output.kind == "join":
+                self.print_bytes(output, text)
             else:
                 self.message(output, text.removesuffix(b"\n"))
 

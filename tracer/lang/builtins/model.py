@@ -154,6 +154,12 @@ class Call:
         """Reports a fault."""
         self.context.error(message, span, hint)
 
+    def variable(self, name: str, declaration: object, type: Type) -> typed.Var:
+        """A variable that no program can name; `declaration` is an object of the call, another for each variable."""
+        variable = self.context.declare(f"${self.name}.{name}", declaration, self.span)
+        self.context.found.variable(variable.key).add(type, self.span)
+        return typed.Var(type, self.span, variable.slot, variable.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Value:

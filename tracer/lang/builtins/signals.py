@@ -8,7 +8,7 @@ from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.builtins.printing import allowed
 from tracer.lang.fold import constant, convert
-from tracer.lang.types import BOOL, INT64, IntType, StringType, Type
+from tracer.lang.types import BOOL, INT64, IntType, StringType
 from tracer.lang.types.combine import a
 
 MOST = 64
@@ -44,13 +44,6 @@ def _number(call: Call) -> typed.Expr | None:
     return convert(what, _NUMBER)
 
 
-def _variable(call: Call, name: str, declaration: object, type: Type) -> typed.Var:
-    """A variable that no program can name."""
-    variable = call.context.declare(f"${call.name}.{name}", declaration, call.span)
-    call.context.found.variable(variable.key).add(type, call.span)
-    return typed.Var(type, call.span, variable.slot, variable.name)
-
-
 def _says(call: Call, kind: typed.OutputKind, text: str, value: typed.Expr) -> typed.Printf:
     index = call.context.format_index(text, (value.type,), typed.Output(kind, call.span))
     return typed.Printf(call.span, index, (value,))
@@ -62,8 +55,8 @@ def _sends(call: Call) -> tuple[typed.Stmt, ...] | None:
     if number is None or not allowed(call):
         return None
     span = call.span
-    result = _variable(call, "result", call.spans[0], INT64)
-    asked = None if constant(number) is not None else _variable(call, "number", call.span, _NUMBER)
+    result = call.variable("result", call.spans[0], INT64)
+    asked = None if constant(number) is not None else call.variable("number", call.span, _NUMBER)
     given = asked or number
     sent = typed.VarSet(span, result.slot, typed.Call(INT64, span, call.name, (given,)))
     failed = typed.Binary(BOOL, span, "!=", result, typed.IntLit(INT64, span, 0))

@@ -1,0 +1,56 @@
+"""`join()`: prints the strings that an array of pointers leads to, as `argv` does."""
+
+from __future__ import annotations
+
+from tracer.lang import typed
+from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.fold import convert
+from tracer.lang.types import BOOL, UINT64, IntType, StringType
+from tracer.lang.types.combine import a
+
+MOST = 16
+"""Strings, as in bpftrace."""
+
+
+def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
+    """An `if` for each pointer, in the one before: where an array has its end is only known at the hit."""
+    context, array, (separator,) = call.context, call.args[0], call.args[1:] or (" ",)
+    if not isinstance(array.type, IntType):
+        call.error(f"join() needs the address of an array of pointers, not {a(array.type)}", array.span)
+        return None
+    if not context.reads_memory(call.span, "join them where the probe is hit"):
+        return None
+    start = call.variable("array", call.spans[0], UINT64)
+    kept = typed.VarSet(call.span, start.slot, convert(array, UINT64))
+    text = StringType(context.config.max_strlen)
+    zero = typed.IntLit(UINT64, call.span, 0)
+
+    def prints(strings: tuple[typed.Expr, ...]) -> tuple[typed.Stmt, ...]:
+        format = separator.replace("%", "%%").join(["%s"] * len(strings))
+        index = context.format_index(format, tuple(each.type for each in strings), typed.Output("join", call.span))
+        return (typed.Printf(call.span, index, strings),)
+
+    def after(strings: tuple[typed.Expr, ...]) -> tuple[typed.Stmt, ...]:
+        if len(strings) == MOST:
+            return prints(strings)
+        offset = typed.IntLit(UINT64, call.span, 8 * len(strings))
+        place = typed.Binary(UINT64, call.span, "+", start, offset) if strings else start
+        pointer = typed.Load(UINT64, call.span, place)
+        there = typed.Binary(BOOL, call.span, "!=", pointer, zero)
+        string = typed.Str(text, call.span, pointer, False, None)
+        # Read here, and shared by all that print it: else each of them would read it anew.
+        more = (typed.ExprStmt(call.span, string), *after((*strings, string)))
+        return (typed.If(call.span, there, more, prints(strings)),)
+
+    given = typed.Binary(BOOL, call.span, "!=", start, zero)
+    return kept, typed.If(call.span, given, after(()), prints(()))
+
+
+FUNCTIONS = (
+    Function(
+        "join", "statement", "join(array[, separator])",
+        (Argument("value"), Argument("text", "the separator of join()")), None,
+        f"prints the first {MOST} strings that an array of pointers leads to, up to a pointer that is 0",
+        'join(arg1, ",");', optional=1, rule=_join,
+    ),
+)  # fmt: skip
