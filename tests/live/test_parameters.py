@@ -119,7 +119,8 @@ def test_a_go_functions_registers_and_strings(backend: str, clean: None) -> None
         f"uprobe:{program}:main.takes {{ @name[str(args.name.str, 9), args.name.len] = count(); @n = sum(args.n);"
         " @xs[args.xs.len, args.xs.array[1]] = count(); @w = sum(args.sq->W);"
         " @by[args.by.H, args.by.Name.len] = count();"
-        " @s[str(args.sq->Name.str, 7)] = count(); }"
+        " @s[str(args.sq->Name.str, 7)] = count();"
+        " @interface[(uint64)args.sh.data == (uint64)args.sq, args.sh.tab != 0] = count(); }"
     )
     done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", f"{program}")
     assert done.status == 0, done.err
@@ -130,6 +131,7 @@ def test_a_go_functions_registers_and_strings(backend: str, clean: None) -> None
         "@w": 300,
         "@by": {"8,3": 100},
         "@s": {"square": 100},
+        "@interface": {"true,true": 100},
     }
 
 
