@@ -45,6 +45,8 @@ class Conversion:
 def conversions(format: str) -> Iterator[Conversion]:
     """The conversions of a format in order, `%%` included."""
     for found in re.finditer(_CONVERSION, format, re.S):
+        if found.group() == "%":
+            continue  # at the end it means itself, as in bpftrace
         precision = found["precision"]
         yield Conversion(
             found.group(),

@@ -73,9 +73,13 @@ ELSEWHERE: dict[str, str] = {
 """What other tools call a function that is here by another name."""
 
 BUILTINS: dict[str, tuple[str, str | None]] = {
-    **dict.fromkeys(("curtask", "ctx", "jiffies"), (_KERNEL, None)),
+    **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
+    "jiffies": (_KERNEL, "nsecs counts the time since boot"),
     "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
-    **dict.fromkeys(("pcomm", "ppid"), (_KERNEL, "comm and pid are those of the traced program")),
+    **dict.fromkeys(
+        ("pcomm", "ppid", "leader_comm"),
+        ("only the kernel's own structures say it", "comm and pid are those of the traced program"),
+    ),
 }
 """Built-in values."""
 

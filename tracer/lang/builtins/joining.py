@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function
-from tracer.lang.fold import convert
+from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, UINT64, IntType, StringType
 from tracer.lang.types.combine import a
 
@@ -18,7 +18,8 @@ def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
     if not isinstance(array.type, IntType):
         call.error(f"join() needs the address of an array of pointers, not {a(array.type)}", array.span)
         return None
-    if not context.reads_memory(call.span, "join them where the probe is hit"):
+    nothing = constant(array) == 0
+    if not nothing and not context.reads_memory(call.span, "join them where the probe is hit"):
         return None
     start = call.variable("array", call.spans[0], UINT64)
     kept = typed.VarSet(call.span, start.slot, convert(array, UINT64))
@@ -42,6 +43,8 @@ def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
         more = (typed.ExprStmt(call.span, string), *after((*strings, string)))
         return (typed.If(call.span, there, more, prints(strings)),)
 
+    if nothing:
+        return prints(())
     given = typed.Binary(BOOL, call.span, "!=", start, zero)
     return kept, typed.If(call.span, given, after(()), prints(()))
 
