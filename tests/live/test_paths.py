@@ -69,7 +69,8 @@ def test_a_name_with_the_end_of_a_line_is_refused(backend: str, place: Callable[
     done = counted(path, backend)
     first = f'usdt:"{tmp_path}/new'
     assert (done.status, done.out) == (2, b"")
-    assert done.err == f"{first}\n     {'^' * (len(first) - 5)} error: the quotes in the attach point are not closed\n"
+    fault = 'error: the quotes in the attach point are not closed; end them with "'
+    assert done.err == f"{first}\n     {'^' * (len(first) - 5)} {fault}\n"
 
 
 def test_a_deleted_file_is_traced_in_the_processes_that_run_it(backend: str, place: Callable[[str], Path]) -> None:

@@ -40,6 +40,7 @@ def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None
         states = bcc.states((set(KNOWN) - set(lacking)).__contains__)
         always = {
             Feature.KEYS_OF_CLEARED, Feature.SERIES_KEYS, Feature.SHARED_AGGREGATION, Feature.STACK_COMPUTED,
+            Feature.MAP_WALK,
         }  # fmt: skip
         refused = {feature for feature, state in states.items() if isinstance(state, Unsupported)}
         assert refused == always | {feature for feature, name in tried.items() if name in lacking}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import tempfile
 from pathlib import Path
@@ -36,6 +37,8 @@ _BITS = {
     "unsigned long": 64, "_Bool": 1, "enum Plain": 32,
 }  # fmt: skip
 _PLAIN = "enum Plain { ZERO, ONE, TWO };"
+_NAMES = itertools.count()
+"""Members of unnamed structs are those of the struct around them: no two have one name."""
 
 
 @st.composite
@@ -45,7 +48,7 @@ def structs(draw: st.DrawFn, depth: int = 2) -> str:
     for number in range(draw(st.integers(1, 5))):
         kind = draw(st.sampled_from(("scalar", "scalar", "array", "bits", "bits", "gap", "inner", "nameless")))
         attribute = draw(st.sampled_from(("", "", "", "", " __attribute__((packed))", " __attribute__((aligned(8)))")))
-        name = f"a{number}_{depth}_{draw(st.integers(0, 10**9))}"
+        name = f"a{number}_{depth}_{next(_NAMES)}"
         if kind in ("inner", "nameless") and depth:
             inner = draw(structs(depth=depth - 1))
             lines.append(f"{inner};" if kind == "nameless" else f"{inner} {name}[{draw(st.integers(1, 3))}];")
@@ -60,7 +63,7 @@ def structs(draw: st.DrawFn, depth: int = 2) -> str:
             of = draw(st.sampled_from(_SCALARS))
             more = f"[{draw(st.integers(1, 4))}][2]" if kind == "array" else ""
             lines.append(f"{of} {name}{more}{attribute};")
-    lines.append(f"char last_{depth}_{draw(st.integers(0, 10**9))};")
+    lines.append(f"char last_{depth}_{next(_NAMES)};")
     attribute = draw(st.sampled_from(("", "", "", " __attribute__((packed))", " __attribute__((packed, aligned(4)))")))
     return f"{draw(st.sampled_from(('struct', 'struct', 'union')))} {{ {' '.join(lines)} }}{attribute}"
 

@@ -31,10 +31,8 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.outside import Parameter
 from tracer.resolve.arch import ARCHES
-from tracer.resolve.dwarf import constants as dw
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.arguments import Convention, GoConvention, RustConvention
-from tracer.resolve.dwarf.entries import Entries
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -42,10 +40,12 @@ from tracer.resolve.dwarf.functions import (
     name_of,
     parameters_of,
 )
-from tracer.resolve.dwarf.names import named
-from tracer.resolve.dwarf.opened import NONSENSE, entries_of
-from tracer.resolve.dwarf.ranges import fixed_address, location_at, start_of
-from tracer.resolve.dwarf.unit import Entry
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.names import named
+from tracer.resolve.dwarf.units.opened import NONSENSE, entries_of
+from tracer.resolve.dwarf.units.ranges import fixed_address, location_at, start_of
+from tracer.resolve.dwarf.units.unit import Entry
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols

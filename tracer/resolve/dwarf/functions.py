@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf.entries import Entries
-from tracer.resolve.dwarf.ranges import covers
-from tracer.resolve.dwarf.unit import Entry, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.ranges import covers
+from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_CHAIN = 8
 

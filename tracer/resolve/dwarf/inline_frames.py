@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf.entries import Entries
 from tracer.resolve.dwarf.functions import listed
 from tracer.resolve.dwarf.line_headers import Header, read_header, units
 from tracer.resolve.dwarf.line_headers import Unit as LineUnit
 from tracer.resolve.dwarf.line_programs import decode, paths_of
-from tracer.resolve.dwarf.ranges import code_of, covers
-from tracer.resolve.dwarf.unit import Entry, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.ranges import code_of, covers
+from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_UNITS = 64
 """Of which functions and lines are kept."""

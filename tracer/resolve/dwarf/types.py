@@ -22,11 +22,11 @@ from tracer.lang.types import (
     Type,
     memory_size,
 )
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf import names
-from tracer.resolve.dwarf.entries import Entries, file_of
 from tracer.resolve.dwarf.leb import leb
-from tracer.resolve.dwarf.unit import Entry
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units import names
+from tracer.resolve.dwarf.units.entries import Entries, file_of
+from tracer.resolve.dwarf.units.unit import Entry
 
 _WORDS = {dw.STRUCTURE: "struct ", dw.CLASS: "struct ", dw.UNION: "union ", dw.ENUMERATION: "enum "}
 TAGS = {

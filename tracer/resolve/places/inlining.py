@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tracer.resolve.dwarf import constants as dw
 from tracer.resolve.dwarf.debug_info import asked
-from tracer.resolve.dwarf.entries import Entries
 from tracer.resolve.dwarf.functions import function_at, name_of, origin
-from tracer.resolve.dwarf.names import named
-from tracer.resolve.dwarf.unit import Entry, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.names import named
+from tracer.resolve.dwarf.units.unit import Entry, Unit
 from tracer.resolve.elf.layout import printable
 
 _FUNCTIONS = frozenset((dw.SUBPROGRAM,))

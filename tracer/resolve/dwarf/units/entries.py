@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 
 from tracer.errors import TracerError
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf import forms
-from tracer.resolve.dwarf.forms import Abbreviations
 from tracer.resolve.dwarf.sections import content
-from tracer.resolve.dwarf.split import SplitUnits
-from tracer.resolve.dwarf.unit import OTHER_AT, SPLIT_AT, TYPES_AT, Entry, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units.forms import Abbreviations
+from tracer.resolve.dwarf.units.split import SplitUnits
+from tracer.resolve.dwarf.units.unit import OTHER_AT, SPLIT_AT, TYPES_AT, Entry, Unit
 from tracer.resolve.elf.file import Elf
 
 _HEADER_V5 = {dw.STR_OFFSETS_BASE: 8, dw.RNGLISTS_BASE: 12, dw.LOCLISTS_BASE: 12}

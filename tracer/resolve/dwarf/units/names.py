@@ -14,11 +14,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf import forms
-from tracer.resolve.dwarf.entries import Entries
-from tracer.resolve.dwarf.forms import Abbreviations
-from tracer.resolve.dwarf.unit import Entry, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.forms import Abbreviations
+from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_SEARCHED = 1 << 31
 """Bytes that are gone through for one name, some seconds."""

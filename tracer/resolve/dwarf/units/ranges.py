@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf import forms
 from tracer.resolve.dwarf.leb import leb
-from tracer.resolve.dwarf.unit import Entry, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_RANGES = 1 << 16
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from tracer.resolve.dwarf import constants as dw
 from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.units import constants as dw
 
 LEB, TEXT, SIBLING, INDIRECT, EXPRESSION = -1, -2, -8, -7, -6
 """Ways to pass over a value that says its own size; others are the blocks' below."""

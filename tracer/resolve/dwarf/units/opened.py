@@ -6,8 +6,8 @@ import os
 import struct
 
 from tracer.errors import TracerError
-from tracer.resolve.dwarf.entries import Entries
-from tracer.resolve.dwarf.unit import OTHER_AT
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.unit import OTHER_AT
 from tracer.resolve.elf.debug_file import debug_roots, find_debug_file
 from tracer.resolve.elf.file import Elf
 

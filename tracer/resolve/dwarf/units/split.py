@@ -16,9 +16,9 @@ from functools import cached_property, partial
 from typing import Generic, Protocol, TypeVar
 
 from tracer.errors import TracerError
-from tracer.resolve.dwarf import constants as dw
 from tracer.resolve.dwarf.sections import content
-from tracer.resolve.dwarf.unit import SPLIT_AT, Entry, File, Unit
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.unit import SPLIT_AT, Entry, File, Unit
 from tracer.resolve.elf.file import Elf
 
 _COLUMNS = {1: ".debug_info", 2: ".debug_types", 3: ".debug_abbrev", 4: ".debug_line", 6: ".debug_str_offsets"}

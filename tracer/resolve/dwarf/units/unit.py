@@ -13,10 +13,10 @@ import struct
 from collections.abc import Iterator
 from typing import Protocol
 
-from tracer.resolve.dwarf import constants as dw
-from tracer.resolve.dwarf import forms
-from tracer.resolve.dwarf.forms import Abbreviation, Abbreviations, skip_of
 from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units import forms
+from tracer.resolve.dwarf.units.forms import Abbreviation, Abbreviations, skip_of
 from tracer.resolve.elf.file import Elf
 
 TYPES_AT, OTHER_AT, SPLIT_AT = 1 << 40, 1 << 41, 44
