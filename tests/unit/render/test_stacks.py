@@ -23,7 +23,7 @@ from tracer.results.values import Key
 
 NAMES = {
     0x1000: "main", 0x1010: "sell", 0x7000: "malloc", 0x7010: "std::map<int; char>\n::at", 0x9000: "render.py:draw:12",
-    0x1020: "operator+", 0x1030: "", 0x1040: "sell",
+    0x1020: "operator+", 0x1030: "", 0x1040: "sell", 0x1050: "main",
 }  # fmt: skip
 MAPPINGS = [
     Mapping(0x1000, 0x2000, "r-xp", 0x4000, ("fe:01", 7), "/bin/shop", False),
@@ -42,7 +42,7 @@ class Symbols:
         return f"{NAMES[address]}+{address & 0xF}" if address in NAMES else f"{address:#x}"
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
-        return []
+        return [("price", "shop.c:3"), ("order", "shop.c:9"), ("main", "shop.c:20")] if address == 0x1050 else []
 
     def path(self, pid: int, address: int) -> str | None:
         raise AssertionError("unused")
@@ -94,6 +94,11 @@ def test_a_map_by_stack_is_a_line_for_each_with_the_outermost_frame_first() -> N
         ("@", (b"shop", stack(0x7000, 0x1010, 0x1000)), 3), ("@", (b"till", stack(0x7000)), 1), ("@n", (), 4),
     )  # fmt: skip
     assert found == b"till;malloc 1\nshop;main;sell;malloc 3\n@n: 4\n"
+
+
+def test_inlined_functions_are_frames_inside_the_one_that_holds_them() -> None:
+    found = folded("BEGIN { @[ustack] = count(); }", ("@", (stack(0x7000, 0x1050, 0x1000),), 2))
+    assert found == b"main;main;order;price;malloc 2\n"
 
 
 def test_sums_integers_and_stacks_as_values_are_taken_and_what_does_not_add_up_is_printed_as_ever() -> None:

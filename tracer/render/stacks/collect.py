@@ -38,7 +38,7 @@ class Collector:
         self._program = program
         self._symbols = symbols
         self._text = text
-        self._frames: dict[tuple[int, int, bool, str], Frame] = {}
+        self._frames: dict[tuple[int, int, bool, str], tuple[Frame, ...]] = {}
         self._modules: dict[tuple[int, int], Module] = {}
 
     def profile(self, snapshot: MapSnapshot, top: int, div: int) -> Profile:
@@ -66,8 +66,9 @@ class Collector:
         for at in range(len(stack.addresses) - 1, -1, -1):
             wanted = (stack.pid, stack.addresses[at], at > 0, type.mode)
             if wanted not in self._frames:
-                self._frames[wanted] = self._frame(*wanted)
-            yield self._frames[wanted]
+                frame = self._frame(*wanted)
+                self._frames[wanted] = (frame, *self._inlined(frame, *wanted))
+            yield from self._frames[wanted]
 
     def _frame(self, pid: int, address: int, returned: bool, mode: str) -> Frame:
         mapping = self._symbols.mapping(pid, address)
@@ -91,6 +92,13 @@ class Collector:
             # The same in each process and each run, which the address is not.
             name = f"[{module.path.rpartition('/')[2]}+{address - module.start + module.offset:#x}]"
         return Frame(printable(name), kind_of(name, path), printable(path or ""), address - returned, module)
+
+    def _inlined(self, frame: Frame, pid: int, address: int, returned: bool, mode: str) -> Iterator[Frame]:
+        """The functions that were inlined there, the outermost first. The address is that of the frame around them."""
+        if mode in ("raw", "build_id"):
+            return
+        for name, _ in reversed(self._symbols.sources(pid, address, returned)[:-1]):
+            yield frame._replace(name=printable(name), address=0, module=None)
 
     def _names(self, decl: MapDecl, types: Sequence[Type]) -> tuple[str, ...]:
         """What the program writes for each label, for readers who ask by name."""
