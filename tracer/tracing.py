@@ -120,7 +120,7 @@ class _Trace:
             self.consume(self.session.drain(lambda: self.controls.hurry))
             if self.controls.hurry:
                 self.session.drop()
-        self.run_handler(self.end, closing=self.plan.program.config.print_maps_on_exit)
+        self.run_handler(self.end, self._maps() if self.plan.program.config.print_maps_on_exit else ())
         loss = self.session.loss() + self.runtime.loss
         return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told)
 
@@ -144,7 +144,7 @@ class _Trace:
                 return
             if self.controls.print_maps:
                 self.controls.print_maps = False
-                self.run_handler([], closing=True)
+                self.run_handler([], self._maps())
             self.renderer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
@@ -193,8 +193,8 @@ class _Trace:
         else:
             self.renderer.event(event, self.session.maps)
 
-    def run_handler(self, entries: Sequence[_Entry], closing: bool = False) -> None:
-        """Runs clauses in user space, then prints all maps where `closing`; every map is read at one moment."""
+    def run_handler(self, entries: Sequence[_Entry], closing: Sequence[str] | None = None) -> None:
+        """Runs clauses in user space, then prints these maps and ends the text; every map is read at one moment."""
         self.enter()
         try:
             for clause, body in entries:
@@ -204,12 +204,14 @@ class _Trace:
                 body(host_values(self.plan.steps[clause.id], self.watched.child_pid if self.watched is not None else 0))
                 if self.runtime.exiting:
                     break
-            if closing:
-                maps = self.plan.program.maps
-                self.renderer.maps([self.session.maps.snapshot(name) for name in sorted(maps)])
+            if closing is not None:
+                self.renderer.maps([self.session.maps.snapshot(name) for name in closing])
         finally:
             self.leave()
         self.renderer.flush()
+
+    def _maps(self) -> list[str]:
+        return sorted(self.plan.program.maps)
 
     def enter(self) -> None:
         if not self.in_handler:

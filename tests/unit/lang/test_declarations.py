@@ -16,7 +16,6 @@ from tracer.lang.syntax.c.declarations import Declarations
 from tracer.lang.syntax.c.directives import preprocess
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import (
-    BOOL,
     ArrayType,
     CharType,
     Field,
@@ -138,7 +137,7 @@ def _run(code: str) -> list[str]:
         ("signed char a", IntType(8)),
         ("uint8_t a", IntType(8, False)),
         ("__u16 a", IntType(16, False)),
-        ("_Bool a", BOOL),
+        ("_Bool a", IntType(8, False)),
         ("int a[2][3]", ArrayType(ArrayType(IntType(32), 3), 2)),
         ("char *a[N]", ArrayType(PointerType(target=CharType()), 4)),
         ("char (*a)[4]", PointerType(target=ArrayType(CharType(), 4))),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
-from tracer.lang.types import BOOL, INT64, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
+from tracer.lang.types import INT64, INTEGER_TYPES, BoolType, CharType, IntType, NamedType, Type
 
 if TYPE_CHECKING:
     from tracer.lang.types.outside import Outside
@@ -28,12 +28,14 @@ USUAL: dict[str, IntType | BoolType] = {
 _INTEGER_WORDS = frozenset(_words("char short int long signed unsigned _Bool bool"))
 
 
-def integer_of(words: list[str]) -> IntType | BoolType | None:
-    """The type of C's own words in any order, `long unsigned int`; None where one is another."""
+def integer_of(words: list[str]) -> IntType | None:
+    """The type of C's own words in any order, `long unsigned int`; None where one is another. C's bool is an integer,
+    0 or 1, as bpftrace has it.
+    """
     if not _INTEGER_WORDS.issuperset(words):
         return None
     if "_Bool" in words or "bool" in words:
-        return BOOL
+        return IntType(8, False)
     signed = "unsigned" not in words
     if "char" in words:
         return CharType() if signed and "signed" not in words else IntType(8, signed)
