@@ -37,11 +37,13 @@ _LITERALS = [
 _CALLED = [
     function
     for function in FUNCTIONS.values()
-    if function.fold and function.lower and function.name != "strcap"
+    if function.fold and function.lower and function.name not in ("strcap", "str_concat")
     and isinstance(function.type, (IntType, BoolType, type(None)))
     and all(argument.kind in ("string", "integer", "unsigned") for argument in function.args)
 ]  # fmt: skip
-"""Those without a node of their own that take nothing but values; strcap takes the size of a type beside its string."""
+"""Those without a node of their own that take nothing but values; strcap takes the size of a type beside its string,
+and str_concat makes a string.
+"""
 
 
 class Expressions(Declarations):
@@ -332,8 +334,18 @@ class Expressions(Declarations):
                 lambda: self.read(type, depth - 1),
                 lambda: self.item(type, depth - 1),
                 lambda: self.named(type, depth - 1),
+                lambda: self.joined(type, depth - 1),
             ]
         return self.first(choices, lambda: self.literal(type))
+
+    def joined(self, type: StringType, depth: int) -> typed.Expr | None:
+        """Two strings one behind the other."""
+        if type.size < 4:
+            return None
+        left = self.string(StringType(type.size // 2), depth)
+        right = self.string(StringType(type.size - type.size // 2), depth)
+        sizes = [each.type.size for each in (left, right) if isinstance(each.type, StringType)]
+        return typed.Call(StringType(sum(sizes) - 1), N, "str_concat", (left, right))
 
     def named(self, type: StringType, depth: int) -> typed.Expr | None:
         """The text in a struct's array of chars."""
