@@ -93,9 +93,9 @@ CASES = [
     shapes(
         "bit_fields_of_bool",
         "$r = (struct row *)arg3; print(($r->a, $r->b)); print(*$r);",
-        "(false, true)\n{ .a = false, .b = true, .more = 28 }\n",
-        '{"type": "value", "data": [false,true]}',
-        '{"type": "value", "data": {"a": false, "b": true, "more": 28}}',
+        "(0, 1)\n{ .a = 0, .b = 1, .more = 28 }\n",
+        '{"type": "value", "data": [0,1]}',
+        '{"type": "value", "data": {"a": 0, "b": 1, "more": 28}}',
         declared="struct row { _Bool a : 1, b : 1; unsigned char more : 6; };",
     ),
     printed(

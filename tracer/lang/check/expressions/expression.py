@@ -239,7 +239,8 @@ def _has_own_type(ctx: Context, node: ast.Expr) -> bool:
         if any(ctx.unit.reads("note", point) for point in ctx.unit.points):
             return False
         return node.name == "retval" or (node.name.startswith("arg") and node.name[3:].isdigit())
-    return isinstance(node, (ast.Cast, ast.Var, ast.Field))
+    # A variable may hold a small literal or what a map counts, which are of other types in bpftrace; so may a tuple.
+    return isinstance(node, ast.Cast) or (isinstance(node, ast.Field) and not node.name.isdigit())
 
 
 def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
