@@ -4,8 +4,9 @@
  * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. CONTROL is one too: the address of
  * the control block, which is the only element of its map, so that no hit looks it up (Linux 5.2). SLEEPABLE says whether programs
  * may wait for a page of the traced process, COOKIES whether links tell which site was hit, KERNEL_READS whether helpers
- * may read the kernel's memory, NAMESPACED whether tracer has process numbers of its own; the generated part defines them before it includes this, and the maps LOSSES, RING and
- * SCRATCH, and struct control.
+ * may read the kernel's memory, NAMESPACED whether tracer has process numbers of its own, TASKS whether what the kernel
+ * keeps of processes is read (tasks.h); the generated part defines them before it includes this, and the maps LOSSES,
+ * RING and SCRATCH, and struct control.
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
@@ -69,36 +70,30 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 
 /* --- whose hit it is -------------------------------------------------------------------------------------------- */
 
-#if NAMESPACED
+#if NAMESPACED || TASKS
 static u64 (*current_task)(void) = (void *)35;
 static long (*read_kernel)(void *to, u32 size, u64 from) = (void *)113; /* zeroes where it fails */
-static long (*current_in_namespace)(u64 device, u64 inode, void *to, u32 size) = (void *)120;
 
-/* What the loader puts into the code (numbers.py): where members of the kernel's structures lie, our namespace by
- * inode, the process that is traced, and the namespace's device. */
+/* What the loader puts into the code (pid_namespace.py): where members of the kernel's structures lie, our namespace by
+ * inode, the process that is traced, the namespace's device, and more members. */
 #define OF_KERNEL(n)                                                                                                       \
 	({                                                                                                                 \
 		u64 word_ = 0xfeedfaca00000000UL + 3 * (n);                                                                \
 		OPAQUE(word_);                                                                                             \
 		word_;                                                                                                     \
 	})
+#endif
+
+#if NAMESPACED
+static long (*current_in_namespace)(u64 device, u64 inode, void *to, u32 size) = (void *)120;
 #define LEVELS 33 /* of pid namespaces: MAX_PID_NS_LEVEL, and the first */
 
-/* The number of the current thread or process in tracer's pid namespace, 0 where it has none there. The helper knows those
- * for which it is the innermost one, and takes a tenth of the time; a task's innermost namespace comes last. */
-static __always_inline u64 number_here(bool process)
+/* The number of a thread in tracer's pid namespace, 0 where it has none there. A task's innermost namespace comes last. */
+static __always_inline u64 number_of(u64 task)
 {
-	u64 task, pid = 0;
+	u64 pid = 0;
 	u32 level = 0;
-	struct {
-		u32 thread, process;
-	} numbers;
 
-	if (!current_in_namespace(OF_KERNEL(7), OF_KERNEL(5), &numbers, sizeof(numbers)))
-		return process ? numbers.process : numbers.thread;
-	task = current_task();
-	if (process)
-		read_kernel(&task, sizeof(task), task + OF_KERNEL(0));
 	read_kernel(&pid, sizeof(pid), task + OF_KERNEL(1));
 	read_kernel(&level, sizeof(level), pid + OF_KERNEL(2));
 #pragma clang loop unroll(disable)
@@ -117,6 +112,23 @@ static __always_inline u64 number_here(bool process)
 			break;
 	}
 	return 0;
+}
+
+/* That of the current thread or process. The helper knows those for which our namespace is the innermost one, and takes a
+ * tenth of the time. */
+static __always_inline u64 number_here(bool process)
+{
+	u64 task;
+	struct {
+		u32 thread, process;
+	} numbers;
+
+	if (!current_in_namespace(OF_KERNEL(7), OF_KERNEL(5), &numbers, sizeof(numbers)))
+		return process ? numbers.process : numbers.thread;
+	task = current_task();
+	if (process)
+		read_kernel(&task, sizeof(task), task + OF_KERNEL(0));
+	return number_of(task);
 }
 
 #define process_id() number_here(1)
@@ -221,6 +233,20 @@ static __always_inline struct control *enter(void)
 	count_hit();
 	return enter_uncounted();
 }
+
+/* The site was hit, for those who ask which of a wildcard's never were: its number is the upper half of what came with its
+ * link. Written once, since all CPUs share these lines. */
+#if COOKIES
+#define NOTE_SITE(control, ctx)                                                                                                \
+	do {                                                                                                                   \
+		u64 site_ = attach_cookie(ctx) >> 32;                                                                          \
+		OPAQUE(site_);                                                                                                 \
+		if (site_ < sizeof((control)->noted) && !(control)->noted[site_])                                              \
+			(control)->noted[site_] = 1;                                                                           \
+	} while (0)
+#else
+#define NOTE_SITE(control, ctx)
+#endif
 
 /* --- the texts of probe and func ------------------------------------------------------------------------------- */
 
@@ -378,7 +404,7 @@ static __always_inline long read_user_text(void *to, u32 size, u64 from)
  * it shows, since nothing need be mapped behind them, and a NUL need not be there. Beyond `size` that is the limit. */
 static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 length)
 {
-	u64 last = length - 2, shown;
+	u64 last = length - 2, shown, differs;
 	long got;
 
 	if (length > size)
@@ -394,7 +420,11 @@ static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 le
 		return got;
 	shown = last + 1;
 	got = touch_user_text(to, shown, from, size);
-	if (got != shown)
+	/* Of `got != shown` the verifier of Linux 6.1 learns bounds of `shown` from a negative `got` too, which cannot be
+	 * equal, and refuses the read of so many bytes ("R2 min value is negative"). */
+	differs = got ^ shown;
+	OPAQUE(differs);
+	if (differs)
 		return got;
 	/* The helper has put a NUL in place of the last byte. Where a helper fails it leaves nothing but zeros. */
 	if (read_user(to, shown, from))

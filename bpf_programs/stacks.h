@@ -2,6 +2,10 @@
  * User stacks by unwind tables: each address that was seen on one has its rule in RULES, which user space keeps. The first
  * time a hit meets an address that has none, its registers and the top of its stack go to user space, which walks that
  * stack, adds the rules, and puts the frames in the place of the number that stands for them here.
+ *
+ * Where that address lies behind what would be copied, or in another stack (that which a signal interrupted, where the
+ * handler has one of its own), the copy begins at its frame, and the frames before it go along: each such hit gets as far
+ * as a copy reaches, until all rules are there.
  */
 #pragma once
 
@@ -29,8 +33,10 @@ struct frame_rule {
 #define DEEP_STACK_PIECES 127
 #endif
 
+/* `process` is that of a frame_place; the frames `before` the copy stand behind the room for the bytes, which ends at
+ * `room`. */
 struct stack_copy {
-	u64 record, number, process, frames, size;
+	u64 record, number, process, frames, size, before, room;
 	u64 registers[17];
 	char bytes[];
 };
@@ -47,10 +53,16 @@ static void (*ring_submit)(void *record, u64 flags) = (void *)132;
 #define SIGNAL_SP 160
 #define SIGNAL_IP 168
 
-static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup, u32 pieces)
+/* Where a walk is. */
+struct frame_state {
+	u64 ip, sp, fp;
+};
+
+static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup, u32 pieces, u32 before,
+				       const struct frame_state *from)
 {
-	struct stack_copy *copy = ring_reserve(RING, sizeof(*copy) + STACK_PIECE * pieces, 0);
-	u64 sp = REGISTER(sp), size = 0;
+	struct stack_copy *copy = ring_reserve(RING, sizeof(*copy) + STACK_PIECE * pieces + 8 * frames, 0);
+	u64 sp = from->sp, size = 0, known;
 
 	if (!copy) {
 		lose(LOST_STACKS);
@@ -66,9 +78,9 @@ static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames,
 	copy->registers[3] = REGISTER(dx);
 	copy->registers[4] = REGISTER(si);
 	copy->registers[5] = REGISTER(di);
-	copy->registers[6] = REGISTER(bp);
+	copy->registers[6] = from->fp;
 	copy->registers[7] = sp;
-	copy->registers[8] = REGISTER(ip);
+	copy->registers[8] = from->ip;
 	copy->registers[9] = REGISTER(r8);
 	copy->registers[10] = REGISTER(r9);
 	copy->registers[11] = REGISTER(r10);
@@ -79,23 +91,50 @@ static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames,
 	copy->registers[16] = REGISTER(r15);
 #pragma clang loop unroll(disable)
 	for (u32 piece = 0; piece < pieces; piece++) {
-		if (peek_user(copy->bytes + STACK_PIECE * piece, STACK_PIECE, (void *)(sp + size)))
+		char *into = copy->bytes + STACK_PIECE * piece;
+		u64 rest = -(sp + size) & (STACK_PIECE - 1);
+
+		if (peek_user(into, STACK_PIECE, (void *)(sp + size))) {
+			/* The next page may be one that the program has not touched: up to its start all is there. */
+			if (rest && !peek_user(into, rest, (void *)(sp + size)))
+				size += rest & ~7ULL;
 			break;
+		}
 		size += STACK_PIECE;
 	}
 	copy->size = size;
+	copy->room = STACK_PIECE * pieces;
+	/* Read back: the verifier would go through all that follows once for each number of frames that it knows. */
+	*(volatile u64 *)&copy->before = before;
+	known = *(volatile u64 *)&copy->before;
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < known; i++) {
+		OPAQUE(i); /* or LLVM counts down from the lesser of the two, which the verifier does not understand */
+		if (i >= frames)
+			break;
+		((u64 *)(copy->bytes + STACK_PIECE * pieces))[i] = to[i];
+	}
 	to[0] = copy->number;
 	ring_submit(copy, wakeup);
 	return 8;
 }
 
-static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
+/* `now`: where the walk met an address without a rule. Half of the longest copy leaves room behind it. */
+static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup, u32 before,
+				      const struct frame_state *now)
 {
-	u64 word, behind = REGISTER(sp) + STACK_PIECE * STACK_PIECES;
+	struct frame_state from = {REGISTER(ip), REGISTER(sp), REGISTER(bp)};
+	u64 word;
 
-	if (DEEP_STACK_PIECES > STACK_PIECES && !peek_user(&word, sizeof(word), (void *)behind))
-		return copy_pieces(ctx, to, frames, process, wakeup, DEEP_STACK_PIECES);
-	return copy_pieces(ctx, to, frames, process, wakeup, STACK_PIECES);
+	if (now->sp - from.sp >= STACK_PIECE * DEEP_STACK_PIECES / 2) {
+		from = *now;
+	} else {
+		before = 0;
+		process |= 1;
+	}
+	if (DEEP_STACK_PIECES > STACK_PIECES && !peek_user(&word, sizeof(word), (void *)(from.sp + STACK_PIECE * STACK_PIECES)))
+		return copy_pieces(ctx, to, frames, process, wakeup, DEEP_STACK_PIECES, before, &from);
+	return copy_pieces(ctx, to, frames, process, wakeup, STACK_PIECES, before, &from);
 }
 
 /* The frames of the user stack, `frames` of them at most; their length in bytes. The walk is that of `walker` in
@@ -113,8 +152,11 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 
 		place.address = ip;
 		rule = map_lookup(RULES, &place);
-		if (!rule)
-			return copy_stack(ctx, to, frames, process, wakeup);
+		if (!rule) {
+			struct frame_state now = {ip, sp, fp};
+
+			return copy_stack(ctx, to, frames, place.process, wakeup, i, &now);
+		}
 		if (rule->kind == FRAME_NOTHING)
 			break;
 		to[i] = ip;

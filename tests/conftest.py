@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
 from tests.harness.cli import PATIENCE
+from tests.harness.warm import Warms
 
 # A shell without job control starts what it puts into the background with SIGINT ignored, `nohup` with SIGHUP; both are
 # inherited, and tracer honours them. The tests send these signals and expect them to be heard.
@@ -19,6 +21,14 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # How long one takes says nothing on a machine that does other work too.
 settings.register_profile("ours", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("ours")
+
+
+@pytest.fixture(scope="session")
+def warms() -> Iterator[Warms]:
+    """Interpreters that have imported everything, for whoever runs many command lines."""
+    warms = Warms()
+    yield warms
+    warms.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -344,8 +344,9 @@ class Naive:
             case typed.Time(format=format):
                 emit(TimeEvent(format))
             case typed.Exit(code=code):
+                status = self.value(code)
                 self.runtime.exiting = True
-                emit(ExitEvent(code))
+                emit(ExitEvent(status))
                 raise _End
             case _:
                 raise AssertionError(stmt)

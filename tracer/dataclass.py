@@ -1,8 +1,9 @@
-"""Dataclasses that cost next to nothing until they are used.
+"""Dataclasses and named tuples that cost next to nothing until they are used.
 
 The standard decorator writes and compiles half a dozen functions for every class when its module is imported. A run
-imports 150 classes and makes objects of a third of them; compiling all would take a third of the time of
-`BEGIN { exit(); }`. Here `__init__` is compiled when the first object is made, and the other methods are not at all.
+imports 200 classes and makes objects of a fifth of them; compiling all would take a third of the time of
+`BEGIN { exit(); }`. Here `__init__` is compiled when some objects have been made, and the other methods are not at all.
+A named tuple is one class, made once, where the standard one costs as much as three dataclasses.
 
 What this package uses of the standard module is here, under the same names, and type checkers see the standard one.
 `fields`, `asdict` and their kin of that module work on these classes too. Every class has slots.
@@ -10,12 +11,16 @@ What this package uses of the standard module is here, under the same names, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import _tuplegetter  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 _T = TypeVar("_T")
 _NONE = object()
+_UNCOMPILED = 8
+"""So many objects of a class are made without: compiling an `__init__` takes as long as filling forty."""
+_made_so_far: dict[type, int] = {}
 
 
 class _Field:
@@ -63,7 +68,7 @@ def _made(cls: type, frozen: bool) -> type:
     names: dict[str, object] = {}
     for base in cls.__mro__[-2:0:-1]:
         names.update(base.__dict__.get("_fields_of_dataclass", ()))
-    own = namespace.get("__annotations__", {})
+    own = namespace.get("__annotations__", ())
     namespace["__slots__"] = tuple([name for name in own if name not in names])
     for name in own:
         names[name] = namespace.pop(name, _NONE)
@@ -80,10 +85,27 @@ def _made(cls: type, frozen: bool) -> type:
 
 
 def _first_init(self: object, *args: object, **named: object) -> None:
-    """The `__init__` of a class of which there is no object yet."""
+    """The `__init__` of a class of which there are few objects yet."""
     made: Any = next(cls for cls in self.__class__.__mro__ if cls.__dict__.get("__init__") is _first_init)
-    made.__init__ = _compiled_init(made, _fields(made), made._is_frozen)
-    made.__init__(self, *args, **named)
+    _made_so_far[made] = number = _made_so_far.get(made, 0) + 1
+    if number > _UNCOMPILED or not _filled(self, made._fields_of_dataclass, made.__match_args__, args, named):
+        made.__init__ = _compiled_init(made, _fields(made), made._is_frozen)
+        made.__init__(self, *args, **named)
+
+
+def _filled(
+    self: object, fields: dict[str, object], names: tuple[str, ...], args: tuple[object, ...], named: dict[str, object]
+) -> bool:
+    """Fills the fields of an object, but for what is wrong or more than a value or a default for each."""
+    given = names[: len(args)]
+    if len(args) > len(names) or len(names) != len(fields) or any([name in named for name in given]):
+        return False
+    values = {**fields, **dict(zip(given, args, strict=True)), **named}
+    if len(values) != len(fields) or any([value is _NONE or value.__class__ is _Field for value in values.values()]):
+        return False
+    for name, value in values.items():
+        object.__setattr__(self, name, value)
+    return True
 
 
 def _fields(made: Any) -> dict[str, _Field]:
@@ -106,6 +128,8 @@ def _nothing(self: object) -> tuple[()]:
 
 
 def _eq(self: Any, other: Any) -> Any:
+    if self is other:
+        return True
     values = self._values
     return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
@@ -173,6 +197,68 @@ class _StandardFields:
         return made.__dataclass_fields__  # type: ignore[no-any-return]
 
 
+class _NamedTupleMeta(type):
+    """Makes the class of a `class Name(NamedTuple)`, a plain subclass of tuple."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        names = tuple(namespace.get("__annotations__", ()))
+        defaults = {each: namespace[each] for each in names if each in namespace}
+        getters = {each: _tuplegetter(index, None) for index, each in enumerate(names)}
+        return type(
+            name,
+            (tuple,),
+            {
+                **_TUPLE, **namespace, **getters, "__slots__": (), "__match_args__": names, "_fields": names,
+                "_field_defaults": defaults, "__new__": _first_new,
+            },
+        )  # fmt: skip
+
+
+class _NamedTuple:
+    """`typing.NamedTuple`."""
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
+        return (_NAMED_TUPLE,)
+
+
+def _first_new(cls: Any, *args: object, **named: object) -> Any:
+    """The `__new__` of a named tuple of which there is no object yet."""
+    made: Any = next(each for each in cls.__mro__ if each.__dict__.get("_fields"))
+    names, defaults = made._fields, made._field_defaults
+    preset = [f"{name}=_defaults[{name!r}]" if name in defaults else name for name in names]
+    text = f"lambda _cls, {', '.join(preset)}: _new(_cls, ({', '.join(names)},))"
+    new = eval(text, {"_new": tuple.__new__, "_defaults": defaults})  # the names are ours, and identifiers
+    new.__name__, new.__qualname__ = "__new__", f"{made.__name__}.__new__"
+    made.__new__ = staticmethod(new)
+    return new(cls, *args, **named)
+
+
+def _make(cls: Any, values: Iterable[object]) -> Any:
+    made = tuple.__new__(cls, values)
+    if len(made) != len(cls._fields):
+        raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+    return made
+
+
+def _tuple_replace(self: Any, /, **changes: object) -> Any:
+    made = self._make([changes.pop(name, value) for name, value in zip(self._fields, self, strict=True)])
+    if changes:
+        raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+    return made
+
+
+def _tuple_repr(self: Any) -> str:
+    shown = ", ".join([f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)])
+    return f"{self.__class__.__name__}({shown})"
+
+
+_NAMED_TUPLE: Any = type.__new__(_NamedTupleMeta, "NamedTuple", (), {})
+_TUPLE = {
+    "__repr__": _tuple_repr, "__getnewargs__": lambda self: tuple(self), "_replace": _tuple_replace,
+    "_make": classmethod(_make), "_asdict": lambda self: dict(zip(self._fields, self, strict=True)),
+}  # fmt: skip
+
+
 # Under the name of compiled text: by that pytest knows that an equality is one of the fields, and shows them apart.
 _eq.__code__ = _eq.__code__.replace(co_filename="<string>")
 
@@ -189,5 +275,6 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
     from dataclasses import field as field
     from dataclasses import replace as replace
+    from typing import NamedTuple as NamedTuple
 else:
-    dataclass, field, replace = _dataclass, _field, _replace
+    dataclass, field, replace, NamedTuple = _dataclass, _field, _replace, _NamedTuple()

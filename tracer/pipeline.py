@@ -114,10 +114,10 @@ def compile(
     plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation | None = None
 ) -> Compiled:
     """Plan → Program on the backend that can run it; without `activation` semaphores are the kernel's alone."""
-    from tracer.backends.choose import Activation, choose
-
     if not plan.probes:
         return Compiled(plan, None, None, ())
+    from tracer.backends.choose import Activation, choose
+
     choice = choose(plan, forced, need_usable, activation or Activation.REFUSED)
     program = _program(choice, plan)
     return Compiled(plan, choice.backend.name, program, choice.passed_over, forced is not None, choice.by_hand)

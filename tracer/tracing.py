@@ -96,6 +96,7 @@ class _Trace:
         self.code: int | None = None
         self.in_handler = False
         self.told = False
+        self.ending = False
         self.runtime = Runtime(maps=session.maps, emit=self.handle, loss=Loss())
         self.begin = self._user("begin")
         self.end = self._user("end")
@@ -120,6 +121,7 @@ class _Trace:
             self.consume(self.session.drain(lambda: self.controls.hurry))
             if self.controls.hurry:
                 self.session.drop()
+        self.ending = True
         self.run_handler(self.end, self._maps() if self.plan.program.config.print_maps_on_exit else ())
         loss = self.session.loss() + self.runtime.loss
         return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told)
@@ -188,7 +190,8 @@ class _Trace:
 
     def handle(self, event: Event) -> None:
         if isinstance(event, ExitEvent):
-            if self.code is None:
+            # The first one counts, and what END says after it.
+            if self.code is None or self.ending:
                 self.code = event.code
         else:
             self.renderer.event(event, self.session.maps)

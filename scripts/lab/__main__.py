@@ -57,10 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("words", nargs="+", metavar="CMD", help="after --; one word is a line for the shell")
     command = commands.add_parser("prepare", help="fetch or build kernels, and compile what their tests trace")
     command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
-    command = commands.add_parser("test", help="run the contract suite and tests/vm on kernels")
+    command = commands.add_parser("test", help="run the contract, the suite and tests/vm on kernels")
     command.add_argument("kernels", nargs="*", metavar="KERNEL", help="else those that scripts/test runs")
     command.add_argument("--all", action="store_true", help="on all kernels; writes the table of docs/kernels.md")
-    command.add_argument("--quick", action="store_true", help="a third of the suite's cases")
+    command.add_argument("--quick", action="store_true", help="a third of the cases")
     command.add_argument("--again", action="store_true", help="only what the last whole run has not passed")
     commands.add_parser("table", help="write the table of docs/kernels.md from the last whole runs, kernel by kernel")
     return parser

@@ -14,9 +14,11 @@ from scripts.lab.kernels import KERNELS, SOURCE_PACKAGE, Kernel
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
 COMPLAINED = "the kernel complained"
+_OWN = "tests of this kernel"
 _FROM = "<!-- written by scripts/vm test --all: from here -->"
 _TO = "<!-- to here -->"
-_HEADER = ("kernel", "run on", "where from", "backend", "passed", "refused", "exceptions", "failed", "own tests")
+_COUNTED = ("passed", "refused", "exceptions", "failed")
+_HEADER = ("kernel", "run on", "where from", "backend", *_COUNTED, "suite", "own tests")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,13 @@ class Result:
     backend: str | None
     outcome: str
     said: str
+
+    @property
+    def part(self) -> str:
+        """What it is counted with."""
+        if self.backend is None:
+            return _OWN
+        return f"{'suite' if self.test.startswith('tests/suite/') else 'contract'} on {self.backend}"
 
 
 @dataclass(frozen=True)
@@ -69,21 +78,20 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """What one backend came to on a kernel, in legs: a case in one format. `backend` is None for tests/vm.
+    """What one backend came to on a kernel, in legs: a case in one format. The tests of tests/vm have no backend.
 
     `refused` and `excepted` legs have passed too: the suite says that the backend refuses the case everywhere, or that
     it answers otherwise on such a kernel.
     """
 
-    backend: str | None
-    passed: int
-    refused: int
-    excepted: int
-    skipped: int
-    failed: int
+    part: str
+    passed: int = 0
+    refused: int = 0
+    excepted: int = 0
+    skipped: int = 0
+    failed: int = 0
 
     def __str__(self) -> str:
-        what = "tests of this kernel" if self.backend is None else f"contract on {self.backend}"
         parts = [f"{self.passed} passed"]
         parts += [
             f"{count} {name}"
@@ -95,16 +103,16 @@ class Row:
             )
             if count
         ]
-        return f"{what}: {', '.join(parts)}"
+        return f"{self.part}: {', '.join(parts)}"
 
 
 def rows(results: Sequence[Result]) -> list[Row]:
-    """The counts by backend, the tests of the kernel last."""
+    """The counts by suite and backend, the tests of the kernel last."""
     found: list[Row] = []
-    for backend in sorted({result.backend for result in results}, key=lambda name: (name is None, name or "")):
-        counts = Counter(result.outcome for result in results if result.backend == backend)
+    for part in sorted({result.part for result in results}, key=lambda name: (name == _OWN, name)):
+        counts = Counter(result.outcome for result in results if result.part == part)
         outcomes = ("passed", "refused", "excepted", "skipped", "failed")
-        found.append(Row(backend, *(counts[outcome] for outcome in outcomes)))
+        found.append(Row(part, *(counts[outcome] for outcome in outcomes)))
     return found
 
 
@@ -173,11 +181,10 @@ def table(outcomes: Mapping[str, Outcome | NotAvailable]) -> str:
 
 
 def _rows(kernel: Kernel, outcome: Outcome) -> list[str]:
-    counts = {row.backend: row for row in rows(outcome.results)}
-    own = counts.get(None, Row(None, 0, 0, 0, 0, 0))
+    counts = {row.part: row for row in rows(outcome.results)}
     lines: list[str] = []
     for backend in kernel.backends:
-        row = counts.get(backend, Row(backend, 0, 0, 0, 0, 0))
+        row = counts.get(f"contract on {backend}", Row(""))
         first = not lines
         lines.append(
             _line(
@@ -187,15 +194,20 @@ def _rows(kernel: Kernel, outcome: Outcome) -> list[str]:
                     _origin(kernel) if first else "",
                     backend,
                     *(str(count) for count in (row.passed, row.refused, row.excepted, row.failed)),
-                    _own(own) if first else "",
+                    _short(counts.get(f"suite on {backend}")),
+                    _short(counts.get(_OWN)) if first else "",
                 )
             )
         )
     return lines
 
 
-def _own(row: Row) -> str:
-    return f"{row.passed} passed" + (f", {row.failed} failed" if row.failed else "")
+def _short(row: Row | None) -> str:
+    """A row in a word or two; refusals and exceptions have passed too."""
+    if row is None:
+        return "not run"
+    passed = row.passed + row.refused + row.excepted
+    return f"{passed} passed" + (f", {row.failed} failed" if row.failed else "")
 
 
 def _origin(kernel: Kernel) -> str:

@@ -56,6 +56,13 @@ CASES = [
         "7 square 3 -4 65538 2 5 6",
     ),
     printed(
+        "bytes_of_a_char_array_behind_a_nul",
+        '$h = *(struct head *)arg0; printf("%d %d %d\\n", $h.bits.text[2], $h.bits.text[1],'
+        " ((struct head *)arg0)->bits.text[2]);",
+        "1 0 1",
+        declared="struct head { int id; char name[8]; int at; union { unsigned value; char text[4]; } bits; };",
+    ),
+    printed(
         "bit_fields_and_enums",
         f'{S} printf("%d %d %d %d %d %s\\n", $s->on, $s->kind, $s->level, $s->depth, $s->color, $s->color);'
         ' if ($s->color == GREEN) { printf("green %d %s\\n", BLUE, (enum color)6); }',

@@ -7,13 +7,14 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import pytest
 
 from tests.contract.case import Case
+from tests.contract.older import Here
 from tests.harness.cli import Done, tracer
-from tests.harness.warm import Warm
+from tests.harness.legs import in_order
+from tests.harness.warm import Warms
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
 
@@ -47,19 +48,20 @@ def settled(case: Case, out: bytes) -> bytes:
 
 
 class Answers:
-    """The runs of the selected legs, started in the order of the tests and kept until they are asked for.
+    """The runs of the selected legs, started about in the order of the tests and kept until they are asked for.
 
-    With TRACER_TEST_WARM=1 they are forks of one interpreter that has imported everything, which is eight times as fast
-    in an emulated machine.
+    Those for text are processes of their own, as users have them; those for JSON are forks of interpreters that have
+    imported everything. With TRACER_TEST_WARM=1 all are, which is eight times as fast in an emulated machine.
     """
 
-    def __init__(self, legs: list[Leg]) -> None:
-        self._warm = Warm() if os.environ.get("TRACER_TEST_WARM") == "1" else None
-        run = self._warm.tracer if self._warm is not None else tracer
+    def __init__(self, legs: list[Leg], warms: Warms) -> None:
         self._pool = ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1))
+        only_warm = os.environ.get("TRACER_TEST_WARM") == "1"
         self._runs: dict[tuple[str, str, str], Future[Done]] = {
-            (case.name, backend, format): self._pool.submit(run, *command_line(case, backend, format))
-            for case, backend, format in legs
+            (case.name, backend, format): self._pool.submit(
+                warms.tracer if only_warm or format == "json" else tracer, *command_line(case, backend, format)
+            )
+            for case, backend, format in in_order(legs)
         }
 
     def __call__(self, case: Case, backend: str, format: str) -> Done:
@@ -69,28 +71,18 @@ class Answers:
     def close(self) -> None:
         """Drops the runs that nobody will ask for."""
         self._pool.shutdown(cancel_futures=True)
-        if self._warm is not None:
-            self._warm.close()
 
 
 @pytest.fixture(scope="session")
-def answers(request: pytest.FixtureRequest) -> Iterator[Answers]:
+def answers(request: pytest.FixtureRequest, warms: Warms) -> Iterator[Answers]:
     legs: list[Leg] = []
     for item in request.session.items:
         call = getattr(item, "callspec", None)
         if call is not None and {"case", "backend", "format"} <= call.params.keys():
             legs.append((call.params["case"], call.params["backend"], call.params["format"]))
-    answers = Answers(legs)
+    answers = Answers(legs, warms)
     yield answers
     answers.close()
-
-
-@dataclass(frozen=True)
-class Here:
-    """What this kernel has, as `tracer info` says: its features, and for each backend why it is not usable."""
-
-    features: dict[str, str]
-    closed: dict[str, str]
 
 
 @pytest.fixture(scope="session")

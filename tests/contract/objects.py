@@ -1,4 +1,4 @@
-"""Compiles the suite's BPF programs into the cache of objects, for a kernel that is not this one.
+"""Compiles the BPF programs of the contract and the suite into the cache of objects, for a kernel that is not this one.
 
 `python -m tests.contract.objects SLEEPABLE COOKIES READS PART PARTS` with XDG_CACHE_HOME set. The C text depends on the
 program and its target alone; what depends on the kernel are the three flags (0 or 1) that `compile_text` takes. Where a
@@ -9,21 +9,33 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.contract.case import Case
 from tests.contract.cases import part_of
 from tests.contract.conftest import program_of
+from tests.suite import case as suite
+from tests.targets.build import build
 from tracer import pipeline
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import Source, TracerError
 
 
-def compile_case(case: Case, sleepable: bool, cookies: bool, reads: bool) -> None:
-    """Leaves the object in the cache, where the case has one."""
-    plan, _ = pipeline.plan(Source(program_of(case)))
-    if plan.probes and "bcc" not in case.refused:
+def programs(index: int, parts: int) -> Iterator[str]:
+    """The programs of a part that bcc attaches."""
+    for case in part_of(index, parts):
+        if "bcc" not in case.refused:
+            yield program_of(case)
+    for other in suite.part_of(index, parts):
+        if other.rounds is not None and "bcc" not in other.refused and other.wanted.refused is None:
+            yield other.located(build(suite.TARGET))
+
+
+def compile_program(text: str, sleepable: bool, cookies: bool, reads: bool) -> None:
+    """Leaves the object in the cache, where the program has one."""
+    plan, _ = pipeline.plan(Source(text))
+    if plan.probes:
         program = BccProgram(plan)
         compile_text(
             program.text(),
@@ -34,17 +46,17 @@ def compile_case(case: Case, sleepable: bool, cookies: bool, reads: bool) -> Non
 
 
 def main(arguments: list[str]) -> int:
-    """Compiles a part of the suite, two programs at a time."""
+    """Compiles the programs of a part, two at a time."""
     sleepable, cookies, reads, index, parts = map(int, arguments)
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        for case, done in [
-            (case, pool.submit(compile_case, case, bool(sleepable), bool(cookies), bool(reads)))
-            for case in part_of(index, parts)
+        for text, done in [
+            (text, pool.submit(compile_program, text, bool(sleepable), bool(cookies), bool(reads)))
+            for text in programs(index, parts)
         ]:
             try:
                 done.result()
             except TracerError as error:
-                print(f"{case}: {error.message}", file=sys.stderr)
+                print(f"{text}: {error.message}", file=sys.stderr)
     return 0
 
 

@@ -32,8 +32,8 @@ REFUSALS: dict[str, str] = {
         " --backend ftrace can"
     ),
     "walk": (
-        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs that libbcc compiles cannot walk a"
-        " map; --backend ftrace can"
+        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs see a map in an order of chance, and"
+        " changed while they walk it; --backend ftrace can"
     ),
 }
 """The message and the carets before it."""

@@ -29,9 +29,10 @@ from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
 from tracer.steps.leaves import leaves
-from tracer.steps.model import Argument, BuiltIn, Bytes, Memory, ReturnValue, Source, Steps, Text, UserStack
+from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime
+from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, ReturnValue, Source, Text, UserStack
 from tracer.tracing import Controls, Outcome, Watched, run
 
 PID = 4242
@@ -50,6 +51,10 @@ class Names:
         """The function and the offset in it."""
         assert pid == PID
         return dict(zip(STACK, ("inner+4", "middle+9", "outer+9"), strict=True))[address]
+
+    def interrupts(self, pid: int, address: int) -> bool:
+        """No signal."""
+        return False
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         """Nothing."""

@@ -10,10 +10,11 @@ import pytest
 
 from tests.contract.case import Case
 from tests.contract.cases import CASES
-from tests.contract.conftest import Answers, Here, program_of, settled
+from tests.contract.conftest import Answers, program_of, settled
 from tests.contract.expect import NOTHING
+from tests.contract.older import Here, is_older
 from tests.contract.refusals import CONSTRUCTS, REFUSALS
-from tests.harness.cli import Done, without_silence
+from tests.harness.cli import without_silence
 
 pytestmark = pytest.mark.live
 
@@ -47,20 +48,6 @@ def refusal(case: Case, backend: str, here: Here) -> str:
 def without_operands(err: str) -> str:
     """The compiler decides in which registers an argument lies."""
     return re.sub(r" at -?\d@\S+ ", " at OPERAND ", err)
-
-
-# What a backend says where an older kernel has less, by the feature of `tracer info`; it may name both backends.
-OLDER = {
-    "strings in bounds": "the strings of a hit are near 4,000 bytes or more (CVE-2024-50067); ",
-    "bpf atomics": "cannot add and read in one step, nor compare and swap (Linux 5.12); ",
-    "bpf long keys": "take keys of 512 bytes at most (Linux 5.11 takes longer ones); ",
-}
-
-
-def is_older(done: Done, here: Here) -> bool:
-    """Whether a backend refuses a case, as it should, since this kernel has less."""
-    said = [text for feature, text in OLDER.items() if here.features[feature] != "yes"]
-    return done.status == 1 and done.out == b"" and any(text in done.err for text in said)
 
 
 @pytest.mark.parametrize("format", ["text", "json"])

@@ -36,9 +36,9 @@ from tracer.results.events import Event
 from tracer.results.store import LocalMaps
 from tracer.steps.leaves import leaves
 from tracer.steps.lower import lower
-from tracer.steps.model import Argument, BuiltIn, ReturnValue, Source, Text, UserStack
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime
+from tracer.steps.values import Argument, BuiltIn, ReturnValue, Source, Text, UserStack
 
 FILES = Path(__file__).parent / "render"
 STRING = StringType(1024)
@@ -74,6 +74,9 @@ class Names:
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{self.symbol(pid, address)}+{address & 0xFFF}"
+
+    def interrupts(self, pid: int, address: int) -> bool:
+        return False
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         return []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import queue
 import select
 import signal
 import subprocess
@@ -19,8 +20,10 @@ import threading
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
 from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, Done, environment
+from tracer import dataclass
 
 
 class Warm:
@@ -54,6 +57,34 @@ class Warm:
             self._process.stdin.close()
 
 
+class Warms:
+    """Some of them, for runs from several threads; each is started when it is first needed.
+
+    One where TRACER_TEST_WARM=1 is set: under emulation a start costs more than a second one gains. Else more than
+    there are processors, since a run waits too.
+    """
+
+    def __init__(self) -> None:
+        self.count = 1 if os.environ.get("TRACER_TEST_WARM") == "1" else min(4, (os.cpu_count() or 1) + 1)
+        self._free: queue.LifoQueue[Warm | None] = queue.LifoQueue()
+        for _ in range(self.count):
+            self._free.put(None)
+
+    def tracer(self, *args: str) -> Done:
+        """Runs `tracer ARGS` to its end."""
+        warm = self._free.get() or Warm()
+        try:
+            return warm.tracer(*args)
+        finally:
+            self._free.put(warm)
+
+    def close(self) -> None:
+        """Ends them all, which must have nothing to do."""
+        for _ in range(self.count):
+            if warm := self._free.get():
+                warm.close()
+
+
 def _serve() -> None:
     import tracer
 
@@ -62,6 +93,11 @@ def _serve() -> None:
             import_module(module.name)
     from tracer.cli.app import main
 
+    for made in gc.get_objects():
+        if isinstance(made, type) and made.__dict__.get("__init__") is dataclass._first_init:
+            _complete(made)
+
+    gc.disable()  # as the command does before its imports
     gc.freeze()
     while line := sys.stdin.buffer.readline():
         words, out, err = json.loads(line)
@@ -71,8 +107,13 @@ def _serve() -> None:
             for number, name in enumerate([os.devnull, out, err]):
                 os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o600), number)
             sys.argv = ["tracer", *words]
-            raise SystemExit(main())
+            os._exit(main())  # as the command does: tidying up all that is imported takes longer than a run
         print(_status(child), flush=True)
+
+
+def _complete(made: Any) -> None:
+    """Compiles what a class of `tracer.dataclass` compiles with its first object: each run would do it anew."""
+    made.__init__ = dataclass._compiled_init(made, dataclass._fields(made), made._is_frozen)
 
 
 def _status(child: int) -> int:

@@ -15,6 +15,13 @@ from tests.targets.build import build
 BACKENDS = ("bcc", "ftrace")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder need the machine that `live` asks for, and scripts/test goes by that marker."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("live") is None:
+            item.add_marker("live")
+
+
 def need(condition: object, what: str) -> None:
     """A live test that cannot run is skipped, but in CI (CI=true) it fails: there everything must be there."""
     if not condition:

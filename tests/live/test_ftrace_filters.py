@@ -14,9 +14,9 @@ from tracer.lang.types import INT64
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
 from tracer.steps.leaves import leaves
-from tracer.steps.model import Argument, BuiltIn, Source
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Runtime
+from tracer.steps.values import Argument, BuiltIn, Source
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cli import tracer
 from tests.live.answers import maps
 from tests.targets.build import HERE
-from tracer.resolve.dwarf.line_programs import LinePrograms
+from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.elf.file import Elf
 
 pytestmark = pytest.mark.live

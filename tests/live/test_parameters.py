@@ -141,6 +141,7 @@ def test_a_rust_functions_slices_and_enums(backend: str, clean: None) -> None:
         f"uprobe:{program}:takes {{ @s[str(args.s.data_ptr, 11), args.s.length] = count(); @n = sum(args.n);"
         " @v[args.v.length, args.v.data_ptr[2]] = count(); @e[args.e] = count(); @h = sum(args.sh->Rect.h);"
         " @t[args.t.a, args.t.c] = count(); @p = sum(args.p->b); }"
+        f" uprobe:{program}:holds {{ @x = sum(args.a.x[0]); @y[args.a.y, args.last] = count(); }}"
     )
     done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", f"{program}")
     assert done.status == 0, done.err
@@ -152,4 +153,6 @@ def test_a_rust_functions_slices_and_enums(backend: str, clean: None) -> None:
         "@h": sum(range(100)),
         "@t": {"11,13": 100},
         "@p": 200,
+        "@x": 2 * sum(range(100)),
+        "@y": {"7,9": 100},
     }

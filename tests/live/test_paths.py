@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,16 +82,16 @@ def test_a_deleted_file_is_traced_in_the_processes_that_run_it(backend: str, pla
         path.unlink()
         end = " interval:ms:200 { exit(); }"
         who = ("--backend", backend, "-p", str(process.pid), "-e")
-        named = tracer(*who, f"usdt:{path}:ticker:tick {{ @ = count(); }}{end}")
-        assert (named.status, named.out) == (2, b"")
-        assert f"error: {path}: no such file" in named.err
-        for file in ("*", f"/proc/{process.pid}/exe"):
+        everybody = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}{end}")
+        assert (everybody.status, everybody.out) == (2, b"")
+        assert f"error: {path}: no such file" in everybody.err
+        for file in (path, path.name, "*", f"/proc/{process.pid}/exe"):
             found = tracer(*who, f"usdt:{file}:ticker:tick {{ @ = count(); }}{end}")
             assert (found.status, found.err) == (0, "Attached 2 probes\n"), file
             assert 20 <= int(found.text.removeprefix("@: ")) <= 60
 
 
-def test_a_file_that_replaced_the_one_that_runs_is_said_not_to_be_loaded(
+def test_where_a_file_was_replaced_the_one_that_the_process_runs_is_traced(
     backend: str, place: Callable[[str], Path]
 ) -> None:
     path = place("ticker")
@@ -97,12 +99,56 @@ def test_a_file_that_replaced_the_one_that_runs_is_said_not_to_be_loaded(
         until_mapped(process.pid, path)
         shutil.copy(path, path.with_name("new"))
         os.replace(path.with_name("new"), path)
-        program = f"usdt:{path}:ticker:tick {{ @ = count(); }} interval:ms:200 {{ exit(); }}"
+        program = f"usdt:{path}:ticker:tick {{ @[probe, usym(reg(\"ip\"))] = count(); }} interval:ms:200 {{ exit(); }}"
         done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
-    assert (done.status, done.out) == (0, b"")
-    other = f"process {process.pid} (ticker) runs another ticker, which has been replaced since, not {path}"
-    said = f"tracer: no probe was hit: {other}: what is started now runs this one\n"
-    assert done.err == f"Attached 2 probes\n{said}"
+    assert (done.status, done.err) == (0, "Attached 2 probes\n")
+    shown, _, hits = done.text.rpartition(": ")
+    assert shown == f"@[usdt:{path}:ticker:tick, main]" and 20 <= int(hits) <= 60
+
+
+def test_a_file_in_memory_is_traced_by_its_name(backend: str, tmp_path: Path) -> None:
+    """A library that a process has written to memfd_create(2) and loaded: no directory has it."""
+    library = tmp_path / "work.so"
+    source = "int work(int n) { return n + 1; }"
+    subprocess.run(["gcc", "-shared", "-o", library, "-x", "c", "-"], input=source.encode(), check=True)
+    script = (
+        "import ctypes, os, sys, time\n"
+        "held = os.memfd_create('kept')\n"
+        "os.write(held, open(sys.argv[1], 'rb').read())\n"
+        "library = ctypes.CDLL(f'/proc/self/fd/{held}')\n"
+        "print('ready', flush=True)\n"
+        "while True: library.work(1), time.sleep(0.005)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, library], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            for file in ("kept", '"/memfd:kept"'):
+                program = f"uprobe:{file}:work {{ @[probe, ustack(1)] = count(); }} interval:ms:200 {{ exit(); }}"
+                done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
+                assert (done.status, done.err) == (0, "Attached 2 probes\n"), file
+                shown, _, hits = done.text.rpartition(": ")
+                assert shown == "@[uprobe:/memfd:kept:work, \n        work+0\n]" and int(hits) > 10
+        finally:
+            process.kill()
+
+
+def test_a_library_that_only_the_mount_namespace_of_the_process_has_is_traced(
+    backend: str, place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "only").mkdir()
+    hidden = tmp_path / "only/ticker"
+    script = (
+        f"mount --make-rprivate / && mount -t tmpfs none {tmp_path}/only && cp {place('ticker')} {hidden}"
+        f" && exec {hidden} 20 5"
+    )
+    with target("unshare", "-m", "sh", "-c", script) as process:
+        until_mapped(process.pid, hidden)
+        assert not hidden.exists()
+        program = f"usdt:{hidden}:ticker:tick {{ @[ustack(2)] = count(); }} interval:ms:200 {{ exit(); }}"
+        done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
+    assert (done.status, done.err) == (0, "Attached 2 probes\n")
+    first, second = done.text.splitlines()[1:3]
+    assert (first.strip().partition("+")[0], second.strip().partition("+")[0]) == ("main", "__libc_start_call_main")
 
 
 def until_mapped(pid: int, path: Path) -> None:

@@ -102,7 +102,8 @@ def test_a_file_that_was_replaced_while_it_runs_is_told_by_the_process(
         os.replace(path.with_name("new"), path)
         done = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }} {SECOND}")
         other = f"process {process.pid} (ticker) runs another ticker, which has been replaced since, not {path}"
-        assert said(done.err) == [f"no probe was hit: {other}: what is started now runs this one"]
+        hint = "what is started now runs this one, and -p PID probes the other"
+        assert said(done.err) == [f"no probe was hit: {other}: {hint}"]
 
 
 @pytest.mark.parametrize("body", ["@[1] = count();", 'printf("hit\\n");'])
@@ -151,6 +152,39 @@ def test_a_wildcard_is_one_attach_point(backend: str, place: Place, clean: None)
     path = place("many")
     done = tracer("--backend", backend, "-e", f"uprobe:{path}:* {{ @[probe] = count(); }} {SECOND}")
     assert said(done.err)[1:] == [f"no probe was hit: no process that runs now has loaded {path}"]
+
+
+def test_places_of_a_wildcard_that_cannot_be_hit_are_told_and_with_v_all_that_were_not(
+    backend: str, place: Place, clean: None
+) -> None:
+    path = place("silent")
+    # The other clause has as many sites of the same texts, and a function of several attach points: each has its own.
+    wanted = f"uprobe:{path}:[bstu]*", f"uprobe:{path}:shop, uprobe:{path}:[bst]*"
+    program = " ".join(f"{each} {{ @[func] = count(); }}" for each in wanted)
+    inlined = "twice was inlined at 3 places (in bake and shop), and its own code was not called"
+    for options in (), ("-v",), ("-q",):
+        done = tracer("--backend", backend, *options, "-e", program, "-c", f"{path} 0.2")
+        assert "@[bake]: 400\n@[shop]: 400\n" in done.text
+        lines = [
+            f"uprobe:{path}:[bstu]*: 1 of 4 places was never hit (twice): {inlined}",
+            *[f"uprobe:{path}:[bstu]*: 1 of 4 places was never hit (unused)"] * ("-v" in options),
+            f"uprobe:{path}:[bst]*: 1 of 2 places was never hit (twice): {inlined}",
+        ]
+        assert [each for each in said(done.err) if "never hit" in each] == (lines if "-q" not in options else [])
+
+
+def test_a_file_of_a_wildcard_that_nobody_runs_is_told(backend: str, place: Place, clean: None) -> None:
+    path = place("silent")
+    idle = path.with_name("silent_idle")
+    shutil.copy(path, idle)
+    with target(path, 60) as process:
+        running(process, path)
+        done = tracer("--backend", backend, "-e", f"uprobe:{path}*:[bs]* {{ @ = count(); }} {SECOND}")
+    point = f"uprobe:{path}*:[bs]*"
+    assert said(done.err) == [
+        f"{point}: 2 of 4 places were never hit (uprobe:{idle}:shop, uprobe:{idle}:bake):"
+        f" no process that runs now has loaded {idle}"
+    ]
 
 
 def test_names_of_files_that_would_steer_a_terminal_are_escaped(backend: str, place: Place, clean: None) -> None:

@@ -216,7 +216,7 @@ class _Output:
         kept = self.word()
         lost = {name: self.word() for name in _LOSSES}
         control = struct.unpack_from(f"={_CONTROL_WORDS}Q", self.data, self.at)
-        marks = _FIXED_CONTROL + self.generated.generations + 2 * self.generated.lengths + len(self.generated.records)
+        marks = _FIXED_CONTROL + self.generated.control[0] + 2 * self.generated.control[1] + len(self.generated.records)
         now = {name: control[marks + index] for name, index in self.generated.marks.items()}
         return {
             "events": self.events,
@@ -248,6 +248,8 @@ class _Output:
             case "printf" | "value":
                 values = decoder(record.types)(data, 0)
                 self.events.append((record.kind, record.index, values if record.kind == "printf" else values[0]))
+            case "exit" if record.types:
+                self.events.append(("exit", decoder(record.types)(data, 0)[0]))
             case "time" | "exit":
                 self.events.append((record.kind, record.index))
             case "map":

@@ -8,7 +8,7 @@ from tests.proof.expressions import Expressions
 from tests.typed_ir import N, num, program
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.types import INT64, IntType, Type
+from tracer.lang.types import INT64, UINT8, IntType, Type
 from tracer.plan.features import Feature
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
@@ -32,7 +32,8 @@ class Statements(Expressions):
         body = self.body(2, False, self.rng.randint(1, 4))
         slots, self.slots = self.slots, []  # a predicate has no variables
         predicate = self.truth(2) if self.chance(0.3) else None
-        clause = typed.Clause(0, "probe", ("uprobe:/bin/shop:*",), predicate, body, tuple(slots), N, self.sites)
+        names = ("uprobe:/bin/shop:*",)
+        clause = typed.Clause(0, "probe", names, predicate, body, tuple(slots), N, self.sites, spans=(N,))
         # Native code has no unwind rules: tests/live compares what these find.
         config = typed.Config(max_map_keys=2 if self.few else 16384, stack_unwind="fp")
         return program([clause], self.maps, FORMATS, self.shapes, config)
@@ -94,7 +95,8 @@ class Statements(Expressions):
             case "return":
                 return typed.Return(N)
             case "exit":
-                return typed.Exit(N, self.rng.choice([0, 3, -1]))
+                constant = self.chance(0.5)
+                return typed.Exit(N, num(self.rng.choice([0, 3]), UINT8) if constant else self.integer(UINT8, 1))
             case "break":
                 return typed.Break(N)
             case "continue":

@@ -10,7 +10,7 @@ from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
-from tracer.steps import model
+from tracer.steps import model, values
 from tracer.steps.leaves import leaves
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.runtime import Compiled, Reach, Runtime
@@ -25,32 +25,32 @@ class _Place:
         self.hit: Hit
         self.variant: Variant
 
-    def value(self, source: model.Source) -> object:
+    def value(self, source: values.Source) -> object:
         """What a backend would deliver for a source."""
         match source:
-            case model.BuiltIn(name=name):
+            case values.BuiltIn(name=name):
                 return self.hit.built_ins[name]
-            case model.UserStack(frames=frames):
+            case values.UserStack(frames=frames):
                 pid = self.hit.built_ins["pid"]
                 assert isinstance(pid, int)
                 return Stack(pid, self.hit.frames[:frames])
-            case model.Memory(base=base, offset=offset, type=type):
+            case values.Memory(base=base, offset=offset, type=type):
                 address = self.address(base, offset)
                 return None if address is None else self.integer(address, type)
-            case model.Bytes(base=base, offset=offset, size=size):
+            case values.Bytes(base=base, offset=offset, size=size):
                 address = self.address(base, offset)
                 return None if address is None else self.memory.read(address, size)
-            case model.Text(base=base, offset=offset):
+            case values.Text(base=base, offset=offset):
                 address = self.address(base, offset)
                 return None if address is None else self.text(address, source)
-            case model.Argument(index=index, type=type):
+            case values.Argument(index=index, type=type):
                 found = argument(self.variant.args[index], self.hit, self.memory)
                 return found if found is None else cut_to(found, 64, isinstance(type, IntType) and type.signed)
-            case model.ReturnValue():
+            case values.ReturnValue():
                 return self.hit.registers["ax"]
         raise AssertionError(source)
 
-    def address(self, base: model.Source | None, offset: int) -> int | None:
+    def address(self, base: values.Source | None, offset: int) -> int | None:
         assert base is not None
         held = self.value(base)
         assert held is None or isinstance(held, int)
@@ -59,7 +59,7 @@ class _Place:
     def integer(self, address: int, type: IntType) -> int | None:
         return integer_at(self.memory, address, type.bits, type.signed)
 
-    def text(self, address: int, text: model.Text) -> bytes | Reach | None:
+    def text(self, address: int, text: values.Text) -> bytes | Reach | None:
         """Uncut, as leaves are."""
         if address == 0:
             return (b"", b"") if text.measured else b""
@@ -78,15 +78,15 @@ class _WithMemory(PythonSteps):
     def computed(self, step: model.Fetch, name: str) -> None:
         source = step.source
         assert step.address is not None
-        assert isinstance(source, (model.Memory, model.Text, model.Bytes))
+        assert isinstance(source, (values.Memory, values.Text, values.Bytes))
         read = self.writer.bind(self._reader(source), "read")
         self.writer.line(f"{name} = {read}({self.values.text(step.address)})")
 
-    def _reader(self, source: model.InMemory) -> object:
+    def _reader(self, source: values.InMemory) -> object:
         place = self.place
-        if isinstance(source, model.Bytes):
+        if isinstance(source, values.Bytes):
             return lambda address: place.memory.read(address & MASK, source.size)
-        if isinstance(source, model.Text):
+        if isinstance(source, values.Text):
             return lambda address: place.text(address & MASK, source)
         return lambda address: place.integer(address & MASK, source.type)
 

@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass
 
 from tests.contract.fuzz.expressions import Expressions
+from tests.contract.fuzz.programs import assignments
 from tests.contract.fuzz.statements import Statements
 from tests.contract.fuzz.vocabulary import Dice, Kind, Map, Place
 from tests.proof.declarations import Declarations
@@ -89,15 +90,15 @@ class Written(Expressions):
     def pointer(self) -> str:
         return self.dice.pick(*self.place.ints)
 
-    def index(self, depth: int) -> str:
-        return f"((uint64)({self.integer(depth)}) % 4)"
+    def index(self, depth: int, count: int = 4) -> str:
+        return f"((uint64)({self.integer(depth)}) % {count})"
 
     def member(self, depth: int) -> str:
         kind = self.dice.choice(list(_MEMBERS))
         word = "union" if kind == "both" else "struct"
-        place = self.dice.choice(_MEMBERS[kind]).replace("INDEX", self.index(0) if "two" not in kind else "1")
-        if "two[" in place and "% 4" in place:
-            place = place.replace("% 4", "% 2")
+        place = self.dice.choice(_MEMBERS[kind])
+        index = self.index(0, 2 if "two[" in place else 4)
+        place = place.replace("INDEX", index)
         base = f"(({word} {kind} *){self.pointer()})"
         shift = self.dice.pick("", "", f" + {self.dice.randrange(1, 3)}", " - 1")
         return f"({base}{shift})->{place}" if shift else f"{base}->{place}"
@@ -152,7 +153,7 @@ def _written(dice: Dice) -> str:
     statements = Statements(values)
     statements.budget = 12
     guard = f" /{values.boolean(2)}/" if dice.chance(25) else ""
-    return f"{place.probe}{guard} {{ {statements.block(2, dice.randrange(1, 5))} {_assigned(statements)} }}"
+    return f"{place.probe}{guard} {{ {statements.block(2, dice.randrange(1, 5))} {' '.join(assignments(statements))} }}"
 
 
 def _maps(dice: Dice) -> list[Map]:
@@ -164,20 +165,6 @@ def _maps(dice: Dice) -> list[Map]:
         size = dice.randrange(0, 6) if holds == "hist" else dice.randrange(1, 40)
         made.append(Map(f"@{holds[0]}{number}", key, types, holds, size, values.tuple_kind(1)))
     return made
-
-
-def _assigned(statements: Statements) -> str:
-    """An assignment of each map: one that is assigned nowhere cannot be read."""
-    values, found = statements.values, []
-    every = values.maps
-    for each in every:
-        values.maps = [each]
-        statement = statements.update()
-        while statement.startswith("delete"):
-            statement = statements.update()
-        found.append(statement)
-    values.maps = every
-    return " ".join(found)
 
 
 def _with_macros(text: str) -> str:

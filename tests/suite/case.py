@@ -116,6 +116,13 @@ def cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
+def part_of(index: int, parts: int) -> tuple[Case, ...]:
+    """Every `parts`th of those that trace the target, and of the others, from the one with that index on."""
+    every = cases()
+    tracing = [case for case in every if case.rounds is not None]
+    return (*tracing[index::parts], *[case for case in every if case.rounds is None][index::parts])
+
+
 def _read(path: Path) -> list[Case]:
     recorded = ANSWERS_IN / f"{path.stem}.json"
     answers = json.loads(recorded.read_text()) if recorded.exists() else {}

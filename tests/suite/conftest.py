@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.conftest import here  # noqa: F401 - a fixture
+from tests.harness.warm import Warms
 from tests.suite.runs import Leg, Runs
 
 
 @pytest.fixture(scope="session")
-def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+def runs(request: pytest.FixtureRequest, warms: Warms) -> Iterator[Runs]:
     legs: list[Leg] = []
     for item in request.session.items:
         call = getattr(item, "callspec", None)
         if call is not None and "suite_leg" in call.params:
             legs.append(call.params["suite_leg"])
-    runs = Runs(legs)
+    runs = Runs(legs, warms)
     yield runs
     runs.close()

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.harness.warm import Warms
 from tests.suite.case import ANSWERS_IN, BACKENDS, CASES_IN, TARGET, Answer, Case, cases
 from tests.suite.runs import Runs, fault
 from tests.targets.build import build
@@ -83,7 +84,9 @@ def record(wanted: Sequence[Case], everything: Sequence[Case]) -> None:
 def compare(wanted: Sequence[Case], legs: Sequence[tuple[str, str]] = ()) -> dict[tuple[str, str, str], str]:
     """What is wrong with each leg of the cases that is wrong."""
     chosen = legs or [(backend, format) for backend in BACKENDS for format in ("text", "json")]
-    runs = Runs([(case, backend, format) for case in wanted for backend, format in chosen if format in case.formats])
+    warms = Warms()
+    asked = [(case, backend, format) for case in wanted for backend, format in chosen if format in case.formats]
+    runs = Runs(asked, warms)
     try:
         return {
             (str(case), backend, format): said
@@ -92,6 +95,7 @@ def compare(wanted: Sequence[Case], legs: Sequence[tuple[str, str]] = ()) -> dic
         }
     finally:
         runs.close()
+        warms.close()
 
 
 def show(wanted: Sequence[Case]) -> None:

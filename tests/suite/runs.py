@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import queue
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from difflib import unified_diff
 
 from tests.harness.cli import Done, tracer
-from tests.harness.warm import Warm
+from tests.harness.legs import in_order
+from tests.harness.warm import Warms
 from tests.suite.case import TARGET, Case
 from tests.targets.build import build
 
 Leg = tuple[Case, str, str]  # case, backend, format
 
-WORKERS = min(4, (os.cpu_count() or 1) + 1)
-
 
 class Runs:
-    """The runs of some legs, started in their order and kept until they are asked for.
+    """The runs of some legs, started about in their order and kept until they are asked for.
 
     They are forks of interpreters that have imported everything: a run that traces nothing then takes 30 ms.
     """
 
-    def __init__(self, legs: Sequence[Leg]) -> None:
+    def __init__(self, legs: Sequence[Leg], warms: Warms) -> None:
         self.legs = legs
         self._path = build(TARGET)
-        self._warm: queue.SimpleQueue[Warm] = queue.SimpleQueue()
-        for _ in range(WORKERS):
-            self._warm.put(Warm())
-        self._pool = ThreadPoolExecutor(max_workers=WORKERS)
+        self._warms = warms
+        self._pool = ThreadPoolExecutor(max_workers=warms.count)
         self._runs: dict[tuple[str, str, str], Future[Done]] = {
             (str(case), backend, format): self._pool.submit(self._run, case, backend, format)
-            for case, backend, format in legs
+            for case, backend, format in in_order(legs)
         }
 
     def _run(self, case: Case, backend: str, format: str) -> Done:
         words = ["run", "--backend", backend, "-f", format, *case.words(case.located(self._path), self._path)]
-        if case.env:
-            return tracer(*words, env=case.env)
-        warm = self._warm.get()
-        try:
-            return warm.tracer(*words)
-        finally:
-            self._warm.put(warm)
+        return tracer(*words, env=case.env) if case.env else self._warms.tracer(*words)
 
     def __call__(self, case: Case, backend: str, format: str) -> Done:
         """How the run of that leg ended."""
@@ -53,8 +42,6 @@ class Runs:
     def close(self) -> None:
         """Drops the runs that nobody will ask for."""
         self._pool.shutdown(cancel_futures=True)
-        while not self._warm.empty():
-            self._warm.get().close()
 
 
 def settled(printed: bytes) -> str:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,7 @@ RECIPES: dict[str, Recipe] = {
     "lines-O0": Recipe(("lines.c",), ("-O0", "-g")),
     "lines-O2": Recipe(("lines.c",)),
     "lines-nopie": Recipe(("lines.c",), ("-O2", "-gdwarf-4", "-no-pie", "-fno-pie")),
+    "kin": Recipe(("kin.c",), ("-O2", "-g", "-pthread")),
     "threads": Recipe(("threads.c",), ("-O2", "-g", "-pthread")),
     "churn": Recipe(("churn.c",), ("-O2", "-g", "-pthread")),
     "forks": Recipe(("forks.c",)),
@@ -134,7 +136,13 @@ def build_java(name: str) -> Path:
     source = HERE / f"{name}.java"
     home = _home("javac", name, [source])
     if not (home / f"{name}.class").exists():
-        subprocess.run(["javac", "-d", str(home), str(source)], check=True, capture_output=True, text=True)
+        # As in `_build`: a directory of its own, which takes the place of the empty one, or is dropped.
+        with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
+            part = Path(folder) / name
+            part.mkdir(mode=0o755)
+            subprocess.run(["javac", "-d", str(part), str(source)], check=True, capture_output=True, text=True)
+            with suppress(OSError):
+                part.rename(home)
     return home
 
 

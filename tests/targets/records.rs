@@ -17,6 +17,17 @@ pub enum Plain {
     B = 9,
 }
 
+pub struct Array {
+    x: [i32; 1],
+    y: i8,
+}
+
+#[inline(never)]
+#[no_mangle]
+pub fn holds(first: i32, a: Array, last: i8) -> i32 {
+    first + a.x[0] + a.y as i32 + last as i32
+}
+
 #[inline(never)]
 #[no_mangle]
 pub fn takes(s: &str, v: &[i32], n: u32, e: Plain, sh: &Shape, p: &P, t: P) -> usize {
@@ -35,6 +46,7 @@ fn main() {
         let e = if i % 2 == 1 { Plain::B } else { Plain::A };
         let p = P { a: 1, b: 2, c: 3 };
         total += takes("hello rust", &[1, 2, 3, 4], i, e, &Shape::Rect { w: 5, h: i }, &p, P { a: 11, b: 12, c: 13 });
+        total += holds(i as i32, Array { x: [i as i32 * 2], y: 7 }, 9) as usize;
     }
     println!("{}", total);
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import importlib
 import subprocess
 import sys
 import threading
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -192,8 +193,49 @@ def test_no_module_of_the_package_uses_the_standard_one_at_import() -> None:
     assert users == []
 
 
-def test_a_class_is_compiled_when_the_first_object_is_made() -> None:
-    module = importlib.import_module("tracer.errors")
-    assert module.Span(1, 2) == module.Span(1, 2)
-    assert module.Span.__init__.__name__ == "__init__"
-    assert classes(ours)["Base"].__init__.__name__ == "_first_init"
+def test_a_class_is_compiled_when_some_objects_were_made() -> None:
+    for name, args in (("Base", (1,)), ("Derived", (1, (), "x", [4]))):
+        made = classes(ours)[name]
+        assert made.__init__.__name__ == "_first_init"
+        assert len({str(made(*args)) for _ in range(20)}) == 1
+        assert made.__init__.__name__ == "__init__"
+
+
+def tuples(kind: Any) -> Any:
+    class Row(kind.NamedTuple):  # type: ignore[misc]
+        """A row."""
+
+        key: int
+        text: str = "none"
+
+        @property
+        def both(self) -> str:
+            return f"{self.key} {self.text}"
+
+    return Row
+
+
+def test_a_named_tuple_is_as_the_standard_one() -> None:
+    answers = []
+    for row in (tuples(typing), tuples(ours)):
+        made, other = row(1), row(text="two", key=2)
+        key, text = made
+        failed = []
+        wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [((), {}), ((1, "2", 3), {}), ((1,), {"other": 2})]
+        for args, named in wrong:
+            with pytest.raises(TypeError) as caught:
+                row(*args, **named)
+            failed.append(str(caught.value))
+        with pytest.raises(ValueError, match="unexpected field names"):
+            made._replace(third=3)
+        with pytest.raises(AttributeError):
+            made.key = 2
+        with pytest.raises(AttributeError):
+            made.third = 2
+        answers.append((
+            repr(made), made.both, made == (1, "none"), made < other, hash(made), key, text, made._replace(key=3),
+            other._asdict(), row._make((4, "x")), row._fields, row.__match_args__, row._field_defaults, row.__doc__,
+            isinstance(made, tuple), row.__mro__[1:], copy.copy(made), row.__module__, row.__qualname__, failed,
+            made[0], [*other], typing.get_type_hints(row) == {"key": int, "text": str},
+        ))  # fmt: skip
+    assert answers[0] == answers[1]

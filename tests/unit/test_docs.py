@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
+from textwrap import fill
 
 import pytest
 
@@ -187,7 +188,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "statements": lambda: functions("statement"),
         "functions": lambda: functions("value"),
         "settings": settings,
-        "ignored": lambda: ", ".join(f"`{name}`" for name in sorted(set(config.TUNING) - set(config.KNOWN))) + ".",
+        "ignored": lambda: fill(", ".join(f"`{name}`" for name in sorted(set(config.TUNING) - set(config.KNOWN))), 138),
         "limits": limits,
         "no-probes": lambda: left_out(unsupported.PROBES),
         "no-functions": lambda: left_out(unsupported.FUNCTIONS, "{}()".format),

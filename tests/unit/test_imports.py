@@ -13,8 +13,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "tracer").rglob("*.py"))
 
 LAYERS = [
-    "dataclass", "errors", "clock", "waiting", "paths", "first_namespace", "cgroups", "cache", "resolve.model",
-    "resolve.arch",
+    "dataclass", "errors", "host", "cache", "resolve.model", "resolve.arch", "resolve.kept",
     "results.buckets", "results.integers", "probes", "lang.types", "lang.suggest", "lang.unsupported",
     "lang.syntax", "lang", "resolve.elf",
     "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.unwind",
@@ -25,8 +24,8 @@ LAYERS = [
     "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile", "backends.bcc.attach", "backends.bcc",
     "backends.ftrace.fetchargs", "backends.ftrace.filters", "backends.ftrace.counting.trigger",
     "backends.ftrace.program", "backends.ftrace.refusals", "backends.ftrace.counting.uses",
-    "backends.ftrace.counting.hist_choice", "backends.ftrace.compile", "backends.ftrace.decode",
-    "backends.ftrace.read", "backends.ftrace", "backends.choose", "render", "gate", "child", "running", "tracing",
+    "backends.ftrace.counting.hist_choice", "backends.ftrace.compile", "backends.ftrace.samples",
+    "backends.ftrace.read", "backends.ftrace", "backends.choose", "render", "target", "tracing",
     "pipeline", "demo", "cli", "__main__",
 ]  # fmt: skip
 """Lowest first: folders, and modules that do not belong where their folder does. A module is of the longest name here

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from scripts.lab.kernels import Kernel, kernel
 from tests.contract.case import Case
 from tests.contract.cases import part_of
+from tests.suite import case as suite
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--vm-kernel", metavar="NAME", help="the kernel's name in scripts/lab/kernels.py")
     group.addoption("--vm-results", type=Path, metavar="FILE", help="where to write the results")
     group.addoption("--vm-done", type=Path, metavar="FILE", help="lines with tests to leave out")
-    group.addoption("--vm-part", default="0/1", metavar="I/N", help="of the contract's cases, the Ith of N parts")
+    group.addoption("--vm-part", default="0/1", metavar="I/N", help="of the contract and the suite, the Ith of N parts")
 
 
 def kernel_of(config: pytest.Config) -> Kernel:
@@ -30,25 +32,32 @@ def kernel_of(config: pytest.Config) -> Kernel:
     return kernel(config.getoption("--vm-kernel"))
 
 
-def leg_of(item: pytest.Item) -> dict[str, object] | None:
-    """The parameters of a leg of the contract: case, backend and format; None for other tests."""
+Leg = tuple[Case | suite.Case, str, str]  # case, backend, format
+
+
+def leg_of(item: pytest.Item) -> Leg | None:
+    """The leg of the contract or of the suite that a test is; None for other tests."""
     call = getattr(item, "callspec", None)
-    if call is None or not {"case", "backend", "format"} <= call.params.keys():
+    if call is None:
         return None
-    return dict(call.params)
+    if "suite_leg" in call.params:
+        return cast("Leg", call.params["suite_leg"])
+    if not {"case", "backend", "format"} <= call.params.keys():
+        return None
+    return call.params["case"], call.params["backend"], call.params["format"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the backends that this kernel has not, the cases of the other parts, and what is done already."""
     index, parts = map(int, config.getoption("--vm-part").split("/"))
-    cases = {case.name for case in part_of(index, parts)}
+    cases = {str(case) for case in (*part_of(index, parts), *suite.part_of(index, parts))}
     path = config.getoption("--vm-done")
     done = set(path.read_text().splitlines()) if path is not None else set()
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         leg = leg_of(item)
-        wanted = leg is None or (leg["backend"] in kernel_of(config).backends and str(leg["case"]) in cases)
+        wanted = leg is None or (str(leg[0]) in cases and leg[1] in kernel_of(config).backends)
         (kept if wanted and item.nodeid not in done else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
@@ -63,7 +72,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         leg = leg_of(item)
         line = {
             "test": item.nodeid,
-            "backend": leg and leg["backend"],
+            "backend": leg and leg[1],
             "outcome": _kind(leg, report) if leg and report.passed else report.outcome,
             "said": "" if report.passed else report.longreprtext,
         }
@@ -72,10 +81,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def _kind(leg: dict[str, object], report: pytest.TestReport) -> str:
+def _kind(leg: Leg, report: pytest.TestReport) -> str:
     """Why a leg passed: as anywhere, by the refusal that the case names, or by the exception for such a kernel."""
-    case, backend = leg["case"], leg["backend"]
-    assert isinstance(case, Case)
+    case, backend, _ = leg
     if backend in case.refused:
         return "refused"
     return "excepted" if ("excepted", True) in report.user_properties else "passed"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.harness.cli import tracer
+from tests.harness.warm import Warms
 from tests.targets.build import build
 from tracer.kernel.lockdown import lockdown
 
@@ -30,9 +31,9 @@ def mode() -> str:
 
 
 @pytest.fixture(scope="module")
-def shown(mode: str) -> dict[str, Any]:
+def shown(mode: str, warms: Warms) -> dict[str, Any]:
     """What `info` shows here."""
-    found: dict[str, Any] = json.loads(tracer("info", "--json").out)
+    found: dict[str, Any] = json.loads(warms.tracer("info", "--json").out)
     assert found["features"]["lockdown"] == mode
     return found
 

@@ -12,8 +12,9 @@ from random import Random
 import psutil
 import pytest
 
-from tests.harness.cli import read_line, target, tell, tracer, tracing, until
+from tests.harness.cli import read_line, target, tell, tracing, until
 from tests.harness.kernel import TRACEFS, uprobe_events
+from tests.harness.warm import Warms
 from tests.live.ftrace import finish, gated, items, session
 from tests.vm.mixer import hits, made
 from tracer.results.events import Loss
@@ -140,11 +141,13 @@ def test_each_hit_falls_into_exactly_one_interval(place: Callable[[str], Path], 
     assert [sum(column) for column in zip(*rows, strict=True)] == [20 * ROUNDS] * 3
 
 
-def test_one_process_is_aggregated_in_user_space_and_verbose_says_so(place: Callable[[str], Path]) -> None:
+def test_one_process_is_aggregated_in_user_space_and_verbose_says_so(
+    place: Callable[[str], Path], warms: Warms
+) -> None:
     path = place("mixer")
     with gated(path, "5", "10") as (process, go):
         del go
-        done = tracer(
+        done = warms.tracer(
             "-v", "--backend", "ftrace", "-p", str(process.pid),
             "-e", f"usdt:{path}:mixer:round {{ @[arg0] = count(); }} interval:ms:50 {{ exit(); }}",
         )  # fmt: skip
@@ -186,7 +189,7 @@ def test_after_sigkill_the_watcher_removes_the_triggers(place: Callable[[str], P
 
 @pytest.mark.parametrize("how", ["the next start", "cleanup", "cleanup without a lock file"])
 def test_after_sigkill_of_the_watcher_too_the_triggers_are_swept(
-    how: str, place: Callable[[str], Path], tmp_path: Path
+    how: str, place: Callable[[str], Path], tmp_path: Path, warms: Warms
 ) -> None:
     path = place("mixer")
     with tracing(tmp_path, "--backend", "ftrace", "-e", PROGRAM.format(path)) as running:
@@ -197,24 +200,24 @@ def test_after_sigkill_of_the_watcher_too_the_triggers_are_swept(
         running.wait()
     assert len(triggers()) == 5
     if how == "the next start":
-        done = tracer("--backend", "ftrace", "-e", f"uprobe:{path}:wide {{ @ = count(); }}", "-c", f"{path} 1 1")
+        done = warms.tracer("--backend", "ftrace", "-e", f"uprobe:{path}:wide {{ @ = count(); }}", "-c", f"{path} 1 1")
         assert (done.status, done.err) == (0, "Attached 1 probe\n")
     else:
         if how.endswith("file"):
             for lock in Path("/run/tracer").iterdir():
                 lock.unlink()
-        assert tracer("cleanup").status == 0
+        assert warms.tracer("cleanup").status == 0
     assert (triggers(), uprobe_events()) == ([], [])
 
 
 def test_cleanup_leaves_the_triggers_of_a_living_session_whose_lock_file_it_does_not_see(
-    place: Callable[[str], Path], tmp_path: Path
+    place: Callable[[str], Path], tmp_path: Path, warms: Warms
 ) -> None:
     path = place("mixer")
     with tracing(tmp_path, "--backend", "ftrace", "-e", f"uprobe:{path}:wide {{ @ = sum(arg0); }}") as running:
         (lock,) = Path("/run/tracer").iterdir()
         os.rename(lock, f"{lock}.hidden")
-        done = tracer("cleanup")
+        done = warms.tracer("cleanup")
         assert (done.status, done.text, len(triggers())) == (0, "nothing was left\n", 1)
         os.rename(f"{lock}.hidden", lock)
         assert running.stop().status == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scripts.lab.kernels import Kernel
-from tests.harness.cli import tracer
+from tests.harness.warm import Warms
 from tracer.kernel.trials.nop10 import calls_nop10
 
 NO_BPF = (
@@ -29,8 +29,8 @@ CALLED = {
 
 
 @pytest.fixture(scope="module")
-def info() -> dict[str, Any]:
-    done = tracer("info", "--json")
+def info(warms: Warms) -> dict[str, Any]:
+    done = warms.tracer("info", "--json")
     assert (done.status, done.err) == (0, "")
     shown: dict[str, Any] = json.loads(done.text)
     assert shown["kernel"] == os.uname().release
@@ -49,34 +49,36 @@ def test_the_kernel_has_the_features_of_the_table_and_no_others(kernel: Kernel, 
     assert there == kernel.features
 
 
-def test_a_line_with_no_option_runs_on_what_there_is(kernel: Kernel, place: Callable[[str], Path]) -> None:
+def test_a_line_with_no_option_runs_on_what_there_is(
+    kernel: Kernel, place: Callable[[str], Path], warms: Warms
+) -> None:
     path = place("depot")
-    done = tracer("-e", f"usdt:{path}:depot:parcel {{ @ = count(); }}", "-c", f"{path} 40")
+    done = warms.tracer("-e", f"usdt:{path}:depot:parcel {{ @ = count(); }}", "-c", f"{path} 40")
     reason, remedy = NO_BPF
     passed_over = "" if "bcc" in kernel.backends else f"tracer: using ftrace, not bcc: {reason} ({remedy})\n"
     assert (done.status, done.text, done.err) == (0, "@: 40\n", passed_over + "Attached 1 probe\n")
 
 
 @pytest.mark.needs("ftrace")
-def test_ftrace_leaves_nothing(place: Callable[[str], Path], clean: None) -> None:
+def test_ftrace_leaves_nothing(place: Callable[[str], Path], clean: None, warms: Warms) -> None:
     path = place("depot")
-    done = tracer("--backend", "ftrace", "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40")
+    done = warms.tracer("--backend", "ftrace", "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40")
     assert done.status == 0, done.err
 
 
 @pytest.mark.needs("bcc")
-def test_bcc_leaves_nothing(place: Callable[[str], Path], clean: None) -> None:
+def test_bcc_leaves_nothing(place: Callable[[str], Path], clean: None, warms: Warms) -> None:
     path = place("depot")
-    done = tracer("--backend", "bcc", "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40")
+    done = warms.tracer("--backend", "bcc", "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40")
     assert done.status == 0, done.err
 
 
 def test_a_backend_that_the_kernel_has_not_is_refused_with_the_reason_that_info_gives(
-    kernel: Kernel, info: dict[str, Any], place: Callable[[str], Path]
+    kernel: Kernel, info: dict[str, Any], place: Callable[[str], Path], warms: Warms
 ) -> None:
     path = place("depot")
     for name in {"bcc", "ftrace"} - set(kernel.backends):
-        done = tracer("--backend", name, "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40")
+        done = warms.tracer("--backend", name, "-e", f"uprobe:{path}:price {{ @ = count(); }}", "-c", f"{path} 40")
         state = info["backends"][name]
         assert (done.status, done.out) == (1, b"")
         assert done.err == f"tracer: error: {state['reason']}; {state['remedy']}\n"

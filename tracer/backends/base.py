@@ -7,17 +7,18 @@ the first hit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.overhead.guard import Cost
-from tracer.plan.features import Capabilities, Feature
 from tracer.plan.model import Plan
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
+    from tracer.plan.features import Capabilities, Feature
+    from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.unwind.walker import Step
 
 
@@ -25,12 +26,13 @@ class Unwinder(Protocol):
     """Walks user stacks by unwind tables; see `resolve.symbols.unwinder`."""
 
     def unwind(
-        self, pid: int, registers: Sequence[int], stack: memoryview, most: int,
-        met: list[tuple[int, bool, Step]] | None = None,
+        self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
+        met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
     ) -> tuple[int, ...]:  # fmt: skip
-        """Pid, registers in perf's order, the words of the stack from its pointer up, and how many frames at most →
-        addresses, innermost first. Each address goes to `met`, with whether a thread is there (and no call returns
-        there), and how its frame is left.
+        """Pid, registers in perf's order (None: unknown), the words of the stack from its pointer up, and how many
+        frames at most → addresses, innermost first. Each address that means now what it meant then goes to `met`, with
+        whether a thread is there (and no call returns there), and how its frame is left. `at`: when (CLOCK_MONOTONIC),
+        0 for now. `here`: a thread is at the first address.
         """
 
     def altered(self) -> set[int]:
@@ -64,6 +66,9 @@ class Session(Protocol):
 
     unwinder: Unwinder | None
     """Walks user stacks by unwind tables: None until the run loop's owner sets it, and where no stack is wanted so."""
+
+    interpreters: Interpreters | None
+    """Names the functions of interpreters on stacks: None until then likewise, and where no stack has them."""
 
     details: tuple[str, ...]
     """What is worth saying to those who want to know more: one line each. `attach` can add some."""
@@ -115,6 +120,11 @@ class Session(Protocol):
     def point_hits(self) -> Sequence[int] | None:
         """Hits of each attach point so far (`plan.points`), those that a predicate sends on too: they cost as much.
         None where they cannot be told at the moment.
+        """
+
+    def unhit_sites(self) -> Mapping[int, Sequence[Site]]:
+        """Of attach points that have several sites, and not too many, those that were never hit; of others, and where
+        it is not known, nothing.
         """
 
     def hit_cost(self, point: int) -> Cost | None:

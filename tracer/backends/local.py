@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tracer.host.polling import readable
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
-from tracer.waiting import readable
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
     from tracer.overhead.guard import Cost
     from tracer.plan.model import Plan
+    from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.model import Site
 
 
@@ -23,6 +24,7 @@ class LocalSession:
         self.maps = LocalMaps(plan.program)
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
+        self.interpreters: Interpreters | None = None
         self.details: tuple[str, ...] = ()
 
     @property
@@ -67,6 +69,10 @@ class LocalSession:
     def point_hits(self) -> tuple[int, ...]:
         """Of nothing."""
         return ()
+
+    def unhit_sites(self) -> dict[int, tuple[Site, ...]]:
+        """Of nothing."""
+        return {}
 
     def hit_cost(self, point: int) -> Cost | None:
         """Nothing can be hit."""

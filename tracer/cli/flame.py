@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from tracer.cli.options import (
+    Backend,
     BackendName,
+    Child,
     Expression,
+    Follow,
     Pids,
+    Quiet,
     StackFormat,
     Verbose,
     command_of,
@@ -34,16 +38,9 @@ def command(
     ] = None,
     expression: Expression = None,
     pids: Pids = None,
-    child: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "-c", "--cmd", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False
-        ),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
-    ] = False,
-    backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = "auto",
+    child: Child = None,
+    follow: Follow = False,
+    backend: Backend = "auto",
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -65,7 +62,7 @@ def command(
     unit: Annotated[
         str, typer.Option("--unit", metavar="WORD", help="What the values are, as bytes.", show_default=False)
     ] = "",
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
     """Write a flame graph of a map of stacks.

@@ -57,7 +57,7 @@ def command(
 
     look_for_debug_files_in(debug_folders)
     if pid is not None:
-        from tracer.running import RunningProcess
+        from tracer.target.running import RunningProcess
 
         with RunningProcess(checked_pid(pid)):
             pass  # it is there, and no thread: said in one line if not

@@ -11,7 +11,7 @@ import typer
 from tracer.errors import Source, TracerError, UsageError
 
 if TYPE_CHECKING:
-    from tracer.running import RunningProcess
+    from tracer.target.running import RunningProcess
 
 Format = Literal["text", "json"]
 """`-f`: a name of `render.RENDERERS`."""
@@ -56,6 +56,17 @@ DebugInfo = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+Child = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "-c", "--cmd", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False
+    ),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
+]
+Backend = Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -83,7 +94,7 @@ def command_of(command_line: str | None) -> tuple[tuple[str, ...] | None, str | 
     """The words of `-c`, and the file that will run."""
     if command_line is None:
         return None, None
-    from tracer.child import find_program, parse_command
+    from tracer.target.child import find_program, parse_command
 
     argv = parse_command(command_line)
     return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
@@ -93,7 +104,7 @@ def process_of(pid: int | None) -> "AbstractContextManager[RunningProcess | None
     """The process of `-p`, held so that its number cannot become another's."""
     if pid is None:
         return nullcontext()
-    from tracer.running import RunningProcess
+    from tracer.target.running import RunningProcess
 
     return RunningProcess(checked_pid(pid))
 

@@ -8,14 +8,17 @@ from typing import Annotated, Optional
 import typer
 
 from tracer.cli.options import (
-    BackendName,
+    Backend,
     Buffering,
+    Child,
     DebugInfo,
     Expression,
+    Follow,
     Format,
     Included,
     IncludePaths,
     Pids,
+    Quiet,
     StackFormat,
     Stage,
     Verbose,
@@ -39,15 +42,8 @@ def command(
     include_paths: IncludePaths = None,
     debug_folders: DebugInfo = None,
     pids: Pids = None,
-    child: Annotated[
-        Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
-        typer.Option(
-            "-c", "--cmd", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False
-        ),
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
-    ] = False,
+    child: Child = None,
+    follow: Follow = False,
     format: Annotated[Format, typer.Option("-f", "--format", help="How to print results.")] = "text",
     stacks: Annotated[
         Optional[StackFormat],  # noqa: UP045
@@ -65,7 +61,7 @@ def command(
             "-B", help="When to write results: as they come (line), by large pieces (full), or each by itself (none)."
         ),
     ] = "line",
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    quiet: Quiet = False,
     no_warnings: Annotated[bool, typer.Option("--no-warnings", help="Say no warnings.")] = False,
     failed_reads: Annotated[
         bool, typer.Option("-k", "--warnings", help="What could not be read is told in JSON, too; it is always said.")
@@ -87,7 +83,7 @@ def command(
             "--max-rate", metavar="N", help="Detach what is hit more than N times a second.", show_default=False
         ),
     ] = None,
-    backend: Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")] = "auto",
+    backend: Backend = "auto",
     max_probes: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
@@ -152,15 +148,14 @@ def command(
     if max_rate is not None and max_rate <= 0:
         raise UsageError(f"--max-rate {max_rate}: a limit is positive", "it counts hits a second")
     from tracer import pipeline
-    from tracer.backends.choose import Activation
     from tracer.resolve.model import Target
 
     forced = None if backend == "auto" else backend
-    asked = Activation.BY_HAND if by_hand else Activation.REFUSED
-    if child is not None:
-        asked = Activation.TOO_EARLY
-    elif follow:
-        asked = Activation.FOLLOWED
+    asked = None
+    if by_hand or follow or child is not None:
+        from tracer.backends.choose import Activation
+
+        asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.BY_HAND
     settings = dict(os.environ)
     if max_probes is not None:
         settings["TRACER_MAX_PROBES"] = str(max_probes)

@@ -8,6 +8,7 @@ are read when a name is asked for, and before their rings are full. Both backend
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 
 from tracer.dataclass import dataclass
@@ -28,10 +29,11 @@ _LOST = struct.Struct("=8xQ")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A process mapped part of a file as code."""
+    """A process mapped part of a file as code. `at`: when, in nanoseconds of CLOCK_MONOTONIC."""
 
     pid: int
     mapping: Mapping
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Executed:
     """A process runs another program: what it had mapped before is gone."""
 
     pid: int
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +67,24 @@ Record = Mapped | Executed | Forked | Missed
 class MappingRecords:
     """The records since it was opened, about one process and its descendants or about everybody."""
 
-    def __init__(self, pid: int | None) -> None:
-        """Raises `OSError` where perf_event_open(2) does not allow it."""
+    def __init__(self, pid: int | None, prompt: bool = False) -> None:
+        """`prompt`: each record wakes whoever waits for the descriptors. Raises `OSError` where perf_event_open(2) does
+        not allow it.
+        """
         flags = _WANTED | (perf.INHERIT if pid is not None else 0)
         self._rings: list[perf.Ring] = []
         try:
             for cpu in perf.online_cpus():
-                self._rings.append(perf.Ring(cpu, _RING, None, flags, -1 if pid is None else pid))
+                who = -1 if pid is None else pid
+                self._rings.append(perf.Ring(cpu, _RING, time.CLOCK_MONOTONIC, flags, who, prompt))
         except OSError:
             self.close()
             raise
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Readable once when there is something new."""
+        return tuple(ring.fd for ring in self._rings)
 
     @property
     def pressing(self) -> bool:
@@ -111,20 +122,21 @@ def _records(data: bytes) -> Iterator[tuple[int, Record]]:
             return
         body = data[at + 8 : at + size]
         at += size
-        record = _record(kind, misc, body)
+        at_ns = struct.unpack_from("=Q", body, len(body) - 8)[0] if len(body) >= 8 else 0
+        record = _record(kind, misc, body, at_ns)
         if record is not None:
-            yield struct.unpack_from("=Q", body, len(body) - 8)[0], record
+            yield at_ns, record
 
 
-def _record(kind: int, misc: int, body: bytes) -> Record | None:
+def _record(kind: int, misc: int, body: bytes, at: int) -> Record | None:
     if kind == perf.RECORD_MMAP2:
         pid, _, start, length, offset, major, minor, inode, _, protection, _ = _MMAP2.unpack_from(body)
         path = body[_MMAP2.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
         if protection & _EXECUTABLE:
             file = (f"{major:02x}:{minor:02x}", inode) if inode else None
-            return Mapped(pid, Mapping(start, start + length, "r-xp", offset, file, path, False))
+            return Mapped(pid, Mapping(start, start + length, "r-xp", offset, file, path, False), at)
     elif kind == perf.RECORD_COMM and misc & perf.MISC_COMM_EXEC:
-        return Executed(_PIDS.unpack_from(body)[0])
+        return Executed(_PIDS.unpack_from(body)[0], at)
     elif kind == perf.RECORD_LOST:
         return Missed(int(_LOST.unpack_from(body)[0]))
     elif kind == perf.RECORD_FORK:

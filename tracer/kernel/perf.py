@@ -190,15 +190,19 @@ class Ring:
     An event of its own (the software dummy) holds the ring, so that it outlives every thread and probe.
     """
 
-    def __init__(self, cpu: int, size: int, clock: int | None, flags: int = DISABLED, pid: int = -1) -> None:
-        """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full.
+    def __init__(
+        self, cpu: int, size: int, clock: int | None, flags: int = DISABLED, pid: int = -1, prompt: bool = False
+    ) -> None:
+        """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full, or
+        at each record (`prompt`).
 
         `flags` can ask for records of the kernel's own (MMAP2, COMM, TASK) about `pid`, or about everybody.
         """
         self.cpu = cpu
         self.size = size
+        watermark = 1 if prompt else size // 4
         self.fd = open_event(
-            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | flags, size // 4, clock), pid, cpu
+            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | flags, watermark, clock), pid, cpu
         )
         try:
             self._map()

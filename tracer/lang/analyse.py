@@ -1,7 +1,7 @@
 """The syntax tree into the typed program: names are looked up, types inferred, conversions made explicit.
 
-Passes in order: `desugar`, `infer` (the rules of `check`, until no type changes), the rules once more, which report,
-`unroll`, `settle`. What is constant is folded as the rules make it.
+Passes in order: `desugar`, `infer` (the rules of `check`, until no type changes; the last time they report, and
+`unroll` follows), `settle`. What is constant is folded as the rules make it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, ProgramError
 from tracer.lang import typed
-from tracer.lang.check.context import Context, Unit
+from tracer.lang.check.context import Unit
 from tracer.lang.check.desugar import desugared
 from tracer.lang.check.facts import Facts, MapFacts
-from tracer.lang.check.infer import check, context, infer
-from tracer.lang.check.unroll import unrolled
+from tracer.lang.check.infer import Checked, infer
 from tracer.lang.config import configure
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
@@ -44,9 +43,14 @@ def analyse(
     if program.options:
         said += unknown_options(tree)
     units = tuple(_units(tree, sites))
-    facts = infer(tree, units, config)
-    ctx = context(tree, config, facts, final=True)
-    clauses = tuple([_clause(ctx, unit) for unit in units])
+    ctx, checked = infer(tree, units, config)
+    if any(map.kind is None for map in ctx.found.maps.values()):
+        from tracer.lang.check.unassigned import read_as_zero
+
+        tree, unassigned = read_as_zero(tree)
+        said += unassigned
+        ctx, checked = infer(tree, tuple(_units(tree, sites)), config)
+    facts = ctx.found
     said += _declarations(tree, facts)
     found = sorted([*said, *ctx.diagnostics], key=lambda diagnostic: (diagnostic.span.start, diagnostic.span.end))
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
@@ -55,7 +59,7 @@ def analyse(
     declared = {each.name: each for each in tree.maps}
     return typed.Program(
         program.source,
-        clauses,
+        tuple([_clause(facts, each) for each in checked]),
         {name: _declaration(map, declared.get(name)) for name, map in facts.maps.items()},
         tuple(text for text, *_ in ctx.formats),
         tuple(ctx.shapes),
@@ -124,19 +128,18 @@ def _groups(points: tuple[ast.AttachPoint, ...]) -> list[tuple[ast.AttachPoint, 
     return [tuple(group) for group in groups]
 
 
-def _clause(ctx: Context, unit: Unit) -> typed.Clause:
-    predicate, body = check(ctx, unit)
-    body = unrolled(ctx, body)
-    slots: list[Type] = [INT64] * len(ctx.slots)
-    for key, slot in ctx.slots.items():
-        facts = ctx.known.variables.get(key)
-        slots[slot] = settled((facts.type() if facts else None) or INT64)
+def _clause(facts: Facts, checked: Checked) -> typed.Clause:
+    unit = checked.unit
+    slots: list[Type] = [INT64] * len(checked.slots)
+    for key, slot in checked.slots.items():
+        variable = facts.variables.get(key)
+        slots[slot] = settled((variable.type() if variable else None) or INT64)
     return typed.Clause(
         unit.number,
         unit.kind,
         tuple(point.text for point in unit.points),
-        None if predicate is None else rewrite(predicate, _settle),
-        tuple([rewrite(statement, _settle) for statement in body]),
+        None if checked.predicate is None else rewrite(checked.predicate, _settle),
+        tuple([rewrite(statement, _settle) for statement in checked.body]),
         tuple(slots),
         unit.clause.span,
         unit.sites,

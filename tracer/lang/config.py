@@ -146,8 +146,10 @@ def _with(config: Config, name: str, value: int | str | bool) -> Config:
 def _refuse(name: str, setting: Setting) -> Diagnostic | None:
     if name in GONE:
         return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
-    if name in unsupported.SETTINGS:
+    if name in unsupported.SETTINGS and setting.value:
         message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
         return Diagnostic(message, setting.span, hint)
+    if name in unsupported.SETTINGS:
+        return None  # empty, it is as here
     known = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
     return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)

@@ -17,6 +17,11 @@ def literal(value: int, span: Span) -> typed.IntLit:
     return typed.IntLit(type, span, operations.wrap(value, type))
 
 
+def width(number: int) -> int:
+    """Bytes of the smallest signed integer that holds a number."""
+    return next(bits for bits in (8, 16, 32, 64) if -(1 << (bits - 1)) <= number < 1 << (bits - 1) or bits == 64) // 8
+
+
 def string(value: bytes, span: Span) -> typed.StrLit:
     """A string constant."""
     return typed.StrLit(StringType(len(value) + 1), span, value)

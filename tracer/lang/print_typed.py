@@ -121,7 +121,7 @@ def _simple(program: typed.Program, node: typed.Stmt) -> str:
         case typed.Time():
             return f"time {_text(program.formats[node.format])}"
         case typed.Exit():
-            return f"exit {node.code}"
+            return f"exit {expression(node.code)}"
         case typed.Return() | typed.Break() | typed.Continue():
             return type(node).__name__.lower()
     raise AssertionError(f"unknown statement {type(node).__name__}")

@@ -22,7 +22,7 @@ PROBES: dict[str, tuple[str, str]] = {
         ("profile", "p"), ("tracer does not sample on CPUs", "interval:s:1 runs a clause of its own at fixed times")
     ),
     **dict.fromkeys(
-        ("self", "test", "bench"), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
+        ("self",), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
     ),
 }
 """Probe types, long and short names."""
@@ -44,13 +44,13 @@ SHORT_PROBES = {
 
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("kaddr", "ksym", "kptr", "percpu_kaddr", "kfunc_allowed", "kfunc_exist"), (_KERNEL, None)),
-    **dict.fromkeys(("path", "cgroup_path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
+    **dict.fromkeys(("path", "skboutput", "socket_cookie", "override"), (_KERNEL, None)),
     **dict.fromkeys(
         ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
     ),
+    "cgroup_path": ("paths of cgroups are not looked up", "cgroup is the number, and cgroupid(path) that of a folder"),
     "unwatch": ("there are no watchpoints", None),
     "typeinfo": ("types cannot be asked for in a program", None),
-    "syscall_name": (_KERNEL, None),
     **dict.fromkeys(
         ("globmatch",),
         ("it is left out", "has_key, strncmp, strcontains and the operators are there"),
@@ -76,10 +76,6 @@ BUILTINS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("curtask", "ctx"), (_KERNEL, None)),
     "jiffies": (_KERNEL, "nsecs counts the time since boot"),
     "kstack": ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own"),
-    **dict.fromkeys(
-        ("pcomm", "ppid", "leader_comm"),
-        ("only the kernel's own structures say it", "comm and pid are those of the traced program"),
-    ),
 }
 """Built-in values."""
 
@@ -90,7 +86,7 @@ STATEMENTS: dict[str, tuple[str, str | None]] = {
 """Words that start a definition or a statement."""
 
 SETTINGS: dict[str, tuple[str, str | None]] = {
-    "str_trunc_trailer": ("a cut string is counted and said on stderr, not marked", None),
+    "str_trunc_trailer": ("a cut string is counted and said on stderr, not marked", "\"\", as none is here, is taken"),
 }
 """Settings that change the output."""
 

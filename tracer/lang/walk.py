@@ -16,11 +16,24 @@ AnyNode = TypeVar("AnyNode", Node, ast.Expr | ast.Stmt)
 Kept = TypeVar("Kept", Expr, Stmt, ast.Expr, ast.Stmt)
 
 _NODES = (Expr, Stmt, ast.Expr, ast.Stmt, ast.TypeName)
+_PLAIN = {"Span", "Type", "int", "str", "bool", "bytes", "int | None", "str | None"}
+"""The annotations of fields that hold no nodes."""
+_known_fields: dict[type, tuple[str, ...]] = {}
+
+
+def _fields(node: object) -> tuple[str, ...]:
+    """The fields of a node that can hold others. To look into the rest was most of what a walk took."""
+    kind = node.__class__
+    if kind in _known_fields:
+        return _known_fields[kind]
+    said = {name: text for base in kind.__mro__ for name, text in vars(base).get("__annotations__", {}).items()}
+    _known_fields[kind] = tuple([name for name in names(kind) if said[name] not in _PLAIN])
+    return _known_fields[kind]
 
 
 def children(node: AnyNode) -> Iterator[AnyNode]:
     """The nodes right below a node, in the order of the text."""
-    for name in names(node):
+    for name in _fields(node):
         value: Any = getattr(node, name)
         if isinstance(value, _NODES):
             yield value  # type: ignore[misc]
@@ -30,9 +43,11 @@ def children(node: AnyNode) -> Iterator[AnyNode]:
 
 def walk(node: AnyNode) -> Iterator[AnyNode]:
     """The node and everything below it, parents first, in the order of the text."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    left: list[Any] = [node]
+    while left:
+        at: Any = left.pop()
+        yield at
+        left += [*children(at)][::-1]
 
 
 def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
@@ -46,7 +61,7 @@ def walk_program(program: ast.Program) -> Iterator[ast.Expr | ast.Stmt]:
 def rewrite(node: Kept, change: Callable[[Any], Any]) -> Kept:
     """The tree with `change` applied to each node, children first; parts that stay are the same objects."""
     changes: dict[str, Any] = {}
-    for name in names(node):
+    for name in _fields(node):
         value: Any = getattr(node, name)
         if isinstance(value, _NODES):
             new: Any = rewrite(value, change)  # type: ignore[type-var]

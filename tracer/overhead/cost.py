@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if __name__ == "__main__":  # run by its path, isolated
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))
 
+from tracer.host.polling import readable
 from tracer.overhead.guard import Cost
-from tracer.waiting import readable
 
 if TYPE_CHECKING:
     import ctypes
@@ -39,10 +39,11 @@ _MOST_SITES = 64
 _LIKE = (
     (rb"\x66\x2e\x0f\x1f\x84\0{5}", "662e0f1f840000000000"), (rb"\x90", "90"), (rb"\x0f\x1f\x44\0\0", "0f1f440000"),
     (rb"\x66\x90|\x66?\x0f\x1f", "6690"), (rb"\xf3\x0f\x1e\xfa", "f30f1efa"), (rb"\xc3", "c3"),
-    (rb"[\xe8\xe9\xeb\x70-\x7f]|\x0f[\x80-\x8f]", "eb00"), (rb"\x41?[\x50-\x57]", "55"), (b"", "4889f8"),
+    (rb"[\xe8\xe9\xeb\x70-\x7f]|\x0f[\x80-\x8f]", "eb00"), (rb"\x41?[\x50-\x57]", "555d"), (b"", "4889f8"),
 )  # fmt: skip
 """What stands for an instruction that begins so: itself where it is harmless, else one that kernels treat alike
-(arch_uprobe_analyze_insn of x86: nops, branches and pushes can be emulated, the rest is single-stepped).
+(arch_uprobe_analyze_insn of x86: nops, branches and pushes can be emulated, the rest is single-stepped). Behind it
+stands what undoes it: it must change nothing that the loop needs.
 """
 
 _ROUNDS = 5
@@ -53,13 +54,8 @@ _ROUND_NS = 4_000_000
 _BODY = 64
 _RING = 1 << 20
 
-_UNDO = {"55": "5d"}
-"""Executed on its own an instruction must change nothing that the loop needs: what undoes it."""
-
 Kind = tuple[str, bool, int]
-"""An instruction in hex digits, whether the probe is a return probe, and the sample type of its perf event, 0 where it
-takes no samples.
-"""
+"""What is tried, in hex digits; whether the probe is a return probe; the sample type of its event, 0 without one."""
 
 
 def instruction_like(code: bytes) -> str:
@@ -87,12 +83,12 @@ class HitCosts:
             except ValueError:
                 self._known[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
         kinds = _kinds(sites[:: -(-len(sites) // _MOST_SITES) or 1], sample_type)
+        if not kinds:
+            return Cost(ASSUMED_NS, "the file cannot be opened any more")
         for kind in kinds:
             if kind not in self._known:
                 self._ask(kind)
                 return None
-        if not kinds:
-            return Cost(ASSUMED_NS, "the file cannot be opened any more")
         costs = [self._known[kind] for kind in kinds]
         return Cost(sum(cost.ns for cost in costs) / len(costs), next(filter(None, (c.unmeasured for c in costs)), ""))
 
@@ -127,12 +123,12 @@ def _kinds(sites: Sequence[Site], sample_type: int) -> list[Kind]:
 # --- the process ---
 
 
-def loop_code(instruction: bytes, undo: bytes) -> bytes:
+def loop_code(instruction: bytes) -> bytes:
     """x86-64: a function of an int n that calls another n times; that one, at `_BODY`, is the instruction and `ret`."""
     head = b"\x53\x89\xfb"  # push %rbx; mov %edi,%ebx
     tail = b"\xff\xcb\x75\xf7\x5b\xc3"  # dec %ebx; jnz to the call; pop %rbx; ret
     call = b"\xe8" + struct.pack("<i", _BODY - len(head) - 5)
-    return (head + call + tail).ljust(_BODY, b"\x90") + instruction + undo + b"\xc3"
+    return (head + call + tail).ljust(_BODY, b"\x90") + instruction + b"\xc3"
 
 
 def measure(instruction: str, returns: bool, sample_type: int) -> float:
@@ -144,7 +140,7 @@ def measure(instruction: str, returns: bool, sample_type: int) -> float:
 
     if os.uname().machine != "x86_64":
         raise ValueError("this is not x86-64")
-    with Scratch(loop_code(bytes.fromhex(instruction), bytes.fromhex(_UNDO.get(instruction, "")))) as scratch:
+    with Scratch(loop_code(bytes.fromhex(instruction))) as scratch:
         call = ctypes.CFUNCTYPE(None, ctypes.c_int)(scratch.address)
         untraced = _time(call, 4 * _HITS)
         event = scratch.probe(_BODY, returns, sample_type)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tracer.errors import Diagnostic
-from tracer.plan.features import Capabilities
 from tracer.plan.model import Plan, ProbePlan
 from tracer.resolve.model import Unreadable
-from tracer.steps.model import Argument, Fetch, Steps
+from tracer.steps.model import Fetch, Steps
+from tracer.steps.values import Argument
 from tracer.steps.walk import walk
+
+if TYPE_CHECKING:
+    from tracer.plan.features import Capabilities
 
 
 def check(plan: Plan, capabilities: Capabilities) -> list[Diagnostic]:

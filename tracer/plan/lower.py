@@ -6,10 +6,10 @@ from itertools import count
 
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.plan.requires import needs
 from tracer.resolve.model import STACK_POINTER, ArgSpec, Reg, Site, Unreadable
 from tracer.steps.lower import lower as steps_of
-from tracer.steps.model import Argument, Fetch, ReturnValue, SiteText, Steps
+from tracer.steps.model import Fetch, Steps
+from tracer.steps.values import Argument, ReturnValue, SiteText
 from tracer.steps.walk import parts, used, walk
 
 
@@ -23,6 +23,10 @@ def lower(program: Program, follow: bool = False) -> Plan:
         if clause.kind == "probe" and clause.sites
     )
     user = tuple(clause for clause in program.clauses if clause.kind != "probe")
+    if not probes:
+        return Plan(program, probes, user, (), steps, follow)
+    from tracer.plan.requires import needs
+
     return Plan(program, probes, user, needs(program, probes, steps, follow), steps, follow)
 
 

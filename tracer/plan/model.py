@@ -7,13 +7,16 @@ places gets one `Variant` for each distinct layout.
 from __future__ import annotations
 
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import Clause, Program
-from tracer.plan.features import Feature
 from tracer.resolve.model import ArgSpec, Site
 from tracer.steps.model import Steps
+
+if TYPE_CHECKING:
+    from tracer.plan.features import Feature
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,23 +12,25 @@ from tracer.plan.features import Feature
 from tracer.plan.model import Need, ProbePlan
 from tracer.resolve.model import Global, Mem, Site
 from tracer.steps.model import (
-    Argument,
+    Block,
     Empty,
+    Exit,
     Fetch,
+    If,
+    Leave,
     MapAdd,
     MapDelete,
     MapGet,
     MapHas,
     MapLength,
     MapSet,
-    Op,
-    SiteText,
+    Printf,
     Step,
     Steps,
     Update,
-    UserStack,
 )
-from tracer.steps.walk import parts, used, walk
+from tracer.steps.values import Argument, Op, SiteText, UserStack
+from tracer.steps.walk import blocks, parts, used, walk
 
 
 def needs(
@@ -39,8 +41,9 @@ def needs(
     for probe in probes:
         own = steps[probe.clause.id]
         asked = (Need(Feature[ask.feature], ask.construct, ask.span) for ask in own.asks)
-        stacks = _of_stacks(own) if program.config.stack_unwind != "fp" else ()
-        for need in (*_of_sites(probe), *asked, *_of_arguments(probe, own), *_of_maps(program, own, steps), *stacks):
+        stacks = _of_stacks(own, program.config.stack_unwind == "fp")
+        rest = (*_of_arguments(probe, own), *_of_maps(program, own, steps), *_of_joins(program, own), *stacks)
+        for need in (*_of_sites(probe), *asked, *rest):
             found.setdefault((need.feature, need.span), need)
     if follow and probes:
         # It stands on the command line; the first probe is what cannot be attached without it.
@@ -79,9 +82,37 @@ def _of_arguments(probe: ProbePlan, steps: Steps) -> Iterator[Need]:
                 yield Need(Feature.GLOBAL_INDEXED, construct, step.span)
 
 
-def _of_stacks(steps: Steps) -> Iterator[Need]:
-    """Where a clause does more with stacks than to show them, keep them, and add to what stands under them."""
-    reads = [step for step in walk(steps.body) if isinstance(step, Fetch) and isinstance(step.source, UserStack)]
+def _of_joins(program: Program, steps: Steps) -> Iterator[Need]:
+    """join() prints in as many places as there can be strings; two that follow each other multiply."""
+    if any(output.kind == "join" for output in program.outputs.values()):
+        _, most = _joins(program, steps.body)
+        yield from (Need(Feature.JOINS, "a second join()", span) for span in most[1:])
+
+
+def _joins(program: Program, block: Block) -> tuple[tuple[Span, ...] | None, tuple[Span, ...]]:
+    """The most joins that one way through a block meets: one that goes on behind it, if any does, and any."""
+    here: tuple[Span, ...] = ()
+    most: tuple[Span, ...] = ()
+    for step in block:
+        if isinstance(step, Printf) and (output := program.outputs.get(step.format)) is not None:
+            here += (output.span,) if output.kind == "join" else ()
+        ways = [_joins(program, below) for below in blocks(step)]
+        most = max(most, *((*here, *any) for _, any in ways), key=len) if ways else most
+        on = [way for way, _ in ways if way is not None]
+        if isinstance(step, Leave | Exit) or (isinstance(step, If) and not on):
+            return None, max(most, here, key=len)
+        here += max(on, key=len, default=())
+    return here, max(most, here, key=len)
+
+
+def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
+    """Where a clause does more with stacks than to show them, keep them, and add to what stands under them. `known`: at
+    the hit, without the functions of interpreters.
+    """
+    reads = [
+        step for step in walk(steps.body)
+        if isinstance(step, Fetch) and isinstance(step.source, UserStack) and (step.source.interpreted or not known)
+    ]  # fmt: skip
     for step in walk(steps.body) if reads else ():
         key = step.key if isinstance(step, MapGet | MapHas | MapSet | MapAdd | MapDelete) else ()
         inner = (part for value in used(step) for part in parts(value) if isinstance(part, Op))

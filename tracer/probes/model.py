@@ -7,9 +7,9 @@ checker for what a clause may read, the resolver for sites, the reference page f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:

@@ -19,17 +19,30 @@ DURATIONS_NS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_DURATION = r"([0-9]+)(ns|us|ms|[smhd])"
+_HEX = r"(?P<hex>0[xX][0-9a-fA-F][0-9a-fA-F_]*)"
+_COUNT = _HEX + r"|(?P<digits>[0-9][0-9_]*)(?:e(?P<exponent>[0-9]+))?(?P<unit>ns|us|ms|[smhd])?"
 _FORM = "interval:s:1, interval:ms:100, interval:us:500, interval:hz:10 or interval:1s"
+
+
+def interval_count(text: str) -> int | None:
+    """A number as in the language, but for octal ones; with a duration it is in nanoseconds."""
+    found = re.fullmatch(_COUNT, text)
+    if found is None:
+        return None
+    if found["hex"]:
+        return int(found["hex"].replace("_", "")[:40], 16)
+    count: int = int(found["digits"].replace("_", "")[:25]) * 10 ** min(int((found["exponent"] or "0")[:3]), 25)
+    return int(count) * DURATIONS_NS[found["unit"] or "ns"]
 
 
 def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     fields = [part.text for part in parts[1:]]
     period = None
-    if len(fields) == 1 and (found := re.fullmatch(_DURATION, fields[0])):
-        period = int(found[1][:25]) * DURATIONS_NS[found[2]]
-    elif len(fields) == 2 and fields[1].isascii() and fields[1].isdigit():
-        unit, count = fields[0], int(fields[1][:25])
+    count = interval_count(fields[-1]) if fields else None
+    if len(fields) == 1:
+        period = count  # a number alone is nanoseconds
+    elif len(fields) == 2 and count is not None:
+        unit = fields[0]
         if unit == "hz":
             period = 1_000_000_000 // count if count else 0
         elif unit in DURATIONS_NS and unit != "d":

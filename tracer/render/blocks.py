@@ -39,7 +39,8 @@ def text(type: Type, of: Of) -> Show:
 def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
     """The same as JSON: objects and arrays; `quoted` makes a string of a name."""
     if isinstance(type, BufferType):
-        return lambda value: b"[%b]" % b",".join([b"%d" % byte for byte in content(value)])
+        # As numbers of int8, which bpftrace takes them for.
+        return lambda value: b"[%b]" % b",".join([b"%d" % byte for byte in memoryview(content(value)).cast("b")])
     if type.__class__ in _SPECIAL:
         shown = _SPECIAL[type.__class__]
         return lambda value: quoted(shown(value))

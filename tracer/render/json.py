@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.lang.aggregations.model import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.types import IntType
+from tracer.lang.types import IntType, SyscallType
 from tracer.render.renderer import Renderer
 from tracer.render.values import json_key, json_number, json_string, json_value
 from tracer.results.integers import quotient
@@ -133,7 +133,8 @@ def _line(type: bytes, data: bytes) -> bytes:
 
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
     if decl.kind == "scalar":
-        return json_number(quotient(cast(int, value), div)) if isinstance(decl.value, IntType) else scalar(value)
+        counted = isinstance(decl.value, IntType) and not isinstance(decl.value, SyscallType)
+        return json_number(quotient(cast(int, value), div)) if counted else scalar(value)
     shown = AGGREGATIONS[decl.kind].parts(decl, value, div)
     if isinstance(shown, list):
         from tracer.render.histogram import json_histogram

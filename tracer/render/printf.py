@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.lang.typed import Printf, Program
 from tracer.lang.types import BoolType, EnumType, FloatType, IntType, PointerType, StringType, Type, Value
 from tracer.lang.walk import walk_clause

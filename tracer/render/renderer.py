@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tracer.render.clock import format_time
 from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
@@ -153,6 +152,8 @@ class Renderer(ABC):
         elif isinstance(event, MapEvent):
             self.print_map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):
+            from tracer.render.strftime import format_time
+
             self.print_time(format_time(self._program.formats[event.format], time.time_ns()))
 
     def _formatted(self, format: int, texts: Iterable[bytes]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tracer.clock import boot_time_ns
+from tracer.host.clock import boot_time_ns
 from tracer.lang.types import (
     ArrayType,
     BoolType,
@@ -18,14 +18,15 @@ from tracer.lang.types import (
     StringType,
     StructType,
     SymbolType,
+    SyscallType,
     TimestampType,
     TupleType,
     Type,
     UsernameType,
 )
-from tracer.render.clock import format_time
 
 if TYPE_CHECKING:
+    from tracer.lang.types import Stack
     from tracer.resolve.processes.maps import Mapping
 
 Show = Callable[[Any], bytes]
@@ -45,6 +46,11 @@ class Symbolizer(Protocol):
         that a call returns to.
         """
 
+    def interrupts(self, pid: int, address: int) -> bool:
+        """Whether a signal's handler returns there: the next frame of a stack was stopped by the signal, so its
+        address is not one that a call returns to.
+        """
+
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         """The functions that were inlined there, innermost first, and the one that holds the address, each with
         `file:line`; nothing where that is not asked for or not known (`show_debug_info`).
@@ -60,12 +66,23 @@ class Symbolizer(Protocol):
         """What is mapped there."""
 
 
+def frames_of(stack: Stack, symbols: Symbolizer) -> Iterator[tuple[int, bool]]:
+    """The addresses, innermost first, each with whether a call returns to it."""
+    returned = False
+    for at, address in enumerate(stack.addresses):
+        yield address, returned
+        returned = not (at and symbols.interrupts(stack.pid, address))
+
+
 class _Numbers:
     def symbol(self, pid: int, address: int) -> str:
         return f"{address:#x}"
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{address:#x}"
+
+    def interrupts(self, pid: int, address: int) -> bool:
+        return False
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         return []
@@ -113,13 +130,15 @@ class ValueText:
             case StackType(mode=mode):
                 line = self._FRAMES[mode]
                 return lambda stack: b"\n" + b"".join(
-                    [line(self, stack.pid, address, at > 0) for at, address in enumerate(stack.addresses)]
+                    [line(self, stack.pid, address, returned) for address, returned in frames_of(stack, self._symbols)]
                 )
             case SymbolType():
                 return self._symbol
             case UsernameType():
                 return username
             case TimestampType(format=format):
+                from tracer.render.strftime import format_time
+
                 return lambda nanoseconds: format_time(format, self._boot_ns + nanoseconds)
             case FloatType(bits=bits):
                 from tracer.render import floats
@@ -173,7 +192,9 @@ class ValueText:
         found = self._symbols.build_id(pid, address)
         return b"%x\n" % address if found is None else b"%b 0x%x\n" % (found[0].encode(), found[1])
 
-    _FRAMES: ClassVar = {"bpftrace": _frame, "perf": _perf_frame, "raw": _raw_frame, "build_id": _build_id_frame}
+    _FRAMES: ClassVar = {
+        "bpftrace": _frame, "python": _frame, "perf": _perf_frame, "raw": _raw_frame, "build_id": _build_id_frame,
+    }  # fmt: skip
     """One line of a stack, by the modes of `lang.builtins.stacks`."""
 
     def _symbol(self, symbol: Any) -> bytes:
@@ -187,6 +208,9 @@ def _at(place: str) -> str:
 def json_value(type: Type, text: ValueText) -> Show:
     """Values as bpftrace's `-f json` writes them: tuples as arrays without blanks, what is text as a string."""
     match type:
+        case SyscallType():
+            called = text.of(type)
+            return lambda value: json_string(called(value))
         case IntType():
             return json_number
         case BoolType():

@@ -16,7 +16,7 @@ from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracer.resolve.dwarf.line_programs import LinePrograms
+    from tracer.resolve.dwarf.lines.programs import LinePrograms
     from tracer.resolve.elf.symbols import Symbols
     from tracer.resolve.safety.code import Code
     from tracer.resolve.safety.stack_check import StackChecks
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Binary:
-    """One file. `path` is where it is opened, absolute; `shown` how the user's text names it, printable."""
+    """One file. `path` is where it is opened, absolute; `named` its name in the user's text, `shown` that printable."""
 
     reproducible = True
     """Whether what was found of it follows from this file and its debug files alone."""
@@ -38,11 +38,14 @@ class Binary:
     unsafe_returns = False
     """Whether the user takes the risk of return probes that an exception may meet."""
 
+    walked = False
+    """Whether stacks are asked for, on which return probes would put an address of the kernel's."""
+
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
-        self.shown = printable(shown or path)
+        self.named = shown or path
+        self.shown = printable(self.named)
         self.elf = Elf(path, label=self.shown)
-        self.lines: LinePrograms | None = None
 
     @property
     def identity(self) -> FileIdentity:
@@ -68,6 +71,18 @@ class Binary:
         from tracer.resolve.elf.symbols import Symbols
 
         return Symbols(self.elf, self.debug_file)
+
+    @cached_property
+    def lines(self) -> LinePrograms | None:
+        """Its line programs, or those of its separate debug file."""
+        from tracer.resolve.dwarf.lines.programs import LinePrograms
+
+        own = LinePrograms(self.elf)
+        if own.present:
+            return own
+        debug = self.debug_file(self.elf)
+        programs = None if debug is None else LinePrograms(debug)
+        return programs if programs is not None and programs.present else None
 
     @cached_property
     def code(self) -> Code:

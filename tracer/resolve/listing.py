@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError
 from tracer.lang.syntax.attach import refusal, scan
 from tracer.probes.model import AttachKind, ProbeKind
@@ -72,7 +72,7 @@ class Listed(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The object of `tracer list --json`, numbers in hexadecimal as text."""
-        return {**self._asdict(), "sites": [each.as_json() for each in self.sites]}
+        return {**self._asdict(), "path": in_quotes(self.path), "sites": [each.as_json() for each in self.sites]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
         args = binary.arguments(note) if arguments else ()
         return ListedSite(note.address, binary.elf.offset_of(note.address), note.semaphore or None, args)
 
-    before = f"usdt:{quoted(binary.shown, path=True)}"
+    before = f"usdt:{quoted(binary.named, path=True)}"
     return (
         Listed(f"{before}:{quoted(key[0])}:{quoted(key[1])}", "usdt", binary.path, *key, tuple(map(site, by_name[key])))
         for key in sorted(by_name)
@@ -240,7 +240,7 @@ def _function_lines(wanted: _Pattern, binary: Binary, target: Target, left_out: 
     if names[0][0] < "A" or not "".join(names).replace(".", "").isidentifier():
         plain = _PLAIN.fullmatch
         names = [name if plain(name) else quoted(name) for name in names if _can_be_written(name)]
-    before = f"{wanted.kinds[-1]}:{quoted(binary.shown, path=True)}:"
+    before = f"{wanted.kinds[-1]}:{quoted(binary.named, path=True)}:"
     return iter(["".join([f"{before}{name}\n" for name in names])])
 
 
@@ -257,7 +257,7 @@ def _in_order_of_name(functions: tuple[Function, ...], kind: str, binary: Binary
     segment = next((each for each in binary.elf.loads if each.flags & PF_X), None)
     start, end = (segment.address, segment.address + segment.file_size) if segment is not None else (0, 0)
     moved = segment.offset - segment.address if segment is not None else 0
-    before, path = f"{kind}:{quoted(binary.shown, path=True)}:", binary.path
+    before, path = f"{kind}:{quoted(binary.named, path=True)}:", binary.path
     sites: tuple[ListedSite, ...] = ()
     ordered, plain = sorted(functions), _PLAIN.fullmatch
     for index, (name, address, *_) in enumerate(ordered, 1):
@@ -281,4 +281,17 @@ def quoted(part: str, path: bool = False) -> str:
         and (path or (not _NUMBER_OR_OFFSET.search(part) and "/" not in part and "+" not in part))
     ):
         return part
-    return '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + in_quotes(part).replace('"', '\\"') + '"'
+
+
+def in_quotes(part: str) -> str:
+    """A part as it stands in an attach point's quotes, but for those themselves: a backslash is doubled, and what is no
+    printable text is written as its bytes, which only a path has. The parser of attach points reads it back.
+    """
+    part = part.replace("\\", "\\\\")
+    return part if part.isprintable() else "".join(each if each.isprintable() else _bytes(each) for each in part)
+
+
+def _bytes(character: str) -> str:
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    return named or "".join(f"\\x{each:02x}" for each in character.encode("utf-8", "surrogateescape"))

@@ -6,9 +6,9 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import TracerError
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from tracer.dataclass import dataclass, names
+from tracer.dataclass import NamedTuple, dataclass, names
 from tracer.lang.types import Value
 from tracer.results.values import MapSnapshot
 

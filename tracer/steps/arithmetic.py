@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.lang.types import BOOL, BoolType, IntType, Type, operations
-from tracer.steps.model import Const, Name, Op, Value
+from tracer.steps.values import Const, Name, Op, Value
 
 UNBOUNDED = -(1 << 128), 1 << 128
 """Bounds of what is not known to have any."""

@@ -7,8 +7,8 @@ hold. What becomes known in a branch or in a loop is forgotten behind it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StackType, Type
@@ -16,25 +16,8 @@ from tracer.lang.walk import walk
 from tracer.resolve import model as resolved
 from tracer.resolve.model import Reg
 from tracer.steps import arithmetic
-from tracer.steps.model import (
-    Argument,
-    Ask,
-    Block,
-    BuiltIn,
-    Const,
-    Fetch,
-    GetSlot,
-    If,
-    Let,
-    MapGet,
-    Name,
-    Register,
-    ReturnValue,
-    Source,
-    Step,
-    UserStack,
-    Value,
-)
+from tracer.steps.model import Ask, Block, Fetch, GetSlot, If, Let, MapGet, Step
+from tracer.steps.values import Argument, BuiltIn, Const, Name, Register, ReturnValue, Source, UserStack, Value
 from tracer.steps.walk import parts
 
 _DEEPEST = 24  # operations inside each other; CPython's parser takes 200 parentheses, and people fewer
@@ -199,7 +182,7 @@ class Context:
 
     def stack(self, type: StackType, span: Span) -> Name:
         """The user stack."""
-        return self.fetch(UserStack(type.frames), type, span)
+        return self.fetch(UserStack(type.frames, type.interpreted), type, span)
 
     def hoisted(self, steps: Block) -> bool:
         """Writes the steps of a branch before it, where they cannot fail and have no effect; whether they could be."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tracer.steps import model
-from tracer.steps.model import Block, Const, Name, Op, SiteText, Step, Value
+from tracer.steps import model, values
+from tracer.steps.model import Block, Step
+from tracer.steps.values import Const, Name, Op, SiteText, Value
 from tracer.steps.walk import walk
 
 _INFIX = {
@@ -49,8 +50,8 @@ def text(value: Value) -> str:
             return f"{op}{_list(args)}"
 
 
-def _list(values: tuple[Value, ...]) -> str:
-    return f"({', '.join(map(text, values))})"
+def _list(items: tuple[Value, ...]) -> str:
+    return f"({', '.join(map(text, items))})"
 
 
 def _at(step: Any) -> str:
@@ -89,25 +90,25 @@ def _block(block: Block, indent: str) -> Iterator[str]:
 def _fetch(step: model.Fetch) -> str:
     source, place = step.source, "" if step.address is None else text(step.address)
     match source:
-        case model.Argument(index=index):
+        case values.Argument(index=index):
             read = f"arg{index}"
-        case model.ReturnValue():
+        case values.ReturnValue():
             read = "retval"
-        case model.Register(name=name):
+        case values.Register(name=name):
             read = f"%{name}"
-        case model.BuiltIn(name=name):
+        case values.BuiltIn(name=name):
             read = name
-        case model.UserStack(frames=frames):
-            read = f"ustack({frames})"
-        case model.Memory(type=type):
+        case values.UserStack(frames=frames, interpreted=interpreted):
+            read = f"ustack({'python, ' * interpreted}{frames})"
+        case values.Memory(type=type):
             read = f"*({type} *){place}"
-        case model.Bytes(size=size):
+        case values.Bytes(size=size):
             read = f"{size} bytes at {place}"
-        case model.Text(size=size, sized=sized, measured=measured):
+        case values.Text(size=size, sized=sized, measured=measured):
             size_text = f", {size}" if sized else f", {text(step.length)}" if measured and step.length else ""
             read = f"str({place}{size_text})"
             read += "" if sized or step.once is None else f", cut counted once ({step.once})"
-    if isinstance(source, model.InMemory) and source.base is None:
+    if isinstance(source, values.InMemory) and source.base is None:
         read += ", computed"
     return f"{text(step.name)} = {read}" + (", as a base" if step.unused else "")
 
@@ -142,7 +143,7 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Printf: lambda step: f"printf {step.format}{_list(step.args)}",
     model.PrintValue: lambda step: f"print {text(step.value)}",
     model.Time: lambda step: f"time {step.format}",
-    model.Exit: lambda step: f"exit {step.code}",
+    model.Exit: lambda step: f"exit {text(step.code)}",
     model.Require: lambda step: f"leave unless {text(step.condition)}",
     model.Break: lambda step: "break",
     model.Continue: lambda step: "continue",

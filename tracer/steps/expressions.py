@@ -23,23 +23,8 @@ from tracer.lang.types import (
 )
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
-from tracer.steps.model import (
-    Argument,
-    Const,
-    If,
-    MapAdd,
-    MapDelete,
-    MapHas,
-    MapLength,
-    Op,
-    Random,
-    Register,
-    ReturnValue,
-    SetSlot,
-    Signal,
-    SiteText,
-    Value,
-)
+from tracer.steps.model import If, MapAdd, MapDelete, MapHas, MapLength, Random, SetSlot, Signal
+from tracer.steps.values import Argument, Const, Op, Register, ReturnValue, SiteText, Value
 
 Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
 """How statements become steps, which `lower` says."""

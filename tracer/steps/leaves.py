@@ -8,7 +8,8 @@ is delivered as a `Reach`: whether it can be read depends on that size.
 
 from __future__ import annotations
 
-from tracer.steps.model import BuiltIn, Fetch, InMemory, Source, Steps
+from tracer.steps.model import Fetch, Steps
+from tracer.steps.values import BuiltIn, InMemory, Source
 from tracer.steps.walk import walk
 
 _STARTED = BuiltIn("started")

@@ -12,7 +12,6 @@ from tracer.steps.expressions import Lowering, truth, value, values
 from tracer.steps.model import (
     Block,
     Break,
-    Const,
     Continue,
     Each,
     Empty,
@@ -23,8 +22,6 @@ from tracer.steps.model import (
     MapDelete,
     MapSet,
     Moment,
-    Name,
-    Op,
     Printf,
     PrintMap,
     PrintValue,
@@ -32,14 +29,13 @@ from tracer.steps.model import (
     Require,
     Sample,
     SetSlot,
-    SiteText,
     Steps,
     Time,
     Update,
-    Value,
     While,
 )
 from tracer.steps.simplify import simplified
+from tracer.steps.values import Const, Name, Op, SiteText, Value
 from tracer.steps.walk import defined
 
 
@@ -113,7 +109,7 @@ def _block(ctx: Lowering, body: Sequence[typed.Stmt]) -> None:
                 ctx.add(Continue())
                 return
             case typed.Exit(code=code):
-                ctx.add(Exit(code))
+                ctx.add(Exit(value(ctx, code)))
                 return
             case _:
                 _statement(ctx, stmt)

@@ -12,12 +12,12 @@ from tracer.errors import NOWHERE, Span
 from tracer.lang.types import UINT64, ArrayType, IntType, StringType, Type, memory_size
 from tracer.steps import arithmetic
 from tracer.steps.context import Context
-from tracer.steps.model import (
+from tracer.steps.model import Fetch
+from tracer.steps.values import (
     Argument,
     BuiltIn,
     Bytes,
     Const,
-    Fetch,
     InMemory,
     Memory,
     Name,

@@ -9,7 +9,6 @@ from tracer.steps.arithmetic import depth
 from tracer.steps.leaves import is_based
 from tracer.steps.model import (
     Block,
-    BuiltIn,
     Exit,
     Fetch,
     GetSlot,
@@ -21,17 +20,13 @@ from tracer.steps.model import (
     MapGet,
     MapHas,
     MapLength,
-    Name,
-    Op,
     Random,
     SetSlot,
     Step,
     Steps,
-    Text,
-    UserStack,
-    Value,
     While,
 )
+from tracer.steps.values import BuiltIn, Name, Op, Text, UserStack, Value
 from tracer.steps.walk import LOOPS, blocks, defined, parts, used, walk, with_blocks, with_values
 
 _DEEPEST_INLINED = 12  # operations inside each other

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracer.dataclass import names, replace
-from tracer.steps.model import Block, Const, Each, If, Name, Op, Range, SiteText, Step, Value, While
+from tracer.steps.model import Block, Each, If, Range, Step, While
+from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 LOOPS = (While, Range, Each)
 _VALUES = (Const, Name, SiteText, Op)

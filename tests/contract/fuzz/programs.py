@@ -19,7 +19,8 @@ def program(seed: int, clauses: int = 5, size: int = 7) -> str:
     parts += [_user_clause(statements, place) for place in USER_PLACES if dice.chance(50)]
     if dice.chance(30):
         parts.insert(0, f"config = {{ max_strlen = {dice.choice(SIZES)} }}")
-    sets = _assignments(statements)
+    values.place = PLACES[0]
+    sets = assignments(statements)
     if dice.chance(25):
         sets.append(f"if (arg0 == {dice.randrange(5, 40)}) {{ exit({dice.randrange(4)}); }}")
     return " ".join([*parts, f"usdt:T:depot:parcel {{ {' '.join(sets)} }}"])
@@ -88,10 +89,9 @@ def _user_clause(statements: Statements, place: Place) -> str:
     return f"{place.probe} {{ {' '.join(parts)} }}"
 
 
-def _assignments(statements: Statements) -> list[str]:
+def assignments(statements: Statements) -> list[str]:
     """A statement for every map: one that is assigned nowhere cannot be read."""
     values = statements.values
-    values.place = PLACES[0]
     every = values.maps
     sets = []
     for each in every:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tracer.child import Child, find_program, parse_command
 from tracer.errors import TracerError, UsageError
+from tracer.target.child import Child, find_program, parse_command
 
 
 def run_to_end(child: Child, timeout_s: float = 5) -> None:
@@ -157,7 +157,7 @@ def test_splits_a_command_as_a_shell_does_and_runs_none() -> None:
 def test_the_child_leaves_when_the_tracer_is_killed_before_the_start(tmp_path: Path) -> None:
     script = (
         "import sys, time\n"
-        "from tracer.child import Child\n"
+        "from tracer.target.child import Child\n"
         "child = Child(['sleep', '100'])\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(100)\n"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.typed_ir import N
+from tests.typed_ir import N, num
 from tests.unit.backends.ftrace.plans import count, plan, probe
 from tracer.cli.tracing.closing import closing_lines
 from tracer.lang import typed
+from tracer.lang.types import UINT8
 from tracer.results.events import Loss
 from tracer.tracing import Outcome
 
@@ -24,6 +25,6 @@ EXIT = "exit() may be among what was lost: what came after it may have been coun
     ],
 )
 def test_where_exit_can_be_lost_it_is_said(exits: bool, loss: Loss, backend: str, said: bool) -> None:
-    body: list[typed.Stmt] = [count(), typed.Exit(N, 0)] if exits else [count()]
+    body: list[typed.Stmt] = [count(), typed.Exit(N, num(0, UINT8))] if exits else [count()]
     lines = list(closing_lines(plan(probe(body)), Outcome(0, loss, 5, 1), backend))
     assert lines[1:] == ([EXIT] if said else [])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tracer import gate
-from tracer.child import Child
+from tracer.target import gate
+from tracer.target.child import Child
 
 SOURCES = {
     "x86_64": """

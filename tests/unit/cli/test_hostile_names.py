@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.cli import tracer
 from tests.unit.resolve.hostile import NAMES, steering, write_hostile
+from tracer.resolve.listing import in_quotes
 
 STAGES = ("ast", "typed", "steps", "plan", "program", "bytecode")
 
@@ -34,7 +35,8 @@ def test_lists(files: Path, words: tuple[str, ...]) -> None:
     assert text.count("end*/ int x;") >= 4
     if "--json" in words:
         listed = [json.loads(line) for line in text.splitlines()]
-        assert {Path(each["path"]).name for each in listed} == {each.name for each in files.iterdir() if each.is_file()}
+        names = {each.name for each in files.iterdir() if each.is_file()}
+        assert {each["path"] for each in listed} == {f"{files}/{in_quotes(name)}" for name in names}
     elif words == ("list",):
         assert len(text.splitlines()) == 4 * len(NAMES)
     check(*words, str(next(each for each in files.iterdir() if "\n" in each.name)))

@@ -12,7 +12,7 @@ import pytest
 
 from tracer.cli.tracing.signals import Signals
 from tracer.errors import TracerError
-from tracer.running import RunningProcess
+from tracer.target.running import RunningProcess
 from tracer.tracing import Controls
 
 

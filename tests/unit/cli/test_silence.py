@@ -12,7 +12,8 @@ from tests.unit.backends.ftrace.plans import count, plan, probe, site
 from tracer.cli.tracing.silence import Silence
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.resolve.model import EVERY_PROCESS, Target
+from tracer.lang.types import UINT8
+from tracer.resolve.model import EVERY_PROCESS, Site, Target
 from tracer.results.events import Loss
 from tracer.tracing import Outcome
 
@@ -40,6 +41,9 @@ class Session:
     def point_hits(self) -> Sequence[int] | None:
         self.asked += 1
         return None if self.asked <= self.unknown else self._hits
+
+    def unhit_sites(self) -> dict[int, Sequence[Site]]:
+        return {}
 
     def hits(self) -> int:
         return sum(self._hits)
@@ -160,5 +164,5 @@ def test_the_first_statement_tells_whether_a_predicate_ever_held() -> None:
     untold, told = Outcome(0, Loss(), 4, 1), Outcome(0, Loss(), 4, 1, told=True)
     prints = probe([typed.Printf(ir.N, 0, ())])
     assert found._is_untouched(prints, untold) and not found._is_untouched(prints, told)
-    assert not found._is_untouched(probe([typed.Exit(ir.N, 0)]), untold)
+    assert not found._is_untouched(probe([typed.Exit(ir.N, ir.num(0, UINT8))]), untold)
     assert not found._is_untouched(probe([]), untold)

@@ -16,6 +16,7 @@ GOOD = Outcome(
         Result("a[x-bcc-text]", "bcc", "passed", ""),
         Result("a[x-ftrace-text]", "ftrace", "refused", ""),
         Result("a[y-bcc-text]", "bcc", "excepted", ""),
+        Result("tests/suite/test_suite.py::b[z-bcc-text]", "bcc", "passed", ""),
         Result("vm", None, "passed", ""),
         Result("vm_other", None, "skipped", ""),
     ),
@@ -37,6 +38,7 @@ def test_a_report_counts_by_backend_and_shows_what_failed() -> None:
         "6.1 (6.1.0-56-amd64): passed, 61 s\n"
         "  contract on bcc: 1 passed, 1 said exceptions\n"
         "  contract on ftrace: 0 passed, 1 refused\n"
+        "  suite on bcc: 1 passed\n"
         "  tests of this kernel: 1 passed, 1 left out"
     )
     assert report(BAD) == (
@@ -57,15 +59,15 @@ def test_no_result_at_all_is_no_pass() -> None:
 def test_the_table_says_what_passed_and_what_could_not_be_had() -> None:
     assert table({"6.1": GOOD, "nobpf": BAD, "5.10": NotAvailable("nobody answers")}) == (
         "\n"
-        "| kernel | run on | where from | backend | passed | refused | exceptions | failed | own tests |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
-        "| nobpf (6.1.192-nobpf) |  | built from linux-source-6.1 | ftrace | 0 | 0 | 0 | 1 | 0 passed |\n"
-        "| 6.1 (6.1.0-56-amd64) | 2026-01-02 | Debian's package | bcc | 1 | 0 | 1 | 0 | 1 passed |\n"
-        "|  |  |  | ftrace | 0 | 1 | 0 | 0 |  |\n"
-        "| 6.1-lockdown | not run |  |  |  |  |  |  |  |\n"
-        "| 6.12 | not run |  |  |  |  |  |  |  |\n"
-        "| 7.2 | not run |  |  |  |  |  |  |  |\n"
-        "| 5.10 | not available: nobody answers |  |  |  |  |  |  |  |\n"
+        "| kernel | run on | where from | backend | passed | refused | exceptions | failed | suite | own tests |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| nobpf (6.1.192-nobpf) |  | built from linux-source-6.1 | ftrace | 0 | 0 | 0 | 1 | not run | not run |\n"
+        "| 6.1 (6.1.0-56-amd64) | 2026-01-02 | Debian's package | bcc | 1 | 0 | 1 | 0 | 1 passed | 1 passed |\n"
+        "|  |  |  | ftrace | 0 | 1 | 0 | 0 | not run |  |\n"
+        "| 6.1-lockdown | not run |  |  |  |  |  |  |  |  |\n"
+        "| 6.12 | not run |  |  |  |  |  |  |  |  |\n"
+        "| 7.2 | not run |  |  |  |  |  |  |  |  |\n"
+        "| 5.10 | not available: nobody answers |  |  |  |  |  |  |  |  |\n"
         "\n"
         "- nobpf: `a[x-ftrace-text]` failed.\n"
         "- nobpf: the kernel complained: WARNING: in uprobe"
@@ -95,14 +97,15 @@ def test_what_is_kept_of_a_run_is_all_of_it() -> None:
 def test_a_run_that_goes_on_with_another_replaces_what_was_not_passed_and_keeps_complaints() -> None:
     cut = replace(GOOD, trouble=("the tests were ended after 9 s", "the kernel complained: WARNING: x"))
     cut = replace(cut, results=(*GOOD.results, *BAD.results))
-    assert cut.done == ("a[x-bcc-text]", "a[x-ftrace-text]", "a[y-bcc-text]", "vm", "vm_other")
+    in_suite = "tests/suite/test_suite.py::b[z-bcc-text]"
+    assert cut.done == ("a[x-bcc-text]", "a[x-ftrace-text]", "a[y-bcc-text]", in_suite, "vm", "vm_other")
     later = Outcome(
         "6.1", "6.1.0-57-amd64", (replace(BAD.results[0], outcome="passed", said=""),), (), 2.0, "2026-01-03"
     )
     whole = cut.with_more(later)
     assert (whole.release, whole.day, whole.failures) == ("6.1.0-57-amd64", "2026-01-03", ())
     assert whole.trouble == ("the kernel complained: WARNING: x",)
-    assert len(whole.results) == 5
+    assert len(whole.results) == 6
 
 
 def test_what_a_kernel_says_of_itself_is_heard() -> None:

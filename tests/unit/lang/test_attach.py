@@ -173,3 +173,15 @@ def test_wrong_attach_points(text: str, message: str) -> None:
 
 def test_an_address_may_be_an_attach_point_of_a_return_probe() -> None:
     assert read("ur:/bin/app:0x10").address == 16
+
+
+def test_a_name_before_an_attach_point_says_nothing() -> None:
+    point, at = attach.read("large=uprobe:libc:malloc /arg0/ {", 0)
+    assert (point.text, point.span.start, at) == ("uprobe:libc:malloc", 6, 24)
+    # Behind the first colon it is a part of a name.
+    assert attach.read('uprobe:/bin/app:"operator="{', 0)[0].text == 'uprobe:/bin/app:"operator="'
+
+
+def test_only_clauses_for_tests_are_left_out() -> None:
+    assert attach.left_out("a=bench:one, BEGIN {", 0) == len("a=bench:one")
+    assert [attach.left_out(text, 0) for text in ("test {", "test:a:b {", "uprobe:test:a {", "bench:")] == [None] * 4

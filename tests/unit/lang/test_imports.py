@@ -79,6 +79,11 @@ def test_what_is_imported_is_as_if_it_stood_there(imported: str, plain: str) -> 
     assert typed(imported) == typed(plain)
 
 
+def test_links_in_a_circle_are_a_fault_of_the_import(files: Path) -> None:
+    (files / "folder" / "loop.bt").symlink_to("loop.bt")
+    assert "loop.bt: Too many levels of symbolic links" in faults('import "folder"; BEGIN { }')
+
+
 def test_a_path_is_meant_from_the_importing_file(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     main = files / "deep" / "main.bt"

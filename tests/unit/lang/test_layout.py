@@ -13,6 +13,8 @@ from tracer.lang.syntax.printer import print_ast
 
 PROGRAMS = [block.program for kind in ("dumps", "errors") for file in files(kind) for block in blocks(file)]
 PROGRAMS += [case.program for case in CASES]
+PROGRAMS += ["BEGIN { ; }", "BEGIN { if (1) { ; } else {; } }"]
+PROGRAMS += ["BEGIN { $x = 1; print((- -$x, + +1, - - -1, !!$x, - --$x)); }"]
 
 
 def test_a_program_gets_a_line_for_each_statement() -> None:

@@ -1,4 +1,5 @@
-"""Parsing and typing 500 lines costs some 110 ms (150 is the goal) where compiling argparse.py costs 10.
+"""Parsing and typing 500 lines takes some 55 ms where compiling argparse.py takes 10, and in a process that has just
+started some 100 ms, imports included (150 is the goal).
 
 Counted against what CPython's own compiler takes beside it: a slow or busy machine slows both.
 """
@@ -7,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,8 +64,31 @@ interval:s:NUMBER {
 }
 """
 PROGRAM = HEAD + "".join(CLAUSES.replace("NUMBER", str(number)) for number in range(1, 19))
-MOST = 20
-"""Times the compiler: it is 11 or 12."""
+MOST = 10
+"""Times the compiler: it is 6 or 7."""
+MOST_COLD = 15
+"""The same with all imports and all that is made at first use: it is 9 to 11."""
+COLD = """
+import argparse, gc, sys, time
+gc.disable()
+python = open(argparse.__file__).read()
+compiled = []
+for _ in range(5):
+    start = time.process_time()
+    compile(python, "argparse.py", "exec")
+    compiled.append(time.process_time() - start)
+start = time.process_time()
+from tracer.errors import Source
+from tracer.lang.syntax.parser import parse
+tree = parse(Source(sys.stdin.read()))
+from tracer.lang.analyse import analyse
+taken = time.process_time() - start
+from tests.unit.lang.programs import sites_of
+sites = sites_of(tree)
+start = time.process_time()
+analyse(tree, sites, {})
+print((taken + time.process_time() - start) / min(compiled))
+"""
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -89,3 +116,16 @@ def test_five_hundred_lines_are_parsed_and_typed_soon() -> None:
     taken = seconds(ours)
     beside = seconds(lambda: compile(python, "argparse.py", "exec"))
     assert taken < MOST * beside, f"{taken * 1000:.0f} ms beside {beside * 1000:.0f} ms of the compiler"
+
+
+def test_five_hundred_lines_are_parsed_and_typed_soon_by_a_process_that_has_just_started(tmp_path: Path) -> None:
+    """With the modules compiled before, as an installed tracer has them."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    command = (sys.executable, "-c", COLD)
+    root = Path(__file__).parents[3]
+    ratios = [
+        float(subprocess.run(command, cwd=root, env=environment, input=PROGRAM, stdout=-1, text=True).stdout)
+        for _ in range(5)
+    ]
+    assert min(ratios[1:]) < MOST_COLD, ratios

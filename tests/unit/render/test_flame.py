@@ -167,6 +167,8 @@ def test_json_is_read_in_every_mode_of_stacks() -> None:
     ("text", "said"),
     [
         (b"main;tea 3\nmain;tea\n", "f: line 2 is not one of folded stacks: it ends with no count"),
+        (b"main;tea " + b"9" * 5000, "f: line 1 is not one of folded stacks: it ends with no count"),
+        (b'{"type": "map", "data": {"@": {"\\n": ' + b"9" * 5000 + b"}}}", "f: no stacks"),
         (b"\n", "f: no stacks"), (b'{"type": "map", "data": {"@": 3}}\n', "f: no stacks"), (b"{[[[", "f: no stacks"),
     ],
 )  # fmt: skip

@@ -41,6 +41,9 @@ class Symbols:
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return f"{NAMES[address]}+{address & 0xF}" if address in NAMES else f"{address:#x}"
 
+    def interrupts(self, pid: int, address: int) -> bool:
+        return False
+
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         return [("price", "shop.c:3"), ("order", "shop.c:9"), ("main", "shop.c:20")] if address == 0x1050 else []
 
@@ -173,6 +176,9 @@ def test_the_kind_of_a_frame_is_told_by_its_file() -> None:
         for path in ("/bin/ls", "/lib/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "[vdso]", "", "/memfd:jit", None)
     ] == ["user", "library", "library", "kernel", "jit", "jit", "other"]
     assert kind_of("a.py:f:3", "/usr/bin/python3") == "python"
+    assert kind_of("<frozen importlib._bootstrap>:_find_and_load", None) == "python"
+    assert kind_of("<string>:<module>", None) == "python"
+    assert kind_of("<lambda>", None) == "other"
 
 
 def test_what_is_no_stack_is_no_map_of_stacks() -> None:

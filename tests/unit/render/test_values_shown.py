@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.clock import boot_time_ns
+from tracer.host.clock import boot_time_ns
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -23,7 +23,7 @@ from tracer.lang.types import (
     TupleType,
     UsernameType,
 )
-from tracer.render.clock import format_time
+from tracer.render.strftime import format_time
 from tracer.render.values import ValueText, json_key, json_number, json_string, json_value, username
 
 TEXT = ValueText()
@@ -96,6 +96,9 @@ class Names:
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         return "main+4" if address < 0x2000 and not returned else f"{address:#x}"
+
+    def interrupts(self, pid: int, address: int) -> bool:
+        return False
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         return []

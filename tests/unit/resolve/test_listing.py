@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter, 
 from tests.unit.resolve.programs import PROBES_C, THROWS_CC
 from tracer.errors import Source, TracerError
 from tracer.lang.syntax import attach
+from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.listing import list_lines, list_probes, quoted
@@ -83,6 +85,26 @@ def test_unusual_names_are_written_so_that_they_mean_themselves(tmp_path: Path, 
     known = sorted(printable(name.partition("@")[0][: 1 << 14]) for name in names)
     shown = [f"uprobe:{app}:{quoted(name)}" for name in known]
     assert probes(f"uprobe:{app}:*") == shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"new\nline", b"bad\xff", b"half\xc3", b"back\\slash", b"lit\\xff", b"lit\\n", b'quo"te', b"tab\t", b"esc\x1b[31m",
+     "grün".encode(), "\u202eleft".encode(), b"end\\", b"a b,c{d:e"],
+)  # fmt: skip
+def test_a_file_of_any_name_is_listed_as_an_attach_point_that_finds_it(tmp_path: Path, name: bytes) -> None:
+    path = str(tmp_path / os.fsdecode(name))
+    ElfWriter(symbols=[("f", TEXT_ADDRESS, 4, 0x12)]).write(Path(path))
+    (listed,) = list_probes(path, EVERYONE)
+    (line,) = list_lines(path, EVERYONE)
+    assert line == f"{listed.probe}\n" and listed.probe.isprintable()
+    listed.probe.encode()  # strictly: no byte is a lone surrogate
+    point, end = read(f"{listed.probe} {{ }}", 0)
+    assert (point.path, end) == (path, len(listed.probe))
+    assert [each.path for each in list_probes(listed.probe, EVERYONE)] == [path]
+    said = listed.as_json()["path"]
+    said.encode()
+    assert read('uprobe:"{}":f'.format(said.replace('"', '\\"')), 0)[0].path == path
 
 
 def test_intervals_are_listed_by_their_units() -> None:

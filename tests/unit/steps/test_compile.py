@@ -5,11 +5,12 @@ import time
 import pytest
 
 from tests.typed_ir import N, arg, builtin, clause, map_of, num, op, program, run, str_of, text
-from tracer.clock import clock_ns
+from tracer.host.clock import clock_ns
 from tracer.lang import typed
 from tracer.lang.types import (
     BOOL,
     INT64,
+    UINT8,
     UINT64,
     IntType,
     Stack,
@@ -133,7 +134,7 @@ def test_a_long_string_is_cut_and_counted_unless_the_program_gave_the_size() -> 
 def test_an_exit_ends_the_clause_and_no_later_hit_counts() -> None:
     body = [
         typed.Aggregate(N, "@", (), "count", None),
-        typed.If(N, op("==", arg(0), num(2, UINT64), BOOL), (typed.Exit(N, 3),), ()),
+        typed.If(N, op("==", arg(0), num(2, UINT64), BOOL), (typed.Exit(N, num(3, UINT8)),), ()),
         typed.Printf(N, 0, ()),
     ]
     result = run(program([clause(body)], [map_of("@", "count")], ["on"]), [(1,), (2,), (3,)])

@@ -19,7 +19,7 @@ from tracer.backends.bcc.attach.loader import (
     first_counter,
 )
 from tracer.backends.bcc.attach.page_groups import groups
-from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, RING, STACK_RULES
+from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, PYTHON_IMAGES, RING, STACK_RULES
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import control_event
@@ -29,7 +29,8 @@ from tracer.backends.bcc.loading import load_sleepable
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
-from tracer.clock import clock_ns
+from tracer.host.clock import clock_ns
+from tracer.host.polling import readable
 from tracer.kernel import bpf, buffers
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
@@ -39,13 +40,13 @@ from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
-from tracer.waiting import readable
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
     from tracer.backends.bcc.maps.stacks import Stacks
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost
+    from tracer.resolve.interpreters.frames import Interpreters
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
 """How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second;
@@ -64,6 +65,7 @@ class BccSession:
         self.plan = program.plan
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
+        self.interpreters: Interpreters | None = None
         generated = program.generated
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
@@ -81,13 +83,7 @@ class BccSession:
             undo.callback(self._loaded.close)
             slower = load_sleepable(self._loaded, program, target, multi, by_place)
             self.details: tuple[str, ...] = (*_small_ring(self._loaded), *slower)
-            self._control = Control(
-                self._loaded.maps[CONTROL],
-                generated.generations,
-                generated.lengths,
-                len(generated.records),
-                len(generated.marks),
-            )
+            self._control = Control(self._loaded.maps[CONTROL], *generated.control)
             undo.callback(self._control.close)
             self._control.start(clock_ns(), target.child_pid)
             self._ring = Ring(self._loaded.maps[RING], self._loaded.ring_size)
@@ -96,10 +92,10 @@ class BccSession:
             maps = self._loaded.maps
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
             self._stacks: Stacks | None = None
-            if generated.unwinds:
+            if generated.unwinds or generated.interprets:
                 from tracer.backends.bcc.maps.stacks import Stacks
 
-                self._stacks = Stacks(maps[STACK_RULES])
+                self._stacks = Stacks(maps.get(STACK_RULES))
             self._maps = KernelMaps(
                 self.plan.program, generated.tables, descriptors, self._control, self._cpus, generated.marks,
                 self._stacks,
@@ -143,7 +139,14 @@ class BccSession:
             self._nested = Nested(self._pid)
         if self._stacks is not None:
             self._stacks.unwinder = self.unwinder
-        sites = self._attachments.attach(self.plan, self._loaded.programs, self._generated.site_texts, stop)
+            if self.interpreters is not None and self._generated.interprets:
+                from tracer.backends.bcc.maps.python import PythonFrames
+
+                self._stacks.python = PythonFrames(self._loaded.maps[PYTHON_IMAGES], self.interpreters)
+                self._stacks.python.look()
+        sites = self._attachments.attach(
+            self.plan, self._loaded.programs, self._generated.site_texts, self._generated.noted, stop
+        )
         added = {name for probe in self.plan.probes for name in added_to(probe.clause)} & self._generated.tables.keys()
         self.details += tuple(f"{name}: aggregated in the kernel" for name in sorted(added))
         return sites
@@ -153,7 +156,7 @@ class BccSession:
         deadline = time.monotonic() + timeout_s
         self._maps.tidy()
         if self._stacks is not None:
-            self._stacks.forget_altered()
+            self._stacks.keep_up()
         incoming = self._incoming
         incoming.take()
         if not incoming.unfinished and not self._wait(deadline):
@@ -232,6 +235,14 @@ class BccSession:
             self._maps.hits(counted[number]) if number in counted else self._summed(HITS, number)
             for number in range(len(self._points))
         ]
+
+    def unhit_sites(self) -> dict[int, tuple[Site, ...]]:
+        """See `backends.base.Session`."""
+        found = {}
+        for point, sites in self._generated.noted.items() if self._multi else ():
+            noted = self._control.noted(sites)
+            found[point] = tuple(site for site, hit in zip(self._points[point].sites, noted, strict=True) if not hit)
+        return found
 
     def hit_cost(self, point: int) -> Cost | None:
         """See `backends.base.Session`."""
@@ -315,7 +326,8 @@ class BccSession:
                     continue
                 if record.map in self._generated.marks:
                     self._maps.look_back(record.map, None)
-                yield control_event(record)
+                said = self._control.exit_code() if record.kind == "exit" else None
+                yield control_event(record) if said is None else ExitEvent(said)
 
 
 def _small_ring(loaded: Loaded) -> tuple[str, ...]:

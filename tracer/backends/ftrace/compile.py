@@ -21,7 +21,7 @@ from tracer.plan.points import first_numbers
 from tracer.resolve.model import Site
 from tracer.steps import model as steps
 from tracer.steps.leaves import leaves
-from tracer.steps.model import BuiltIn
+from tracer.steps.values import BuiltIn, Name, Value
 from tracer.steps.walk import walk
 
 
@@ -162,8 +162,8 @@ def _sources_of(run: Run) -> SourceOf:
     by_source = dict(zip((fetch.source for fetch in leaves(run.steps)), run.sources, strict=True))
     names = {step.name: by_source.get(step.source) for step in walk(run.steps.body) if isinstance(step, steps.Fetch)}
 
-    def source_of(value: steps.Value) -> Source | None:
-        return names.get(value) if isinstance(value, steps.Name) else None
+    def source_of(value: Value) -> Source | None:
+        return names.get(value) if isinstance(value, Name) else None
 
     return source_of
 

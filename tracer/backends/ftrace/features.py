@@ -9,6 +9,7 @@ _TRIGGER = "in the kernel where that is the same, else in user space"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
 _LATE = Unsupported("a hit is seen when the program has gone on, and a signal would come too late", elsewhere("bcc"))
 _NO_CGROUP = Unsupported("the kernel's events do not say it", elsewhere("bcc"))
+_NO_MEMORY = Unsupported("its samples do not hold the interpreter's memory, which has its frames", elsewhere("bcc"))
 _INDEXED = Unsupported("a fetch argument cannot add an index register to an address", elsewhere("bcc"))
 _COMPUTED = Unsupported(
     "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address",
@@ -50,10 +51,13 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: _COMPUTED,
         Feature.BUFFER_SIZED: Unsupported("an event has blocks of one size", elsewhere("bcc")),
         Feature.USER_STACK: Supported(),
+        Feature.INTERPRETED: _NO_MEMORY,
         Feature.STACK_COMPUTED: Supported(),
         Feature.SYMBOL: Supported(),
         Feature.SIGNAL: _LATE,
         Feature.CGROUP: _NO_CGROUP,
+        Feature.TASKS: _NO_CGROUP,
+        Feature.JOINS: Supported(),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
         Feature.MAP_WALK: Supported("as it was at the hit, in the order of the keys"),

@@ -36,7 +36,7 @@ from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import IntType
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.results.integers import wrap_int
-from tracer.steps import model
+from tracer.steps import values
 
 
 class NotExpressible(Exception):
@@ -139,7 +139,7 @@ class Fetches:
     found: list[Fetch] = field(default_factory=list)
     sized: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def leaf(self, source: model.Source) -> Source:
+    def leaf(self, source: values.Source) -> Source:
         """Where the value of one of `steps.leaves` comes from; raises `NotExpressible`.
 
         `comm` must be asked for first of all, so that no string can take its room.
@@ -147,27 +147,27 @@ class Fetches:
         if is_absent(source, self.args):
             return Constant(None)
         match source:
-            case model.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" as name):
+            case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" as name):
                 return FromSample(name)
-            case model.BuiltIn(name="comm"):
+            case values.BuiltIn(name="comm"):
                 return ThreadName(self.index(THREAD_NAME))
-            case model.BuiltIn(name="cpid"):
+            case values.BuiltIn(name="cpid"):
                 return ChildPid()
-            case model.Argument() | model.ReturnValue() | model.Register():
+            case values.Argument() | values.ReturnValue() | values.Register():
                 return self.value(source)
-            case model.Memory(base=base, offset=offset, type=type) if base is not None:
+            case values.Memory(base=base, offset=offset, type=type) if base is not None:
                 place = self._pointed(base)
                 number = self.index(Fetch(_at(place, offset), f"{'s' if type.signed else 'u'}{type.bits}"))
                 return Number(number, self._guard(place, offset, type.bits // 8))
-            case model.Bytes(base=base, offset=offset, size=size) if base is not None:
+            case values.Bytes(base=base, offset=offset, size=size) if base is not None:
                 if size > _MOST_IN_ARRAYS:
                     raise NotExpressible(f"it has {size} bytes, and an event has room for {_MOST_IN_ARRAYS}")
                 place = self._pointed(base)
                 arrays = tuple(map(self.index, _arrays(place, offset, size)))
                 return Block(arrays, size, (self._guard(place, offset, 1), self._guard(place, offset, size)))
-            case model.Text(size=1, sized=True):
+            case values.Text(size=1, sized=True):
                 return Constant(b"")
-            case model.Text(base=base, offset=offset, size=size, sized=sized, measured=measured) if base is not None:
+            case values.Text(base=base, offset=offset, size=size, sized=sized, measured=measured) if base is not None:
                 place = self._pointed(base)
                 if not sized and not measured:
                     text = self.index(Fetch(_at(place, offset), "string"))
@@ -176,7 +176,7 @@ class Fetches:
                 self.sized[place, offset] = max(wanted, self.sized.get((place, offset), 0))
                 number = -1 - list(self.sized).index((place, offset))
                 return Text(number, self._pointer(base), offset, size - 1, any_size=measured)
-            case model.UserStack(frames=frames):
+            case values.UserStack(frames=frames):
                 return UserStack(frames)
         raise NotExpressible("ftrace events do not carry it")
 
@@ -194,11 +194,11 @@ class Fetches:
         arrays = tuple(map(self.index, _arrays(place, offset, min(self.sized[place, offset], share))))
         return replace(source, fetch=self.index(Fetch(_at(place, offset), "string")), arrays=arrays)
 
-    def value(self, source: model.Argument | model.ReturnValue | model.Register) -> Number | Constant:
+    def value(self, source: values.Argument | values.ReturnValue | values.Register) -> Number | Constant:
         """The source of an argument, of the return value or of a register."""
-        if isinstance(source, model.Register):
+        if isinstance(source, values.Register):
             return Number(self.index(Fetch(f"%{source.name}", "u64")), None)
-        if isinstance(source, model.ReturnValue):
+        if isinstance(source, values.ReturnValue):
             return Number(self.index(Fetch(self.retval, "u64")), None)
         spec = self.args[source.index]
         of_type = isinstance(source.type, IntType) and source.type.signed
@@ -224,26 +224,26 @@ class Fetches:
             self.found.append(fetch)
         return self.found.index(fetch)
 
-    def _pointer(self, base: model.Source) -> Number | Constant:
-        if isinstance(base, (model.Argument, model.ReturnValue, model.Register)):
+    def _pointer(self, base: values.Source) -> Number | Constant:
+        if isinstance(base, (values.Argument, values.ReturnValue, values.Register)):
             return self.value(base)
-        assert isinstance(base, model.Memory) and base.base is not None
+        assert isinstance(base, values.Memory) and base.base is not None
         place = self._pointed(base.base)
         return Number(self.index(Fetch(_at(place, base.offset), "u64")), self._guard(place, base.offset, 8))
 
     def _guard(self, place: str, offset: int, size: int) -> int:
         return self.index(Fetch(_at(place, offset + size - 1), "string"))
 
-    def _pointed(self, base: model.Source) -> str:
+    def _pointed(self, base: values.Source) -> str:
         """The place that holds the base of an address."""
-        if isinstance(base, model.Memory):
+        if isinstance(base, values.Memory):
             assert base.base is not None
             return _at(self._pointed(base.base), base.offset)
-        if isinstance(base, model.ReturnValue):
+        if isinstance(base, values.ReturnValue):
             return self.retval
-        if isinstance(base, model.Register):
+        if isinstance(base, values.Register):
             return f"%{base.name}"
-        assert isinstance(base, model.Argument)
+        assert isinstance(base, values.Argument)
         spec = self.args[base.index]
         match spec.operand:
             case Const(value):
@@ -257,12 +257,12 @@ class Fetches:
                 return _place(operand, base.index)
 
 
-def is_absent(source: model.Source, args: dict[int, ArgSpec]) -> bool:
+def is_absent(source: values.Source, args: dict[int, ArgSpec]) -> bool:
     """Whether a value depends on an argument that cannot be read at these sites."""
     match source:
-        case model.Argument(index=index):
+        case values.Argument(index=index):
             return isinstance(args[index].operand, Unreadable)
-        case model.Memory(base=base) | model.Text(base=base) | model.Bytes(base=base):
+        case values.Memory(base=base) | values.Text(base=base) | values.Bytes(base=base):
             return base is not None and is_absent(base, args)
     return False
 

@@ -30,7 +30,8 @@ from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import IntType
 from tracer.steps import model as steps_model
 from tracer.steps.arithmetic import COMPARISONS
-from tracer.steps.model import BuiltIn, Const, Let, MapGet, Op, Require, Step, Steps, Value
+from tracer.steps.model import Let, MapGet, Require, Step, Steps
+from tracer.steps.values import BuiltIn, Const, Op, Value
 
 SourceOf = Callable[[Value], Source | None]
 """Where a name's value comes from; None for anything else, and for what is no fetch."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.clause_runs import ClauseRuns
 from tracer.backends.ftrace.counting.counters import CountedMaps
 from tracer.backends.ftrace.counting.uses import needed_by_intervals
 from tracer.backends.ftrace.counting.where import where_lines
-from tracer.backends.ftrace.decode import Decoder, Sample, build
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.backends.ftrace.read.event_hits import EventHits
-from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_place, check_panic
+from tracer.backends.ftrace.samples.decoder import Decoder, build
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.kernel import perf
 from tracer.kernel.limits import raise_limits
@@ -28,7 +27,7 @@ from tracer.overhead.cost import HitCosts
 from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
-from tracer.results.events import ExitEvent, Loss, PrintfBatch, PrintfEvent, ValueBatch, ValueEvent
+from tracer.results.events import Loss
 from tracer.results.values import MapStore
 from tracer.steps.python.compile import compile_clause, made_later
 from tracer.steps.python.runtime import Compiled, Runtime
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
     from tracer.overhead.guard import Cost
+    from tracer.resolve.interpreters.frames import Interpreters
 
 _COMPILED_AT_ONCE = 64
 """Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
-_STEP = 1024
-"""Samples worked through between two looks at the rings and the clock."""
 
 
 class FtraceSession:
@@ -52,6 +50,7 @@ class FtraceSession:
         """Nothing in the kernel is touched yet."""
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
+        self.interpreters: Interpreters | None = None
         self.details: tuple[str, ...] = ()
         self._program = program
         self._target = target
@@ -59,17 +58,14 @@ class FtraceSession:
         self._typed = program.plan.program
         self._maps = CountedMaps(self._typed, self._loss)
         self.maps: MapStore = self._maps
-        self._happened: deque[Happening] = deque()
-        self._runtime = Runtime(maps=self.maps, emit=self._happened.append, loss=self._loss)
+        self._clauses = ClauseRuns()
+        self._runtime = Runtime(maps=self.maps, emit=self._clauses.emit, loss=self._loss)
         self._definitions: Definitions | None = None
         self._triggers: HistTriggers | None = None
         self._hits: EventHits | None = None
         self._costs = HitCosts()
         self._attachment: Attachment | None = None
-        self._runs: dict[int, Callable[[Sample], None]] = {}
-        self._event_index = 0
         self._gone: set[int] = set()
-        self._exited = False
         self._dropped = 0
         self._detached = False
         self._left: str | None = None
@@ -108,7 +104,7 @@ class FtraceSession:
         worked through.
         """
         attachment = self._attachment
-        if attachment is None or self._exited:
+        if attachment is None or self._clauses.exited:
             return
         reader = attachment.reader
         if reader is None:
@@ -123,10 +119,10 @@ class FtraceSession:
             reader.collect()  # what the first round found is released by the second
         while True:
             attachment.follow_exec()
-            for happening in self._run_clauses(reader, deadline if timeout_s > 0 else None, until=until_ns):
+            for happening in self._clauses.run(reader, deadline if timeout_s > 0 else None, until=until_ns):
                 told = True
                 yield happening
-            if told or self._exited or (remaining := deadline - time.monotonic()) <= 0:
+            if told or self._clauses.exited or (remaining := deadline - time.monotonic()) <= 0:
                 return
             if attachment.wait(self.wake, min(remaining, 0.001 if reader.unfinished else LOOK_S)):
                 return
@@ -145,15 +141,15 @@ class FtraceSession:
         """See `Session`."""
         self._maps.finish()
         attachment = self._attachment
-        if attachment is None or (reader := attachment.reader) is None or self._exited:
+        if attachment is None or (reader := attachment.reader) is None or self._clauses.exited:
             return
         reader.collect()
-        while reader.unfinished and not self._exited:
-            yield from self._run_clauses(reader, None, final=True, hurried=hurried)
+        while reader.unfinished and not self._clauses.exited:
+            yield from self._clauses.run(reader, None, final=True, hurried=hurried)
             if hurried():
                 return
             reader.collect()
-        if not self._exited:
+        if not self._clauses.exited:
             attachment.settle()
 
     def collect(self) -> None:
@@ -164,9 +160,8 @@ class FtraceSession:
     def drop(self) -> None:
         """See `Session`: a sample counts once, whatever it would have printed."""
         if self._attachment is not None and self._attachment.reader is not None:
-            self._dropped += len(self._happened) + self._attachment.reader.drop()
-            self._happened.clear()
-            if not self._exited:
+            self._dropped += self._clauses.drop() + self._attachment.reader.drop()
+            if not self._clauses.exited:
                 self._attachment.settle()
 
     def loss(self) -> Loss:
@@ -198,6 +193,10 @@ class FtraceSession:
     def point_hits(self) -> Sequence[int] | None:
         """See `backends.base.Session`."""
         return self._hits.hits() if self._hits is not None else None
+
+    def unhit_sites(self) -> dict[int, list[Site]]:
+        """See `backends.base.Session`."""
+        return self._hits.unhit_sites() if self._hits is not None else {}
 
     def hit_cost(self, point: int) -> Cost | None:
         """See `backends.base.Session`."""
@@ -312,8 +311,7 @@ class FtraceSession:
                 format, event.places[0].fetches, branches, attachment.shape, self._runtime,
                 time_offset=offset, child_pid=self._target.child_pid, unwinder=self.unwinder,
             )  # fmt: skip
-        self._runs = {event: decoder.run for event, decoder in decoders.items()}
-        self._event_index = attachment.shape.event
+        self._clauses.take(decoders, attachment.shape.event)
         if decoders:
             attachment.read(decoders)
 
@@ -327,54 +325,6 @@ class FtraceSession:
         point = next((place.points[number] for place in event.places if place.branch == branch), -1)
         gone = self._gone
         return lambda hit: None if point in gone else clause(hit)
-
-    def _run_clauses(
-        self, reader: Reader, deadline: float | None, final: bool = False, until: int | None = None,
-        hurried: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Happening]:
-        """Runs the clauses on what has been collected so far, until the deadline."""
-        index = self._event_index
-        runs = self._runs
-        yield from self._told()
-        for _ in range(max(reader.waiting, 1)):
-            samples = reader.next_samples(final, until)
-            done = 0
-            try:
-                while done < len(samples):
-                    step = samples[done : done + _STEP]
-                    done += len(step)
-                    for sample in step:
-                        runs[sample[index]](sample)
-                    yield from self._told()
-                    if self._exited:
-                        return
-                    reader.keep_up()
-                    if hurried() or (deadline is not None and time.monotonic() > deadline):
-                        return
-            finally:
-                # Here too where the run loop has had enough: then the drain goes on with the next sample.
-                if done < len(samples):
-                    reader.put_back(samples[done:])
-
-    def _told(self) -> Iterator[Happening]:
-        """What the clauses have said. After exit() they do nothing more, however many samples the step has left."""
-        happened = self._happened
-        kinds = set(map(type, happened)) if len(happened) > 1 else set()
-        if kinds == {PrintfEvent} or kinds == {ValueEvent}:
-            numbers, rows = zip(*happened, strict=True)
-            one = len(set(numbers)) == 1
-            if kinds == {PrintfEvent} or one:
-                happened.clear()
-                yield PrintfBatch(numbers[0] if one else numbers, rows) if kinds == {PrintfEvent} else ValueBatch(
-                    numbers[0], rows
-                )
-        while happened:
-            happening = happened.popleft()
-            if isinstance(happening, ExitEvent):
-                self._exited = True
-                happened.clear()
-            yield happening
-
 
 def _hits(descriptors: Descriptors, number: int) -> int:
     return descriptors.total(number)[0]

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tracer.lang.typed import UStack, USym
+from tracer.lang.types import StackType, is_interpreted
 from tracer.lang.walk import walk_clause
 
 if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
+    from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.model import Target
     from tracer.resolve.processes.maps import Mapping
     from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
     from tracer.resolve.symbols.unwinder import Unwinder
+
+_LONGEST_COPY = 65024
+"""Of a stack, with a sample or a record of bcc."""
+
+
+_LACKING = "they were hit just as it began or ended, or their memory could not be read"
 
 
 class Names:
@@ -31,9 +40,14 @@ class Names:
         room: what ended before it was looked at has no names.
         """
         self._config = plan.program.config
-        wanted = {type(node) for probe in plan.probes for node in walk_clause(probe.clause)}
+        nodes = [node for probe in plan.probes for node in walk_clause(probe.clause)]
+        wanted = {type(node) for node in nodes}
         self._copied = plan.program.config.stack_copy
         self._stacks = UStack in wanted and plan.program.config.stack_unwind != "fp"
+        self._interpreted = any(
+            isinstance(node, UStack) and isinstance(node.type, StackType) and node.type.interpreted for node in nodes
+        )
+        self._interpreters: Interpreters | None = None
         if UStack in wanted or USym in wanted:
             self._begin(plan, target)
 
@@ -42,15 +56,26 @@ class Names:
         return self._current().symbol(pid, address, offset=False)
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
-        """The function and the distance from its start."""
+        """The function and the distance from its start; of an interpreter's its file and line."""
+        if self._interpreters is not None and is_interpreted(address):
+            return self._interpreters.text(address)
         return self._current().symbol(pid, address, returned=returned)
+
+    def interrupts(self, pid: int, address: int) -> bool:
+        """Whether a signal's handler returns there; frame pointers lead past the frame that it stopped."""
+        return self._stacks and not is_interpreted(address) and self._current().interrupts(pid, address)
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         """What is inlined there and its lines, where that is asked for."""
-        return self._current().sources(pid, address, returned) if self._config.show_debug_info else []
+        if not self._config.show_debug_info or is_interpreted(address):
+            return []
+        return self._current().sources(pid, address, returned)
 
     def path(self, pid: int, address: int) -> str | None:
-        """The file that is mapped there."""
+        """The file that is mapped there, or that of an interpreter's function."""
+        if self._interpreters is not None and is_interpreted(address):
+            function = self._interpreters.function(address)
+            return None if function is None else function.file
         return self._current().path(pid, address)
 
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
@@ -62,23 +87,31 @@ class Names:
         return self._current().mapping(pid, address)
 
     @property
+    def interpreters(self) -> Interpreters | None:
+        """What names the functions of interpreters; None where no clause wants them."""
+        if self._interpreters is None and self._interpreted:
+            from tracer.resolve.interpreters.frames import Interpreters
+
+            self._interpreters = Interpreters(self.processes)
+        return self._interpreters
+
+    @property
     def unwinder(self) -> Unwinder | None:
         """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
-        from tracer.resolve.arch import host
-
-        arch = host()
-        if self._unwinder is None and self._stacks and arch is not None:
+        if self._unwinder is None and self._stacks:
+            from tracer.resolve.arch import host
             from tracer.resolve.symbols.unwinder import Unwinder
             from tracer.resolve.unwind.registers import REGISTERS
 
-            self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
+            if (arch := host()) is not None:
+                self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
         return self._unwinder
 
-    def endings(self) -> tuple[str | None, str | None]:
+    def endings(self, backend: str) -> tuple[str | None, str | None]:
         """What is to be said of stacks that are not whole, and for those who want to know more how all ended."""
         if self._unwinder is None or not self._unwinder.endings:
             return None, None
-        from tracer.resolve.unwind.walker import LIMIT, SHORT, WHOLE
+        from tracer.resolve.unwind.walker import LIMIT, WHOLE
 
         ended = self._unwinder.endings
         every = ", ".join(f"{number} {how}" for how, number in sorted(ended.items(), key=lambda each: (-each[1], each)))
@@ -86,8 +119,27 @@ class Names:
         if not broken:
             return None, f"stacks: {every}"
         words = ", ".join(f"{number}: {how}" for how, number in sorted(broken.items()))
-        remedy = "; raise stack_copy" + (f", now {self._copied}" if self._copied else "") if SHORT in broken else ""
-        return f"stacks that do not reach the program's start: {words}{remedy}", f"stacks: {every}"
+        words += self._remedy(broken, backend)
+        return f"stacks that do not reach the program's start: {words}", f"stacks: {every}"
+
+    def _remedy(self, broken: Collection[str], backend: str) -> str:
+        from tracer.resolve.unwind.walker import ELSEWHERE, SHORT
+
+        if SHORT not in broken and ELSEWHERE not in broken:
+            return ""
+        if backend == "bcc":
+            return "; later hits of such a stack are followed further"
+        if SHORT in broken and self._copied < _LONGEST_COPY:
+            return f"; config = {{ stack_copy = {_LONGEST_COPY} }} copies more of each"
+        return "; --backend bcc follows them further"
+
+    def interpreted(self) -> tuple[str, ...]:
+        """What is to be said of interpreters whose frames are not, or not always, in stacks."""
+        if self._interpreters is None:
+            return ()
+        refused = (f"no frames of {name}: {reason}" for name, reason in sorted(self._interpreters.refused.items()))
+        lacking = (f"some stacks lack frames of {name}: {_LACKING}" for name in sorted(self._interpreters.unpaired))
+        return (*refused, *lacking)
 
     def close(self) -> None:
         """Ends the recording and closes the files."""
@@ -102,7 +154,7 @@ class Names:
         try:
             # Records of a process are those of its first thread and of what that starts; other threads fork too.
             everybody = target.follow and target.program is None
-            self._records = MappingRecords(None if everybody else target.pid)
+            self._records = MappingRecords(None if everybody else target.pid, prompt=self._interpreted)
         except OSError:
             # Names of running processes can still be read; those of ended ones stay addresses.
             self._records = None
@@ -117,6 +169,11 @@ class Names:
             if pid != os.getpid():
                 processes.remember(pid)
 
+    @property
+    def wake(self) -> tuple[int, ...]:
+        """What becomes readable when a process maps a file, where that must be known at once."""
+        return self._records.descriptors if self._records is not None and self._interpreted else ()
+
     def keep_up(self) -> None:
         """Called now and then: reads what the kernel tells of processes before there is no room for more."""
         if self._records is not None and self._records.pressing:
@@ -130,9 +187,9 @@ class Names:
 
             for record in self._records.take():
                 if isinstance(record, Mapped):
-                    processes.mapped(record.pid, record.mapping)
+                    processes.mapped(record.pid, record.mapping, record.at)
                 elif isinstance(record, Executed):
-                    processes.executed(record.pid)
+                    processes.executed(record.pid, record.at)
                 elif isinstance(record, Forked):
                     processes.forked(record.pid, record.parent)
                 elif isinstance(record, Missed):

@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
-from tracer.kernel.trials.instructions import place_of
+from tracer.kernel.trials.instructions import Spot, place_of
+from tracer.resolve.binary import Binaries
 from tracer.resolve.processes.uses import Other, Uses, listed, uses_of
 
 if TYPE_CHECKING:
     from tracer.plan.points import Point
-    from tracer.resolve.binary import Binaries
     from tracer.resolve.elf.file import Elf
     from tracer.resolve.model import Site, Target
 
 _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
 
-Values = Mapping[int, Sequence[tuple[int, Sequence[int]]]]
-"""What semaphores said while attached: by the number of the attach point the processes, and a number of each site."""
+_LONGEST_S = 1.0
+"""Nobody waits longer for what the places of a wildcard are."""
+
+Values = Mapping[Spot, Sequence[tuple[int, Sequence[int]]]]
+"""What semaphores said while attached: of each site, the processes and what was read there."""
 
 
-def semaphore_values(point: Point, target: Target) -> list[tuple[int, list[int]]]:
-    """What the semaphores of an attach point's sites say in the processes that run the file."""
+def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[tuple[int, list[int]]]]:
+    """What the semaphores of some sites say in the processes that run the file."""
     from tracer.kernel.workers.semaphores import Semaphore, values_of
 
-    sites = [site for site in point.sites if site.semaphore_address is not None][:_FEW]
+    sites = [site for site in every if site.semaphore_address is not None][:_FEW]
     uses = uses_of({site.path for site in sites}, None if target.follow else target.pid)
-    found: dict[int, list[int]] = {}
+    found: dict[Spot, list[tuple[int, list[int]]]] = {}
     for site in sites:
         file, address = site.identity, site.semaphore_address
         if site.semaphore is None or address is None:
             continue
         semaphore = Semaphore(file.device, file.inode, site.semaphore, address, site.offset, site.address)
-        for pid in uses[site.path].own[:_FEW]:
-            found.setdefault(pid, []).extend(values_of(pid, semaphore))
-    return list(found.items())
+        found[place_of(site)] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].own[:_FEW]]
+    return found
 
 
 class Reasons:
@@ -62,10 +65,33 @@ class Reasons:
         elsewhere = self._elsewhere(paths)
         if elsewhere is not None:
             return elsewhere
-        low = sorted(pid for pid, read in self._values.get(number, ()) if read and not any(read))
-        if low:
-            return f"its semaphore reads 0 in {listed(low)}, which therefore passes the probe by"
-        return self._of_code(point) or self._not_called(point, paths)
+        return self._of_semaphores(point.sites) or self._of_code(point) or self._not_called(point, paths)
+
+    def known_of(self, number: int, unhit: Sequence[Site], all: bool) -> tuple[list[Site], dict[str, list[Site]]]:
+        """The sites of an attach point that were not hit where others were: those that may just not have been called,
+        and the others by the reason. Without `all` one that somebody may have got round is none of these.
+        """
+        unknown: list[Site] = []
+        known: dict[str, list[Site]] = {}
+        silent = {place_of(site) for site in unhit}
+        hit = {site.path for site in self._points[number].sites if place_of(site) not in silent}
+        until = time.monotonic() + _LONGEST_S
+        with closing(Binaries()) as binaries:
+            for site in unhit:
+                reason = None if site.path in hit else self._elsewhere([site.path])
+                reason = reason or self._of_semaphores([site])
+                if reason is None and site.kind != "usdt" and time.monotonic() < until:
+                    reason = _code_at(site, binaries, all)
+                (unknown if reason is None else known.setdefault(reason, [])).append(site)
+        return unknown, known
+
+    def _of_semaphores(self, sites: Iterable[Site]) -> str | None:
+        by_process: dict[int, list[int]] = {}
+        for site in sites:
+            for pid, read in self._values.get(place_of(site), ()):
+                by_process.setdefault(pid, []).extend(read)
+        low = sorted(pid for pid, read in by_process.items() if read and not any(read))
+        return f"its semaphore reads 0 in {listed(low)}, which therefore passes the probe by" if low else None
 
     # --- who runs the file ---
 
@@ -123,10 +149,7 @@ class Reasons:
         said: list[str] = []
         with closing(Binaries()) as binaries:
             for site in sites:
-                try:
-                    text = _kind_of_code(site, binaries)
-                except TracerError:
-                    continue
+                text = _code_at(site, binaries)
                 if text is not None and text not in said:
                     said.append(text)
         return "; ".join(said) or None
@@ -139,14 +162,22 @@ def _another(path: str, others: Sequence[Other]) -> str:
     if first.root:
         return f"{who} another file of that name, in a container or behind chroot, not {path}: -p PID probes that one"
     since = "which has been replaced since" if first.deleted else "which lies elsewhere by now"
-    return f"{who} another {os.path.basename(path)}, {since}, not {path}: what is started now runs this one"
+    remedy = "what is started now runs this one" + (", and -p PID probes the other" if first.deleted else "")
+    return f"{who} another {os.path.basename(path)}, {since}, not {path}: {remedy}"
 
 
 def _is_entry(site: Site) -> bool:
     return site.kind in ("uprobe", "uretprobe") and "+" not in site.probe.rpartition(":")[2]
 
 
-def _kind_of_code(site: Site, binaries: Binaries) -> str | None:
+def _code_at(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
+    try:
+        return _kind_of_code(site, binaries, choices)
+    except TracerError:
+        return None
+
+
+def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
     from tracer.resolve.elf.plt import in_plt
     from tracer.resolve.places.inlining import at_places, inlined_of
 
@@ -158,7 +189,7 @@ def _kind_of_code(site: Site, binaries: Binaries) -> str | None:
         )
     name = site.probe.rpartition(":")[2].partition("+")[0]
     for each in binary.symbols.named(name) if site.kind in ("uprobe", "uretprobe") and name else ():
-        if each.ifunc:
+        if each.ifunc and choices:
             held = binary.symbols.at(site.address)
             chosen = f"{held.name}, " if held is not None and held.address == site.address else ""
             return (

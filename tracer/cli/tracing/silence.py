@@ -7,9 +7,10 @@ looked at while nothing comes, or when the probes are gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tracer.kernel.trials.instructions import place_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
@@ -17,9 +18,11 @@ from tracer.render.loss import counted
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
+    from tracer.cli.tracing.reasons import Reasons
+    from tracer.kernel.trials.instructions import Spot
     from tracer.plan.model import Plan
     from tracer.render.renderer import Renderer
-    from tracer.resolve.model import Target
+    from tracer.resolve.model import Site, Target
     from tracer.tracing import Outcome
 
 PATIENCE_S = 5.0
@@ -33,10 +36,13 @@ _WRITES = (typed.Aggregate, typed.MapSet, typed.MapAdd)
 
 
 class Silence:
-    """Of one trace. `say` gets the lines of its first seconds."""
+    """Of one trace. `say` gets the lines of its first seconds; `verbose`: all places that were not hit are told."""
 
-    def __init__(self, plan: Plan, target: Target, session: Session, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, plan: Plan, target: Target, session: Session, say: Callable[[str], None], verbose: bool = False
+    ) -> None:
         self._plan = plan
+        self._verbose = verbose
         self._target = target
         self._session = session
         self._say = say
@@ -44,7 +50,7 @@ class Silence:
         self._hits: Sequence[int] = ()
         self._due = float("inf")
         self._said: set[str] = set()
-        self._semaphores: dict[int, list[tuple[int, list[int]]]] = {}
+        self._semaphores: dict[Spot, Sequence[tuple[int, Sequence[int]]]] = {}
 
     def start(self) -> None:
         """Everything is attached from now on."""
@@ -66,8 +72,10 @@ class Silence:
 
     def before_detach(self) -> None:
         """Called when the trace is over and its probes are still there."""
-        if any(site.semaphore is not None for site in self._plan.sites) and (silent := self._silent()):
-            self._note_semaphores(silent)
+        if not any(site.semaphore is not None for site in self._plan.sites):
+            return
+        self._note_semaphores(self._silent() or ())
+        self._note(site for sites in self._session.unhit_sites().values() for site in sites)
 
     def closing(self, outcome: Outcome, renderer: Renderer, cut: Collection[int]) -> list[str]:
         """What is said at the end; `cut` are the attach points that were detached before."""
@@ -81,9 +89,9 @@ class Silence:
         for number in silent:
             renderer.silent(self._points[number].text, reasons[number])
         lines = [line for line in self._lines(silent, reasons) if line not in self._said]
-        if silent and not lines:
-            return ["no probe was hit"] if len(silent) == len(self._of_probes()) else []
-        return lines + list(self._rejected(outcome, silent, cut))
+        if silent and not lines and len(silent) == len(self._of_probes()):
+            return ["no probe was hit"]
+        return lines + list(self._rejected(outcome, silent, cut)) + list(self._unhit(silent, cut))
 
     # --- which ---
 
@@ -133,22 +141,40 @@ class Silence:
         )
         return not lacking and not self._session.maps.snapshot(first.map).items
 
+    def _unhit(self, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
+        """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told
+        with `-v`, and without it what has another reason.
+        """
+        from tracer.cli.tracing.unhit import unhit_lines
+
+        left_out = {place_of(site) for site in self._session.left_out}
+        for number, sites in sorted(self._session.unhit_sites().items()):
+            kept = [site for site in sites if place_of(site) not in left_out]
+            if kept and number not in silent and number not in cut:
+                yield from unhit_lines(self._points[number], kept, self._explained, number, self._verbose)
+
     # --- why ---
 
     def _note_semaphores(self, silent: Collection[int]) -> None:
-        from tracer.cli.tracing.reasons import semaphore_values
-
         for number in silent:
-            if any(site.semaphore is not None for site in self._points[number].sites):
-                self._semaphores[number] = semaphore_values(self._points[number], self._target)
+            self._note(self._points[number].sites)
+
+    def _note(self, sites: Iterable[Site]) -> None:
+        wanted = [site for site in sites if site.semaphore is not None]
+        if wanted:
+            from tracer.cli.tracing.reasons import semaphore_values
+
+            self._semaphores.update(semaphore_values(wanted, self._target))
 
     def _reasons(self, silent: Collection[int]) -> dict[int, str]:
-        if not silent:
-            return {}
+        return {number: self._explained.of(number) for number in silent} if silent else {}
+
+    @property
+    def _explained(self) -> Reasons:
+        """As it is now."""
         from tracer.cli.tracing.reasons import Reasons
 
-        reasons = Reasons(self._points, self._target, self._session.left_out, self._semaphores)
-        return {number: reasons.of(number) for number in silent}
+        return Reasons(self._points, self._target, self._session.left_out, self._semaphores)
 
     def _lines(self, silent: Collection[int], reasons: dict[int, str] | None = None) -> list[str]:
         reasons = self._reasons(silent) if reasons is None else reasons

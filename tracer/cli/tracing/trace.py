@@ -11,7 +11,6 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from tracer.cli.tracing.closing import closing_lines
 from tracer.cli.tracing.effects import Effects
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
@@ -32,12 +31,13 @@ Python does by itself, took a tenth of the time of a million events.
 if TYPE_CHECKING:
     from tracer.backends.activation import ActivatedSession
     from tracer.backends.base import Session
-    from tracer.child import Child
     from tracer.cli.tracing.silence import Silence
     from tracer.cli.tracing.stacks import Wanted
+    from tracer.errors import Diagnostic, Source
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
-    from tracer.running import RunningProcess
+    from tracer.target.child import Child
+    from tracer.target.running import RunningProcess
 
 _NAMED = 3
 _IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has no code of its own to wait in"
@@ -86,13 +86,14 @@ def trace(compiled: Compiled, request: Request) -> int:
         out = _output(request, controls, stack)
         child = None
         if request.argv is not None:
-            from tracer.child import Child
+            from tracer.target.child import Child
 
             child = stack.enter_context(Child(request.argv))
         stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(plan, target)))
         controls.regularly = names.keep_up
+        controls.wake = (*controls.wake, *names.wake)
         arguments = plan.program, names, out, request.quiet, Effects(words)
         if request.stacks is None:
             renderer = renderer_of(request.format)(*arguments)
@@ -105,7 +106,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer.tells_failures = request.failures
         running, session = open_session(compiled, target)
         stack.enter_context(session)
-        session.unwinder = names.unwinder
+        session.unwinder, session.interpreters = names.unwinder, names.interpreters
         if child is not None:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much
@@ -134,15 +135,16 @@ def trace(compiled: Compiled, request: Request) -> int:
 
         findings = guard = silence = None
         if plan.probes:
-            from tracer.cli.tracing.overhead import Findings
+            from tracer.overhead.findings import Findings
 
-            findings = Findings(plan, target, renderer, request.max_rate, None if request.quiet else words.say)
+            warn = None if request.quiet else partial(_warn, words, plan.program.source)
+            findings = Findings(plan, target.pid is not None, request.max_rate, warn, renderer.detached)
             guard = findings.guard
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
             if not request.quiet:
                 from tracer.cli.tracing.silence import Silence
 
-                silence = Silence(plan, target, session, say)
+                silence = Silence(plan, target, session, say, request.verbose)
                 controls.regularly = partial(_regularly, names, silence)
                 controls.before_detach = silence.before_detach
         gc.freeze()  # what is there now stays
@@ -158,11 +160,13 @@ def trace(compiled: Compiled, request: Request) -> int:
         session.close()
         if session.left is not None:
             say(session.left)
-        broken, ended = names.endings()
+        broken, ended = names.endings(running.backend or "")
         if broken is not None:
             say(broken)
         if request.verbose and ended is not None:
             say(ended)
+        for line in names.interpreted():
+            say(line)
         if names.missed is not None:
             records = counted(names.missed, "record") if names.missed else "records"
             say(f"{records} of what processes map lost: addresses of those that have ended may have no names")
@@ -172,7 +176,12 @@ def trace(compiled: Compiled, request: Request) -> int:
                 say(failure)
         for line in findings.closing if findings is not None else ():
             say(line)
-        for line in (*closing_lines(plan, outcome, running.backend), *silent):
+        if outcome.loss:
+            from tracer.cli.tracing.closing import closing_lines
+
+            for line in closing_lines(plan, outcome, running.backend):
+                say(line)
+        for line in silent:
             say(line)
         if out.left_out:
             say(f"{out.left_out} bytes of output left out: nobody reads them")
@@ -185,6 +194,12 @@ def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
     session.collect()
     if not controls.detached:
         guard.look(session, time.monotonic_ns)
+
+
+def _warn(words: Words, source: Source, warning: Diagnostic) -> None:
+    from tracer.cli.errors import diagnostics_text
+
+    words.say(diagnostics_text(source, [warning]))
 
 
 def _regularly(names: Names, silence: Silence) -> None:

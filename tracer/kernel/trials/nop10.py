@@ -20,10 +20,10 @@ if __name__ == "__main__":  # run by its path, isolated
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../../.."))
 
 from tracer.dataclass import replace
+from tracer.host.polling import readable
 from tracer.kernel.trials.red_zone import has_trampolines
 from tracer.resolve.model import Site
 from tracer.resolve.safety.opcodes import NOP10
-from tracer.waiting import readable
 
 _PATIENCE_S = 10.0
 _FEW = 10

@@ -7,9 +7,9 @@ in `results.store`, and *outer*, in `results.values`, which are merged, ordered 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.lang.builtins.model import Call, Function
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from tracer.clock import boot_time_ns
+from tracer.dataclass import NamedTuple
+from tracer.host.clock import boot_time_ns
 from tracer.lang.aggregations.model import Aggregation, Series, is_signed
 from tracer.lang.builtins.model import Argument, Call
 from tracer.lang.typed import MapDecl

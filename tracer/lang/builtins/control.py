@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.fold import cast
+from tracer.lang.types import UINT8
 
 
-def _exit(call: Call) -> typed.Stmt | None:
-    (code,) = call.args or (0,)
-    if not 0 <= code <= 255:
-        call.error(f"the status of exit() must be from 0 to 255, not {code}", call.spans[0])
-        return None
-    return typed.Exit(call.span, code)
+def exit_with(call: Call, status: typed.Expr) -> typed.Exit:
+    """Ends the trace. Of a number more than a status can be its low eight bits are that, as of exit(3)."""
+    return typed.Exit(call.span, cast(status, UINT8))
+
+
+def _exit(call: Call) -> typed.Stmt:
+    return exit_with(call, call.args[0] if call.args else typed.IntLit(UINT8, call.span, 0))
 
 
 FUNCTIONS = (
     Function(
-        "exit", "statement", "exit([code])", (Argument("constant", "the status of exit()"),), None,
+        "exit", "statement", "exit([code])", (Argument("integer", "the status of exit()"),), None,
         "ends tracing with an exit status", "exit();", optional=1, rule=_exit,
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, UINT64, IntType, StringType
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 MOST = 16
 """Strings, as in bpftrace."""
@@ -16,7 +16,7 @@ def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
     """An `if` for each pointer, in the one before: where an array has its end is only known at the hit."""
     context, array, (separator,) = call.context, call.args[0], call.args[1:] or (" ",)
     if not isinstance(array.type, IntType):
-        call.error(f"join() needs the address of an array of pointers, not {a(array.type)}", array.span)
+        call.error(f"join() needs the address of an array of pointers, not {a_type(array.type)}", array.span)
         return None
     nothing = constant(array) == 0
     if not nothing and not context.reads_memory(call.span, "join them where the probe is hit"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, StackType, StringType
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 
 def _len(call: Call) -> typed.Expr | None:
@@ -14,7 +14,7 @@ def _len(call: Call) -> typed.Expr | None:
         if isinstance(target.type, StackType):
             return typed.Call(UINT64, call.span, call.name, (target,))
         hint = "strlen(s) is the length of a string" if isinstance(target.type, StringType) else None
-        call.error(f"len() needs a map or a stack, not {a(target.type)}", call.spans[0], hint)
+        call.error(f"len() needs a map or a stack, not {a_type(target.type)}", call.spans[0], hint)
         return None
     return typed.MapLen(INT64, call.span, target)
 
@@ -37,7 +37,7 @@ def _find(call: Call) -> typed.Expr | None:
         return None
     conflict = context.found.variable(variable.key).add(type, call.spans[2])
     if conflict is not None:
-        what = f"{variable.name} holds {a(conflict)}, and {name} {a(type)}"
+        what = f"{variable.name} holds {a_type(conflict)}, and {name} {a_type(type)}"
         call.error(what, call.spans[2], f"write let {variable.name}; before it")
         return None
     return typed.Find(BOOL, call.span, name, key, variable.slot)
@@ -48,7 +48,7 @@ def _zero(call: Call) -> typed.Stmt | None:
     facts = call.context.known.maps[name]
     type = facts.type()
     if facts.kind == "scalar" and type is not None and not isinstance(type, IntType):
-        call.error(f"zero() needs a map of numbers, {name} holds {a(type)}", call.span, "clear(@map) empties it")
+        call.error(f"zero() needs a map of numbers, {name} holds {a_type(type)}", call.span, "clear(@map) empties it")
         return None
     return typed.Zero(call.span, name)
 

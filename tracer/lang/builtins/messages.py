@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tracer.lang import formats, typed
+from tracer.lang.builtins.control import exit_with
 from tracer.lang.builtins.model import Argument, Call, Function
-from tracer.lang.builtins.printing import formatted
-from tracer.lang.types import BOOL
-
-
-def _message(kind: typed.OutputKind) -> Callable[[Call], typed.Stmt | None]:
-    return lambda call: formatted(call, typed.Output(kind, call.span))
+from tracer.lang.builtins.printing import formatted, formatting
+from tracer.lang.types import BOOL, UINT8
 
 
 def _assert(call: Call) -> typed.Stmt:
@@ -20,7 +15,7 @@ def _assert(call: Call) -> typed.Stmt:
     index = call.context.format_index("assert failed: %s", (message.type,), output)
     said = typed.Printf(call.span, index, (message,))
     failed = typed.Unary(BOOL, condition.span, "!", condition)
-    return typed.If(call.span, failed, (said, typed.Exit(call.span, 1)), ())
+    return typed.If(call.span, failed, (said, exit_with(call, typed.IntLit(UINT8, call.span, 1))), ())
 
 
 def _static_assert(call: Call) -> None:
@@ -47,21 +42,17 @@ def _fail(call: Call) -> None:
     call.error(message + text[end:], call.span)
 
 
-def _of(name: str, kind: typed.OutputKind, help: str, example: str) -> Function:
-    return Function(
-        name, "statement", f"{name}(format, …)", (Argument("text", f"the format of {name}()"), Argument("shown")), None,
-        help, example, optional=1, variadic=True, partial=True, rule=_message(kind),
-    )  # fmt: skip
+def _of(name: typed.OutputKind, help: str, example: str) -> Function:
+    return formatting(name, help, example, lambda call: formatted(call, typed.Output(name, call.span)))
 
 
 FUNCTIONS = (
-    _of("errorf", "errorf", "says on stderr that something is wrong, and where", 'errorf("%d is too much", arg0);'),
-    _of("warnf", "warnf", "says on stderr what to look at", 'warnf("%d is much", arg0);'),
-    _of("debugf", "debugf", "says something on stderr that helps to find a fault", 'debugf("%d", arg0);'),
-    Function(
-        "fail", "statement", "fail(format, …)", (Argument("text", "the format of fail()"), Argument("shown")), None,
-        "refuses the program with a message, where it is not left out by `if comptime`", 'fail("not here");',
-        optional=1, variadic=True, partial=True, rule=_fail,
+    _of("errorf", "says on stderr that something is wrong, and where", 'errorf("%d is too much", arg0);'),
+    _of("warnf", "says on stderr what to look at", 'warnf("%d is much", arg0);'),
+    _of("debugf", "says something on stderr that helps to find a fault", 'debugf("%d", arg0);'),
+    formatting(
+        "fail", "refuses the program with a message, where it is not left out by `if comptime`", 'fail("not here");',
+        _fail,
     ),
     Function(
         "static_assert", "statement", "static_assert(condition, message)",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracer.lang import formats, typed
 from tracer.lang.builtins.model import Argument, Call, Function
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 
 def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | None:
@@ -31,7 +33,7 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
             return None
         if not formats.accepts(conversion.kind, value.type):
             hint = formats.fitting(value.type)
-            call.error(f"'{conversion.text}' cannot show {a(value.type)}", value.span, hint)
+            call.error(f"'{conversion.text}' cannot show {a_type(value.type)}", value.span, hint)
             return None
     index = call.context.format_index(text, tuple(value.type for value in values), output)
     return typed.Printf(call.span, index, tuple(values))
@@ -68,22 +70,22 @@ def _print(call: Call) -> typed.Stmt | None:
     return typed.PrintMap(call.span, shown, top, div)
 
 
+def formatting(name: str, help: str, example: str, rule: Callable[[Call], typed.Stmt | None]) -> Function:
+    """A function of a format and values to show."""
+    return Function(
+        name, "statement", f"{name}(format, …)", (Argument("text", f"the format of {name}()"), Argument("shown")), None,
+        help, example, optional=1, variadic=True, partial=True, rule=rule,
+    )  # fmt: skip
+
+
 FUNCTIONS = (
-    Function(
-        "printf", "statement", "printf(format, …)",
-        (Argument("text", "the format of printf()"), Argument("shown")), None,
-        "prints values as C's printf does", 'printf("%d %s\\n", arg0, comm);',
-        optional=1, variadic=True, partial=True, rule=formatted,
+    formatting("printf", "prints values as C's printf does", 'printf("%d %s\\n", arg0, comm);', formatted),
+    formatting(
+        "cat", "prints the file of that name as it is when the hit is shown", 'cat("/proc/%d/cmdline", pid);', _cat
     ),
-    Function(
-        "cat", "statement", "cat(format, …)", (Argument("text", "the format of cat()"), Argument("shown")), None,
-        "prints the file of that name as it is when the hit is shown", 'cat("/proc/%d/cmdline", pid);',
-        optional=1, variadic=True, partial=True, rule=_cat,
-    ),
-    Function(
-        "system", "statement", "system(format, …)", (Argument("text", "the format of system()"), Argument("shown")),
-        None, "runs a command in a shell when the hit is shown, and prints what it prints; needs --unsafe",
-        'system("ps -p %d", pid);', optional=1, variadic=True, partial=True, rule=_system,
+    formatting(
+        "system", "runs a command in a shell when the hit is shown, and prints what it prints; needs --unsafe",
+        'system("ps -p %d", pid);', _system,
     ),
     Function(
         "print", "statement", "print(value) or print(@map[, top[, div]])",

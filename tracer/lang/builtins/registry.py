@@ -24,7 +24,8 @@ FUNCTIONS: Final[Registry[Function]] = Registry(
     *_families("FUNCTIONS", "control", "signals", "joining"),
     *aggregations.SOURCES,
     *_families("FUNCTIONS", "printing", "hit.time", "hit.process", "hit.stacks", "data.strings", "data.integers"),
-    *_families("FUNCTIONS", "maps", "hit.probe", "messages", "data.bytes", "data.types", "data.questions", "settings"),
+    *_families("FUNCTIONS", "maps", "hit.probe", "messages", "data.bytes", "data.types", "data.questions", "settings",
+              "data.syscalls"),
 )
 """All functions, by each of their names."""
 

@@ -9,7 +9,7 @@ from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.builtins.printing import allowed
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, INT64, IntType, StringType
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 MOST = 64
 _NUMBER = IntType(32, False)
@@ -35,7 +35,7 @@ def _number(call: Call) -> typed.Expr | None:
             return None
         return typed.IntLit(_NUMBER, what.span, int(named))
     if not isinstance(what.type, IntType):
-        call.error(f"{call.name}() takes {_NAMES}, not {a(what.type)}", what.span)
+        call.error(f"{call.name}() takes {_NAMES}, not {a_type(what.type)}", what.span)
         return None
     known = constant(what)
     if known is not None and not 1 <= known <= MOST:

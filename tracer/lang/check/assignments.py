@@ -24,7 +24,7 @@ from tracer.lang.types import (
     is_block,
     memory_size,
 )
-from tracer.lang.types.combine import LITERAL, a, say, stored, wide
+from tracer.lang.types.combine import LITERAL, a_type, say, stored, wide
 
 
 def assign(ctx: Context, node: ast.Assign) -> tuple[typed.Stmt, ...]:
@@ -64,7 +64,7 @@ def _set_variable(
     facts = ctx.found.variable(variable.key)
     conflict = facts.add(value.type, span)
     if conflict is not None:
-        what = f"{variable.name} is assigned {a(value.type)} here, but {a(conflict)} at {ctx.at(facts.span)}"
+        what = f"{variable.name} is assigned {a_type(value.type)} here, but {a_type(conflict)} at {ctx.at(facts.span)}"
         if isinstance(value.type, StringType) and isinstance(conflict, StringType):
             what = f"{variable.name} is a {conflict}, which cannot hold a {value.type}"
         ctx.error(what, value.span, maps.mismatch_hint(value.type, conflict))
@@ -74,7 +74,7 @@ def _set_variable(
         return ()
     number = constant(value)
     if facts.fixed and number is not None and constant(convert(value, type)) != number:
-        what = f"{variable.name} is {a(type)}, which cannot hold {number}"
+        what = f"{variable.name} is {a_type(type)}, which cannot hold {number}"
         ctx.error(what, value.span, f"write ({type}){ctx.text(value.span)} to cut it")
         return ()
     return (typed.VarSet(span, variable.slot, _fit(ctx, value, type)),)
@@ -172,7 +172,7 @@ def _compound_map(
 def _combine(ctx: Context, node: ast.Assign, old: typed.Expr, value: typed.Expr) -> typed.Expr | None:
     """`old op value` of a compound assignment."""
     if not isinstance(old.type, IntType):
-        ctx.error(f"'{node.op}' needs an integer, {ctx.text(old.span)} is {a(old.type)}", node.span)
+        ctx.error(f"'{node.op}' needs an integer, {ctx.text(old.span)} is {a_type(old.type)}", node.span)
         return None
     return binary(ctx, node.op[:-1], old, value, node.span)
 

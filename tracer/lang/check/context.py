@@ -18,8 +18,8 @@ from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
-_OWN = re.compile(r"\$\w+\.(\w+)\.\d+")
-"""A variable of a macro, as `macros.expand` names it."""
+_OWN = r"\$\w+\.(\w+)\.\d+"
+"""A variable of a macro, as `macros.expand` names it; compiled where there is something to say of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ class Context:
     unit: Unit = field(init=False)
     scopes: list[dict[str, Variable]] = field(default_factory=list)
     slots: dict[Hashable, int] = field(default_factory=dict)
+    first_reads: dict[Hashable, Type | None] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
     _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
@@ -119,7 +120,7 @@ class Context:
     def _of_macro(self, diagnostic: Diagnostic) -> Diagnostic:
         """The same, as the user wrote it: variables by their own names, and the call where it stands in the macro."""
         macro, call = self.calls[-1]
-        message, hint = (text and _OWN.sub(r"$\1", text) for text in (diagnostic.message, diagnostic.hint))
+        message, hint = (text and re.sub(_OWN, r"$\1", text) for text in (diagnostic.message, diagnostic.hint))
         if not call.start <= diagnostic.span.start < call.end:
             message = f"{message} (in the macro {macro}(), called at {self.at(call)})"
         return replace(diagnostic, message=message or "", hint=hint)
@@ -202,9 +203,11 @@ class Context:
         return variable
 
     def variable_type(self, variable: Variable) -> Type | None:
-        """Its type, as far as the pass before found one."""
-        facts = self.known.variables.get(variable.key)
-        return facts.type() if facts else None
+        """Its type, as far as the pass before found one, or else this one up to here."""
+        facts = self.known.variables.get(variable.key) or self.found.variables.get(variable.key)
+        type = facts.type() if facts else None
+        self.first_reads.setdefault(variable.key, type)
+        return type
 
     def map_type(self, name: str) -> Type | None:
         """The type of a map's values, as far as the pass before found one."""

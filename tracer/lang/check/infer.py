@@ -1,13 +1,13 @@
 """Types of maps and variables, found by running the rules until they say nothing new.
 
 Types depend on each other across clauses (a map may be read before the clause that assigns it), so the rules run again
-and again, over the parts of the program that use what has changed, until nothing does; a pass over the whole confirms
-it.
+and again, over the parts of the program that use what has changed, until nothing does. A pass over the whole confirms
+it, and is the one that makes the typed program and speaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TypeGuard
 
 from tracer.dataclass import dataclass, field
@@ -18,6 +18,7 @@ from tracer.lang.check.expressions.expression import expr
 from tracer.lang.check.expressions.operands import condition
 from tracer.lang.check.facts import Facts, joined
 from tracer.lang.check.statements import statements
+from tracer.lang.check.unroll import unrolled
 from tracer.lang.syntax import ast
 from tracer.lang.walk import walk
 
@@ -27,42 +28,58 @@ MOST_ROUNDS = 20
 
 @dataclass(slots=True)
 class _Part:
-    """Statements of a clause that share variables with each other and with no others, or a condition."""
+    """Statements of a clause that share variables with each other and with no others, or a condition. `reads` are those
+    of its maps that it does more with than to assign to them.
+    """
 
     unit: Unit
     statements: list[ast.Stmt]
     condition: ast.Expr | None = None
     maps: set[str] = field(default_factory=set)
+    reads: set[str] = field(default_factory=set)
     found: Facts = field(default_factory=Facts)
 
 
-def infer(program: ast.Program, units: tuple[Unit, ...], config: typed.Config) -> Facts:
-    """Facts that another pass would not change. Raises `ProgramError` where there are none."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A clause as the last pass has it: its predicate and statements, and the slot of each of its variables."""
+
+    unit: Unit
+    predicate: typed.Expr | None
+    body: tuple[typed.Stmt, ...]
+    slots: Mapping[Hashable, int]
+
+
+def infer(program: ast.Program, units: tuple[Unit, ...], config: typed.Config) -> tuple[Context, list[Checked]]:
+    """The last pass, whose facts another pass would not change. Raises `ProgramError` where there is none."""
     parts = [part for unit in units for part in _parts(unit)]
     known, rounds = Facts(), 0
     while True:
         rounds = _spread(program, parts, config, known, rounds)
         while True:
-            ctx = context(program, config, known)
-            for unit in units:
-                check(ctx, unit)
+            ctx = _context(program, config, known, final=True)
+            checked = [_checked(ctx, unit) for unit in units]
             found, rounds = ctx.found, rounds + 1
             if found.identity() == known.identity():
                 break
             _come_to_an_end(program, found, list(found.maps), rounds)
             known = found
         unsettled = found.unsettled()
-        if not unsettled or _faulty(program, units, config, found):
-            return found
+        # What has no type because it is wrong has been said; else it depends on itself alone.
+        if not unsettled or any(diagnostic.severity == "error" for diagnostic in ctx.diagnostics):
+            return ctx, checked
         known.settled = known.settled | unsettled
 
 
 def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, known: Facts, rounds: int) -> int:
     """Adds to what is known until no part of the program says more; counts the rounds."""
     users: dict[str, list[_Part]] = {}
+    readers: dict[str, list[_Part]] = {}
     for part in parts:
         for name in part.maps:
             users.setdefault(name, []).append(part)
+            if name in part.reads:
+                readers.setdefault(name, []).append(part)
     changed = parts
     while changed:
         again = {id(part): part for part in changed if _look(program, part, config, known)}
@@ -72,13 +89,13 @@ def _spread(program: ast.Program, parts: list[_Part], config: typed.Config, know
             if facts is not None and (name not in known.maps or facts.identity() != known.maps[name].identity()):
                 known.maps[name] = facts
                 grown.append(name)
-        changed = list((again | {id(part): part for name in grown for part in users[name]}).values())
+        changed = list((again | {id(part): part for name in grown for part in readers.get(name, ())}).values())
         rounds += 1
         _come_to_an_end(program, known, grown, rounds)
     return rounds
 
 
-def context(program: ast.Program, config: typed.Config, known: Facts, final: bool = False) -> Context:
+def _context(program: ast.Program, config: typed.Config, known: Facts, final: bool = False) -> Context:
     """A pass over the program; the final one knows all types and speaks."""
     found = Facts(settled=known.settled)
     return Context(
@@ -86,26 +103,25 @@ def context(program: ast.Program, config: typed.Config, known: Facts, final: boo
     )
 
 
-def check(ctx: Context, unit: Unit) -> tuple[typed.Expr | None, tuple[typed.Stmt, ...]]:
-    """The predicate and the statements of a clause."""
+def _checked(ctx: Context, unit: Unit) -> Checked:
     ctx.begin(unit)
     clause = unit.clause
     predicate = None if clause.predicate is None else condition(ctx, clause.predicate, "the predicate")
-    return predicate, statements(ctx, clause.body)
+    body = unrolled(ctx, statements(ctx, clause.body))
+    return Checked(unit, predicate, body, ctx.slots)
 
 
 def _look(program: ast.Program, part: _Part, config: typed.Config, known: Facts) -> bool:
-    """Finds the facts of a part; whether they change what itself may read."""
-    ctx = context(program, config, known)
+    """Finds the facts of a part; whether it has read other types of its variables than they came to have."""
+    ctx = _context(program, config, known)
     ctx.begin(part.unit)
     if part.condition is not None:
         condition(ctx, part.condition, "the predicate")
     statements(ctx, tuple(part.statements))
     part.found = ctx.found
     fresh = part.found.variables
-    grown = any(key not in known.variables or known.variables[key].identity() != fresh[key].identity() for key in fresh)
     known.variables.update(fresh)
-    return grown
+    return any(key in fresh and fresh[key].type() != type for key, type in ctx.first_reads.items())
 
 
 def _come_to_an_end(program: ast.Program, known: Facts, grown: list[str], rounds: int) -> None:
@@ -125,14 +141,15 @@ def _parts(unit: Unit) -> Iterator[_Part]:
     owners: dict[str, _Part] = {}
     parts: dict[int, _Part] = {}
     for piece in pieces if clause.predicate is None else (clause.predicate, *pieces):
-        names = _names(piece)
-        part = _Part(unit, [], maps={name for name in names if name[0] == "@"})
+        names, reads = _names(piece)
+        part = _Part(unit, [], maps={name for name in names if name[0] == "@"}, reads=reads)
         if isinstance(piece, ast.Expr):
             part.condition = piece
         for other in {id(owners[name]): owners[name] for name in names if name in owners}.values():
             del parts[id(other)]
             part.statements += other.statements
             part.maps |= other.maps
+            part.reads |= other.reads
             owners.update((name, part) for name, owner in owners.items() if owner is other)
         if isinstance(piece, ast.Stmt):
             part.statements.append(piece)
@@ -147,7 +164,7 @@ def _parts(unit: Unit) -> Iterator[_Part]:
 def _pieces(body: tuple[ast.Stmt, ...]) -> Iterator[ast.Stmt | ast.Expr]:
     """Statements, and of those that only hold others and no variable, their condition and what they hold."""
     for statement in body:
-        if not _holds(statement) or any(name[0] == "$" for name in _names(statement)):
+        if not _holds(statement) or any(isinstance(each, ast.Var) for each in walk(statement)):
             yield statement
         elif isinstance(statement, ast.Block):
             yield from _pieces(statement.body)
@@ -160,14 +177,14 @@ def _holds(node: ast.Stmt) -> TypeGuard[ast.Block | ast.If]:
     return isinstance(node, ast.Block) or (isinstance(node, ast.If) and not isinstance(node.condition, ast.Comptime))
 
 
-def _names(node: ast.Expr | ast.Stmt) -> set[str]:
-    """The maps and variables that a part of the tree names."""
-    return {each.name for each in walk(node) if isinstance(each, (ast.MapRef, ast.Var))}
-
-
-def _faulty(program: ast.Program, units: tuple[Unit, ...], config: typed.Config, facts: Facts) -> bool:
-    """Whether something has no type because it is wrong, and not because it depends on itself alone."""
-    ctx = context(program, config, facts, final=True)
-    for unit in units:
-        check(ctx, unit)
-    return any(diagnostic.severity == "error" for diagnostic in ctx.diagnostics)
+def _names(node: ast.Expr | ast.Stmt) -> tuple[set[str], set[str]]:
+    """The maps and variables that a part of the tree names, and those maps that stand elsewhere than before a `=`."""
+    names, reads, target = set(), set(), None
+    for each in walk(node):
+        if isinstance(each, (ast.MapRef, ast.Var)):
+            names.add(each.name)
+            if isinstance(each, ast.MapRef) and each is not target:
+                reads.add(each.name)
+        elif isinstance(each, ast.Assign) and each.op == "=":
+            target = each.target
+    return names, reads

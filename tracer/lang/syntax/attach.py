@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from tracer.errors import Diagnostic, Fault, Span
-from tracer.lang import suggest, unsupported
+from tracer.lang import unsupported
 from tracer.probes.model import AttachPoint, Part
 from tracer.probes.registry import SPELLINGS
 
@@ -20,6 +20,10 @@ from tracer.probes.registry import SPELLINGS
 _SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)"
 _BUILD_ID = "build-id"
 """Before a build-id, which then stands for the file: `uprobe:build-id:4fc5…:main`."""
+_NAME = re.compile(r"\w+=", re.ASCII)
+_ESCAPE = re.compile(rb'\\(["\\nrt]|x[0-9a-fA-F]{2})')
+_ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_OF_TESTS = re.compile(r"(?:\w+=)?(?:test|bench):[^\s:,/{}]+(?=[\s,/{])", re.ASCII)
 _PARAM = r"\$([0-9]{1,6})"
 
 
@@ -37,7 +41,8 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
             if end >= len(text) or text[end] != '"':
                 what = "the quotes in the attach point are not closed"
                 raise Fault(Diagnostic(what, Span(at, min(end, len(text))), 'end them with "'))
-            whole += re.sub(r'\\(["\\])', r"\1", text[at + 1 : end])
+            path = len(parts) == 1 and _takes_path(parts[0].text)
+            whole += _meant(text[at + 1 : end]) if path else re.sub(r'\\(["\\])', r"\1", text[at + 1 : end])
             bare = ""
             at = end + 1
             continue
@@ -70,6 +75,19 @@ def scan(text: str, start: int, params: Sequence[str] = ()) -> tuple[list[Part],
     return parts, at
 
 
+def _meant(quoted: str) -> str:
+    r"""The path that quotes hold, with `\n`, `\r`, `\t` and bytes (`\xff`) as `in_quotes` of resolve/listing writes.
+    Only in paths: the name of a function is compared with one whose bytes that are no text are escaped already.
+    """
+    found = _ESCAPE.sub(_byte, quoted.encode("utf-8", "surrogateescape"))
+    return found.decode("utf-8", "surrogateescape")
+
+
+def _byte(escape: re.Match[bytes]) -> bytes:
+    said = escape[1]
+    return bytes.fromhex(said[1:].decode()) if said[:1] == b"x" else _ESCAPED.get(said, said)
+
+
 def _takes_path(word: str) -> bool:
     """Whether the part after the probe type may hold slashes: all but the types without a file."""
     return word not in SPELLINGS or bool(SPELLINGS[word].target)
@@ -79,8 +97,20 @@ def _takes_source(word: Part) -> bool:
     return word.text in SPELLINGS and SPELLINGS[word.text].source_lines
 
 
+def left_out(text: str, start: int) -> int | None:
+    """The offset behind an attach point of the kinds that bpftrace leaves out unless it is asked for tests; None where
+    another one stands.
+    """
+    found = _OF_TESTS.match(text, start)
+    return None if found is None else found.end()
+
+
 def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint, int]:
-    """The attach point at `start` of `text`, and the offset after it. Raises `Fault`."""
+    """The attach point at `start` of `text`, behind a name of its own (`name=BEGIN`) that says nothing, and the offset
+    after it. Raises `Fault`.
+    """
+    if named := _NAME.match(text, start):
+        start = named.end()
     parts, end = scan(text, start, params)
     return build(text[start:end], parts, Span(start, end)), end
 
@@ -106,6 +136,8 @@ def _unknown_kind(word: str, parts: list[Part], span: Span) -> Diagnostic:
         return Diagnostic(refused[0], span, refused[1])
     if not word:
         return Diagnostic("the attach point has no probe type", span, "it starts with usdt:, uprobe:, BEGIN, …")
+    from tracer.lang import suggest
+
     known = [name for name in SPELLINGS if len(name) > 2]
     return Diagnostic(
         f"unknown probe type '{word}'",

@@ -6,15 +6,14 @@ else it divides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from tracer.dataclass import names, replace
-from tracer.errors import Diagnostic, Fault, Source, Span
+from tracer.errors import Fault, Source, Span
 from tracer.lang import unsupported
 from tracer.lang.syntax import ast
-from tracer.lang.syntax.lexer import Lexer, Token
-from tracer.lang.types.declared import USUAL
+from tracer.lang.syntax.cursor import TAGS, TYPE_WORDS, Cursor
+from tracer.lang.syntax.lexer import Token
 
 PRECEDENCE = {
     "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,
@@ -28,60 +27,11 @@ MAX_NESTING = 64
 MAX_DEPTH = 128
 """How deep brackets and the tree may get (`a + b + c` is a tree two deep): later stages walk it recursively."""
 
-MAX_SUFFIXES = 16
-"""How many pointers and arrays a type may be of."""
 MAX_DIAGNOSTICS = 20
 
-_TAGS = ("struct", "union", "enum")
-_QUALIFIERS = ("const", "volatile")
-_TYPE_WORDS = frozenset(
-    (*USUAL, "string", "buffer", "inet", "void", "signed", "unsigned", "_Bool", *_QUALIFIERS)
-)
-_OPENS_OPERAND = frozenset(("name", "int", "string", "var", "map", "param", "paramcount"))
 
-
-class ExpressionParser:
-    """The state of a parser and its expressions; `parser.Parser` adds statements and clauses.
-
-    Methods raise `Fault` at what they cannot read; whoever can go on from there records it.
-    """
-
-    def __init__(self, source: Source, params: Sequence[str]) -> None:
-        self.source = source
-        self.params = [param for param in params if not param.startswith("--")]
-        self.options = tuple(param for param in params if param.startswith("--"))
-        self.lexer = Lexer(source)
-        self.diagnostics: list[Diagnostic] = []
-        self.defines: Mapping[str, str] = {}
-        self.typedefs: Mapping[str, object] = {}
-        self._nesting = 0
-        self._depth = 0
-        self._predicate = False
-
-    # --- tokens
-
-    def at(self, *texts: str) -> bool:
-        """Whether the next token is one of these operators or keywords."""
-        token = self.lexer.peek()
-        return token.kind in ("op", "keyword") and token.text in texts
-
-    def accept(self, text: str) -> Token | None:
-        """The next token if it is this operator or keyword."""
-        return self.lexer.take() if self.at(text) else None
-
-    def expect(self, text: str, where: str) -> Token:
-        """The next token, which has to be this operator."""
-        if self.at(text):
-            return self.lexer.take()
-        self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span)
-
-    def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
-        """Raises a fault. What is not as expected may be written so elsewhere."""
-        if hint is None and message.startswith("expected "):
-            from tracer.lang.syntax import slips
-
-            hint = slips.hint_at(self.source.text, span.start)
-        raise Fault(Diagnostic(message, span, hint))
+class ExpressionParser(Cursor):
+    """Expressions; `statements.StatementParser` adds statements."""
 
     # --- blocks, which `statements.StatementParser` reads
 
@@ -133,7 +83,7 @@ class ExpressionParser:
                     left = ast.Elvis(left.span.to(right.span), left, right)
                     depth = max(depth, self._depth) + 1
                     continue
-                then = self._enclosed()
+                then = self.enclosed()
                 depth = max(depth, self._depth)
                 self.expect(":", "between the two values of '?'")
                 right = self.expression(TERNARY)
@@ -154,7 +104,7 @@ class ExpressionParser:
         self.lexer.seek(slash.span.start)
         return follows.kind == "end" or (follows.kind == "op" and follows.text == "{")
 
-    def _enclosed(self) -> ast.Expr:
+    def enclosed(self) -> ast.Expr:
         """An expression inside brackets, where a slash always divides."""
         outer, self._predicate = self._predicate, False
         try:
@@ -239,21 +189,21 @@ class ExpressionParser:
         if token.kind == "paramcount":
             return ast.IntLit(span, len(self.params))
         typeof = token.text == "typeof" and self.at("(")
-        if typeof or token.text in _TAGS or token.text in _TYPE_WORDS or token.text in self.typedefs:
+        if typeof or token.text in TAGS or token.text in TYPE_WORDS or token.text in self.typedefs:
             self.lexer.seek(span.start)
             type = self.type_name()
             return ast.TypeExpr(type.span, type)
         if token.kind == "name" or (token.text == "config" and (self.at("(") or self.at("."))):
             if self.at("("):
                 return self._call(token)
-            return self._defined(token) if token.text in self.defines else ast.Name(span, token.text)
+            return self.defined(token) if token.text in self.defines else ast.Name(span, token.text)
         if token.text in ("true", "false") and token.kind == "keyword":
             return ast.BoolLit(span, token.text == "true")
         if token.text == "(" and token.kind == "op":
             return self._parenthesis(token)
         self._no_operand(token)
 
-    def _defined(self, token: Token) -> ast.Expr:
+    def defined(self, token: Token) -> ast.Expr:
         """What a `#define` says, an expression of its own; inside, the macro's own name is a plain one."""
         body = self.defines[token.text]
         inner = type(self)(Source(body), self.params)
@@ -299,11 +249,11 @@ class ExpressionParser:
 
     def _list(self, closing: str, where: str, word: str = "") -> tuple[ast.Expr, ...]:
         """Expressions with commas between them; `closing` stays the next token."""
-        items, depth = [self._enclosed()], self._depth
+        items, depth = [self.enclosed()], self._depth
         while self.accept(","):
             if self.at(closing):
                 break
-            items.append(self._enclosed())
+            items.append(self.enclosed())
             depth = max(depth, self._depth)
         if not self.at(closing):
             found = self.lexer.peek()
@@ -334,23 +284,37 @@ class ExpressionParser:
         name = self.lexer.peek()
         if name.kind == "name" and self._names_field():
             return self._record(opening)
-        first, depth = self._enclosed(), self._depth
+        first, depth = self.enclosed(), self._depth
         if not self.at(","):
             if not self.at(")"):
                 found = self.lexer.peek()
                 hint = self._slip(first.name if isinstance(first, ast.Name) else "")
                 self.fail(f"expected ')' to close '(', found {found.describe()}", found.span, hint)
             closing = self.lexer.take()
-            return _widen(first, opening.span.to(closing.span))
+            return replace(first, span=opening.span.to(closing.span))
         items = [first]
         while self.accept(","):
             if self.at(")"):
                 break
-            items.append(self._enclosed())
+            items.append(self.enclosed())
             depth = max(depth, self._depth)
         closing = self.expect(")", "to close the tuple")
         self._depth = depth
         return self._deeper(ast.TupleExpr(opening.span.to(closing.span), tuple(items)))
+
+    def _cast_type(self) -> ast.TypeName | None:
+        """The type of a cast, with its closing bracket taken; None, and nothing taken, where it is no cast."""
+        if self.lexer.peek().kind != "name" and not self.at(*TAGS):
+            return None
+        from tracer.lang.syntax.type_names import cast_type
+
+        return cast_type(self)
+
+    def type_name(self) -> ast.TypeName:
+        """The name of a type."""
+        from tracer.lang.syntax.type_names import type_name
+
+        return type_name(self)
 
     def _names_field(self) -> bool:
         name = self.lexer.take()
@@ -370,111 +334,13 @@ class ExpressionParser:
                 self.fail(f"the record has two fields '{name.text}'", name.span)
             self.expect("=", f"after the field {name.text}")
             names.append(name.text)
-            items.append(self._enclosed())
+            items.append(self.enclosed())
             depth = max(depth, self._depth)
             if not self.accept(","):
                 break
         closing = self.expect(")", "to close the record")
         self._depth = depth
         return self._deeper(ast.TupleExpr(opening.span.to(closing.span), tuple(items), tuple(names)))
-
-    def _cast_type(self) -> ast.TypeName | None:
-        """The type of a cast after its `(`, with the `)` taken; None, and nothing taken, where it is no cast."""
-        start = self.lexer.peek().span.start
-        if self.at(*_TAGS):
-            return self._finish_type(self.type_name())
-        word = self.lexer.peek()
-        if word.kind != "name":
-            return None
-        if self._at_type():
-            return self._finish_type(self.type_name())
-        # `(word)operand`, and `(word *)`, can only be a cast whose type is misspelt.
-        self.lexer.take()
-        pointers = 0
-        while self.accept("*"):
-            pointers += 1
-        closed = self.accept(")")
-        if closed and pointers:
-            return ast.TypeName(word.text, word.span, (None,) * pointers)
-        follows = self.lexer.peek() if closed else None
-        if follows and follows.kind in _OPENS_OPERAND:
-            return ast.TypeName(word.text, word.span)
-        self.lexer.seek(start)
-        return None
-
-    def _at_type(self) -> bool:
-        """Whether the next token can only begin a type."""
-        word = self.lexer.peek()
-        if word.kind != "name":
-            return word.kind == "keyword" and word.text in ("struct", "union", "enum")
-        return (
-            word.text in _TYPE_WORDS
-            or word.text in self.typedefs
-            or word.text.endswith("_t")
-            or word.text == "typeof"
-        )
-
-    def _type_of(self) -> ast.TypeName:
-        """`typeof(type)` and `typeof(expression)`."""
-        word = self.lexer.take()
-        self.lexer.take()
-        if self._at_type():
-            type = self.type_name()
-            return replace(type, span=word.span.to(self.expect(")", "after the type of typeof").span))
-        of = self._enclosed()
-        return ast.TypeName("typeof", word.span.to(self.expect(")", "after typeof").span), of=of)
-
-    def _finish_type(self, type: ast.TypeName) -> ast.TypeName:
-        self.expect(")", "after the type of the cast")
-        return type
-
-    def type_name(self) -> ast.TypeName:
-        """`int32`, `int32 *`, `uint8[4]`, `struct sock *`; several words of C (`unsigned long`) make one name."""
-        self._qualifiers()
-        first = self.lexer.take()
-        if first.kind not in ("name", "keyword"):
-            self.fail(f"expected a type, found {first.describe()}", first.span)
-        if first.text == "typeof" and self.at("("):
-            self.lexer.seek(first.span.start)
-            return self._with_suffixes(self._type_of())
-        struct = first.kind == "keyword"
-        name, span = first.text, first.span
-        while self._qualifiers().kind == "name":
-            word = self.lexer.take()
-            name, span = f"{name} {word.text}", span.to(word.span)
-        return self._with_suffixes(ast.TypeName(name, span, struct=struct))
-
-    def _with_suffixes(self, type: ast.TypeName) -> ast.TypeName:
-        suffixes, span = list(type.suffixes), type.span
-        while self.at("*", "["):
-            opening = self.lexer.take()
-            if opening.text == "*":
-                suffixes.append(None)
-                self._qualifiers()
-            else:
-                suffixes.append(self._count())
-                opening = self.expect("]", "after the size of the array")
-            span = span.to(opening.span)
-            if len(suffixes) > MAX_SUFFIXES:
-                self.fail("the type is nested too deeply", span, f"at most {MAX_SUFFIXES} pointers and arrays")
-        return replace(type, span=span, suffixes=tuple(suffixes))
-
-    def _qualifiers(self) -> Token:
-        """The next token behind `const` and its like, which change no value."""
-        while (token := self.lexer.peek()).kind == "name" and token.text in _QUALIFIERS:
-            self.lexer.take()
-        return token
-
-    def _count(self) -> int:
-        """The size of an array, 0 where none is given."""
-        token = self.lexer.peek()
-        if token.text in self.defines:
-            self.lexer.take()
-            found = self._defined(token)
-            if isinstance(found, ast.IntLit):
-                return found.value
-            self.fail(f"the size of an array must be a number, and {token.text} is none", token.span)
-        return int(self.lexer.take().value) if token.kind == "int" else 0
 
     def _postfix(self, expr: ast.Expr) -> ast.Expr:
         while True:
@@ -493,7 +359,7 @@ class ExpressionParser:
             elif token.text == "[":
                 depth = self._depth
                 self.lexer.take()
-                index = self._enclosed()
+                index = self.enclosed()
                 closing = self.expect("]", "after the index")
                 self._depth = max(depth, self._depth)
                 expr = self._deeper(ast.Index(expr.span.to(closing.span), expr, index))
@@ -502,11 +368,6 @@ class ExpressionParser:
                 expr = self._deeper(self._increment(token, expr, prefix=False))
             else:
                 return expr
-
-
-def _widen(expr: ast.Expr, span: Span) -> ast.Expr:
-    """The same expression with the parentheses in its span."""
-    return replace(expr, span=span)
 
 
 def _placed(node: AnyPart, span: Span) -> AnyPart:

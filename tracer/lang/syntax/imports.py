@@ -6,6 +6,7 @@ it lies, and `Source.parts` tells which file that is. Each file is read once, ho
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,4 +96,4 @@ def _read(path: Path, span: Span) -> str:
 
 
 def _identity(path: Path) -> str:
-    return str(path.resolve())
+    return os.path.realpath(path)  # Path.resolve() raises for links in a circle

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.errors import Fault, Source
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.lexer import OPERATORS
@@ -184,7 +184,7 @@ def _comment(word: _Word) -> str:
 def _block(words: list[_Word], depth: int, closed: bool = True) -> str:
     """A block in lines of its own; `closed`: its last statement ends in a semicolon."""
     inner = words[1:-1]
-    if not inner:
+    if all(word.text == ";" for word in inner):
         return "{}"
     pad = "  " * (depth + 1)
     lines: list[str] = []
@@ -254,7 +254,7 @@ def _headed(words: list[_Word], depth: int) -> str:
         level = 0
         if word.text == "{":
             start = at
-            while True:
+            while at < len(words):
                 level += (words[at].text == "{") - (words[at].text == "}")
                 at += 1
                 if not level:
@@ -312,7 +312,7 @@ def _line(words: list[_Word]) -> str:
         if before is None or unary or text in (",", ";", ")", "]", ".", "->", "..") or before.text in (
             "(", "[", ".", "->", "..",
         ):  # fmt: skip
-            gap = ""
+            gap = " " if unary and before is not None and before.text[-1] == text[0] in "+-&" else ""
         elif text in ("++", "--"):
             gap = "" if value_before else " "
         elif text in ("(", "["):

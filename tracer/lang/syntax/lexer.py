@@ -8,8 +8,8 @@ a list.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.errors import Diagnostic, Fault, Source, Span
 from tracer.probes.timers import DURATIONS_NS
 

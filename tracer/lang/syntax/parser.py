@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tracer.lang.syntax.c.declarations import Declarations
     from tracer.lang.syntax.imports import Imports
 
-MOST_KEYS = 1 << 24
-"""How many keys a declared map may have."""
-
 _WORD = re.compile(r"\w*", re.A)  # as in the lexer
 
 
@@ -94,10 +91,10 @@ class Parser(StatementParser):
 
     def program(self) -> ast.Program:
         """The whole text; faults are in `diagnostics`."""
-        config: list[ast.Setting] = []
+        settings: list[ast.Setting] = []
         clauses: list[ast.Clause] = []
         try:
-            self._definitions(config, clauses)
+            self._definitions(settings, clauses)
             if not clauses and not self.diagnostics:
                 end = len(self.source.text)
                 self.record(
@@ -111,14 +108,14 @@ class Parser(StatementParser):
             pass
         types = self._declarations.declared() if self._declarations is not None else Declared()
         return ast.Program(
-            self.source, tuple(config), tuple(clauses), types, tuple(self._macros), self.options, tuple(self._maps)
+            self.source, tuple(settings), tuple(clauses), types, tuple(self._macros), self.options, tuple(self._maps)
         )
 
-    def _definitions(self, config: list[ast.Setting], clauses: list[ast.Clause]) -> None:
+    def _definitions(self, settings: list[ast.Setting], clauses: list[ast.Clause]) -> None:
         self._macros: list[ast.Macro] = []
         self._maps: list[ast.MapDeclaration] = []
         while not self._at_end():
-            self._top_level(config, clauses)
+            self._top_level(settings, clauses)
 
     def _at_end(self) -> bool:
         try:
@@ -127,7 +124,7 @@ class Parser(StatementParser):
             self.record(fault.diagnostic)
             return True
 
-    def _top_level(self, config: list[ast.Setting], clauses: list[ast.Clause]) -> None:
+    def _top_level(self, settings: list[ast.Setting], clauses: list[ast.Clause]) -> None:
         start = self.lexer.here()
         text = self.source.text
         try:
@@ -139,24 +136,31 @@ class Parser(StatementParser):
                     self.fail(what, Span(start, start + len(word)), "the program that imports it can have one")
                 if len(clauses) > self._foreign:
                     self.fail("config must stand before the first clause", Span(start, start + len(word)))
-                if config:
+                if settings:
                     self.fail("a program has one config", Span(start, start + len(word)), "put all settings into it")
-                config.extend(self._config())
+                from tracer.lang.syntax.definitions import config
+
+                settings.extend(config(self))
             elif word == "let":
+                from tracer.lang.syntax.definitions import map_declaration
+
                 self._begun = True
-                self._maps.append(self._map_declaration())
+                self._maps.append(map_declaration(self))
             elif word == "macro":
+                from tracer.lang.syntax.definitions import macro
+
                 self._begun = True
-                self._macros.append(self._macro())
+                self._macros.append(macro(self))
             elif word in ("struct", "union", "enum", "typedef"):
                 self.lexer.seek(self.declarations.declaration(text, start, self.defines))
             elif word == "import":
-                self._import(config, clauses)
+                self._import(settings, clauses)
             elif word in unsupported.STATEMENTS:
                 message, hint = unsupported.phrase(f"'{word}'", unsupported.STATEMENTS[word])
                 self.fail(message, Span(start, start + len(word)), hint)
             else:
-                clauses.append(self._clause())
+                clause = self._clause()
+                clauses.extend(() if clause is None else (clause,))
         except Fault as fault:
             self.record(fault.diagnostic)
             self._skip_clause(start)
@@ -166,15 +170,19 @@ class Parser(StatementParser):
 
     # --- clauses
 
-    def _clause(self) -> ast.Clause:
+    def _clause(self) -> ast.Clause | None:
+        """A clause; None where it is for bpftrace's own tests alone."""
         start = self.lexer.here()
         points: list[ast.AttachPoint] = []
         faulty = False
         at = start
         while True:
             try:
-                point, at = attach.read(self.source.text, at, self.params)
-                points.append(point)
+                if (behind := attach.left_out(self.source.text, at)) is not None:
+                    at = behind
+                else:
+                    point, at = attach.read(self.source.text, at, self.params)
+                    points.append(point)
             except Fault as fault:
                 self._no_attach_point(start, at)
                 faulty = True
@@ -199,7 +207,7 @@ class Parser(StatementParser):
                 f"expected '{{' after the attach point, found {found.describe()}", found.span, self._clause_hint(found)
             )
         body, end = self.block()
-        return ast.Clause(tuple(points), predicate, body, Span(start, end.end))
+        return ast.Clause(tuple(points), predicate, body, Span(start, end.end)) if points or faulty else None
 
     def _no_attach_point(self, start: int, at: int) -> None:
         """Raises where the clause does not even begin like one."""
@@ -273,54 +281,9 @@ class Parser(StatementParser):
             elif token.kind == "op" and token.text == ";" and depth == 0:
                 return
 
-    # --- definitions
-
-    def _map_declaration(self) -> ast.MapDeclaration:
-        keyword, map = self.lexer.take(), self.lexer.take()
-        if map.kind != "map":
-            self.fail(f"expected a map, found {map.describe()}", map.span, "write let @name = hash(100);")
-        self.expect("=", f"after {map.text}")
-        kind = self.lexer.take()
-        self.expect("(", f"after {kind.text}")
-        most = self.lexer.take()
-        if most.kind != "int" or not 1 <= int(most.value) <= MOST_KEYS:
-            self.fail(f"the number of keys must be from 1 to {MOST_KEYS}, not {most.text}", most.span)
-        end = self.expect(")", "after the number of keys").span
-        self.expect(";", "after the declaration")
-        return ast.MapDeclaration(map.text, kind.text, int(most.value), keyword.span.to(end))
-
-    def _macro(self) -> ast.Macro:
-        keyword, name = self.lexer.take(), self.lexer.take()
-        if name.kind != "name":
-            what = f"expected the name of the macro, found {name.describe()}"
-            self.fail(what, name.span, "write macro name($variable, @map, expression) { … }")
-        self.expect("(", f"after macro {name.text}")
-        params: list[ast.Var | ast.MapRef | ast.Name] = []
-        while not self.at(")"):
-            param = self._parameter(self.lexer.take())
-            if any(param.name == other.name for other in params):
-                self.fail(f"the macro has two parameters {param.name}", param.span)
-            params.append(param)
-            if not self.accept(",") and not self.at(")"):
-                found = self.lexer.peek()
-                self.fail(f"expected ',' or ')' after {param.name}, found {found.describe()}", found.span)
-        end = self.lexer.take().span
-        body = self._body("the parameters of the macro")
-        return ast.Macro(name.text, tuple(params), body, keyword.span.to(end))
-
-    def _parameter(self, token: Token) -> ast.Var | ast.MapRef | ast.Name:
-        if token.kind == "var":
-            return ast.Var(token.span, token.text)
-        if token.kind == "map":
-            return ast.MapRef(token.span, token.text, (), token.span)
-        if token.kind != "name":
-            what = f"expected a parameter of the macro, found {token.describe()}"
-            self.fail(what, token.span, "it is $name for a variable, @name for a map, name for any expression")
-        return ast.Name(token.span, token.text)
-
     # --- imports
 
-    def _import(self, config: list[ast.Setting], clauses: list[ast.Clause]) -> None:
+    def _import(self, settings: list[ast.Setting], clauses: list[ast.Clause]) -> None:
         """`import "file.bt";`: what that file defines, before what follows."""
         keyword, name = self.lexer.take(), self.lexer.take()
         if name.kind != "string" or not isinstance(name.value, bytes):
@@ -342,35 +305,10 @@ class Parser(StatementParser):
                 parser._declarations, parser.typedefs = self._declarations, self.typedefs
             parser.defines = {**self.defines, **parser.defines}
             parser.lexer.seek(start + (text.find("\n") % (len(text) + 1) if text.startswith("#!") else 0))
-            parser._definitions(config, clauses)
+            parser._definitions(settings, clauses)
             self._declarations, self.typedefs, self.defines = parser._declarations, parser.typedefs, parser.defines
             self._macros += parser._macros
             self._maps += parser._maps
             for fault in parser.diagnostics:
                 self.record(fault)
         self._foreign = len(clauses)
-
-    # --- config
-
-    def _config(self) -> list[ast.Setting]:
-        self.lexer.take()
-        self.expect("=", "after config")
-        self.expect("{", "after 'config ='")
-        settings = []
-        while not self.at("}"):
-            name = self.lexer.take()
-            if name.kind not in ("name", "keyword"):
-                self.fail(f"expected the name of a setting, found {name.describe()}", name.span)
-            self.expect("=", f"after {name.text}")
-            value = self.lexer.take()
-            if value.kind not in ("name", "keyword", "int", "string"):
-                self.fail(f"expected the value of {name.text}, found {value.describe()}", value.span)
-            text = value.value.decode("utf-8", "replace") if isinstance(value.value, bytes) else value.text
-            if value.kind == "int":
-                text = str(value.value)
-            settings.append(ast.Setting(name.text, text, name.span.to(value.span), value.span))
-            if not self.accept(";") and not self.at("}"):
-                found = self.lexer.peek()
-                self.fail(f"expected ';' after the setting, found {found.describe()}", found.span)
-        self.lexer.take()
-        return settings

@@ -112,7 +112,8 @@ class StatementParser(ExpressionParser):
         except Fault:
             return False
 
-    def _body(self, what: str) -> tuple[ast.Stmt, ...]:
+    def body(self, what: str) -> tuple[ast.Stmt, ...]:
+        """The block behind `what`."""
         if not self.at("{"):
             found = self.lexer.peek()
             self.fail(f"expected '{{' after {what}, found {found.describe()}", found.span, "a body always needs braces")
@@ -153,12 +154,12 @@ class StatementParser(ExpressionParser):
         if token.text == "while":
             self.lexer.take()
             condition = self.expression()
-            body = self._body("the condition of while")
+            body = self.body("the condition of while")
             return ast.While(token.span.to(condition.span), condition, body)
         if token.text == "unroll":
             self.lexer.take()
             count = self.expression()
-            body = self._body("the count of unroll")
+            body = self.body("the count of unroll")
             return ast.Unroll(token.span.to(count.span), count, body)
         if token.text == "for":
             return self._for()
@@ -169,7 +170,7 @@ class StatementParser(ExpressionParser):
     def _if(self) -> ast.Stmt:
         keyword = self.lexer.take()
         condition = self.expression()
-        then = self._body("the condition of if")
+        then = self.body("the condition of if")
         otherwise: tuple[ast.Stmt, ...] = ()
         if self.accept("else"):
             if self.at("if"):
@@ -181,7 +182,7 @@ class StatementParser(ExpressionParser):
                 finally:
                     self._blocks -= 1
             else:
-                otherwise = self._body("else")
+                otherwise = self.body("else")
         return ast.If(keyword.span.to(condition.span), condition, then, otherwise)
 
     def _for(self) -> ast.Stmt:
@@ -201,13 +202,13 @@ class StatementParser(ExpressionParser):
         if self.accept(".."):
             stop = self.expression()
             end = self.expect(")", "after the range").span if opening else stop.span
-            return ast.ForRange(keyword.span.to(end), target, start, stop, self._body("the range"))
+            return ast.ForRange(keyword.span.to(end), target, start, stop, self.body("the range"))
         if not isinstance(start, ast.MapRef) or start.key:
             self.fail(
                 "for goes over a map or a range", start.span, "write for ($kv : @map) { … } or for ($i : 0..10) { … }"
             )
         end = self.expect(")", "after the map").span if opening else start.span
-        return ast.ForMap(keyword.span.to(end), target, start, self._body("the map"))
+        return ast.ForMap(keyword.span.to(end), target, start, self.body("the map"))
 
     def _skip_to_body(self) -> None:
         """Leaves out the head of a loop that is written in another way, its semicolons with it."""

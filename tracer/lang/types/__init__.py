@@ -20,9 +20,9 @@ Bytes, not str: what a target holds need not be UTF-8, and keys must compare as 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,15 @@ class EnumType(IntType):
     def word(self, value: int) -> str | None:
         """The name of a value."""
         return next((name for name, each in self.members if each == value), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SyscallType(EnumType):
+    """The number of a system call, shown as its name."""
+
+    def word(self, value: int) -> str:
+        """The name, or what bpftrace says of a number that has none."""
+        return next((name for name, each in self.members if each == value), "Unknown syscall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +245,7 @@ class NamedType:
 STACK_FRAMES_MOST = 127
 """The kernel's default `kernel.perf_event_max_stack`."""
 
-STACK_MODES = ("bpftrace", "perf", "raw", "build_id")
+STACK_MODES = ("bpftrace", "perf", "raw", "build_id", "python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +254,18 @@ class StackType:
 
     frames: int
     mode: str = "bpftrace"
+
+    @property
+    def interpreted(self) -> bool:
+        """Whether the functions of an interpreter are frames of it."""
+        return self.mode == "python"
+
+    @property
+    def words(self) -> int:
+        """How many words a hit may have of it: those of an interpreter stand behind the addresses, and are never so few
+        that BPF keeps them on its own stack, where the verifier would follow each by itself.
+        """
+        return max(2 * self.frames, 16) if self.interpreted else self.frames
 
     def __str__(self) -> str:
         return f"ustack[{self.frames}]" if self.mode == "bpftrace" else f"ustack[{self.mode}, {self.frames}]"
@@ -325,6 +346,7 @@ def is_block(type: Type) -> bool:
     return isinstance(type, StructType | ArrayType)
 
 
+UINT8 = IntType(8, False)
 INT64 = IntType(64, True)
 UINT64 = IntType(64, False)
 BOOL = BoolType()
@@ -359,6 +381,13 @@ class Stack(NamedTuple):
 
     pid: int
     addresses: tuple[int, ...]
+
+
+def is_interpreted(address: int) -> bool:
+    """Whether what stands in the place of an address in a stack is the word of an interpreter's frame, of which
+    `resolve.interpreters` knows more: no address of user space.
+    """
+    return address >> 62 == 1
 
 
 class Symbol(NamedTuple):

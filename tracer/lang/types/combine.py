@@ -27,17 +27,22 @@ from tracer.lang.types import (
 
 
 @dataclass(frozen=True, slots=True)
-class LiteralType(IntType):
+class YieldingType(IntType):
+    """Takes the type of what it meets, but for the width; there is one value of each of the classes below."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralType(YieldingType):
     """An int64 that came from literals only: takes the type of whatever it meets."""
 
 
 @dataclass(frozen=True, slots=True)
-class SmallType(IntType):
+class SmallType(YieldingType):
     """A uint64 that is known to stay below 2**32: becomes int64 where it meets a signed value."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotedType(IntType):
+class NotedType(YieldingType):
     """A USDT argument that is unsigned in its note: becomes int64 where it meets a signed value too, since bpftrace has
     int64 for every argument of a USDT probe. By itself it is the number that the program has, also from 2**63 on.
     """
@@ -46,13 +51,13 @@ class NotedType(IntType):
 LITERAL = LiteralType(64, True)
 SMALL = SmallType(64, False)
 NOTED = NotedType(64, False)
-_YIELDING = (LITERAL, SMALL, NOTED)
+_YIELDING = (LiteralType, SmallType, NotedType)
 """Each takes the type of those behind it, and of any other, but for the width."""
 
 
 def settled(type: Type) -> Type:
     """The type as the typed program has it: what yields is a plain integer."""
-    if type in _YIELDING and isinstance(type, IntType):
+    if isinstance(type, YieldingType):
         return wide(type)
     return replace(type, items=tuple(map(settled, type.items))) if isinstance(type, TupleType) else type
 
@@ -79,10 +84,11 @@ def join(left: Type, right: Type) -> Type | None:
 
 def join_ints(left: IntType, right: IntType) -> IntType:
     """The type that takes the values of both; an int64 for an int64 and a uint64."""
-    for yielding in _YIELDING:
-        if yielding in (left, right):
-            other = right if left == yielding else left
-            return other if other in _YIELDING else wide(other)
+    if isinstance(left, YieldingType) or isinstance(right, YieldingType):
+        for yielding in _YIELDING:
+            if isinstance(left, yielding) or isinstance(right, yielding):
+                other = right if isinstance(left, yielding) else left
+                return other if isinstance(other, YieldingType) else wide(other)
     if left.signed == right.signed:
         if isinstance(left, EnumType | PointerType) or isinstance(right, EnumType | PointerType):
             return left if left == right else wide(left)
@@ -113,7 +119,7 @@ def stored(type: Type) -> Type:
     if isinstance(type, PointerType | EnumType):
         return type
     if isinstance(type, IntType):
-        return type if type in _YIELDING else wide(type)
+        return type if isinstance(type, YieldingType) else wide(type)
     if isinstance(type, TupleType):
         return replace(type, items=tuple(map(stored, type.items)))
     return type
@@ -147,7 +153,7 @@ def compared(op: str, left: IntType, right: IntType) -> IntType:
 
 def bends(type: Type, to: Type) -> bool:
     """Whether `to` cannot hold all values of an integer type: an int64 those of a uint64."""
-    if not isinstance(type, IntType) or not isinstance(to, IntType) or type in _YIELDING:
+    if not isinstance(type, IntType) or not isinstance(to, IntType) or isinstance(type, YieldingType):
         return False
     return (type.signed and not to.signed) or type.bits - type.signed > to.bits - to.signed
 
@@ -162,7 +168,7 @@ def say(type: Type) -> str:
     return str(type)
 
 
-def a(type: Type) -> str:
+def a_type(type: Type) -> str:
     """A type with its article, for messages."""
     name = say(type)
     return f"{'an' if name[0] in 'aei' else 'a'} {name}"

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tracer.lang.types import EnumType, IntType, PointerType, Stack, StackType, TupleType, Type
+from tracer.lang.types import EnumType, IntType, PointerType, Stack, StackType, TupleType, Type, is_interpreted
 from tracer.lang.walk import walk_clause
 from tracer.render.stacks.model import Frame, Module, Profile, Sample, kind_of, printable
+from tracer.render.values import frames_of
 from tracer.results.integers import quotient
 from tracer.results.order import ordered
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _NO_STACK = Frame("[no stack]", "other")
 _ADDS_UP = ("count", "sum")
+_COMMON = ("__init__.py", "__main__.py")
+_LINE = re.compile(r":\d+\Z")
 _OFFSET = re.compile(r"\+\d+\Z")
 
 
@@ -63,14 +66,19 @@ class Collector:
         return Profile(decl.name, unit, samples, self._names(decl, types))
 
     def _stack(self, type: StackType, stack: Stack) -> Iterator[Frame]:
-        for at in range(len(stack.addresses) - 1, -1, -1):
-            wanted = (stack.pid, stack.addresses[at], at > 0, type.mode)
+        for address, returned in reversed(list(frames_of(stack, self._symbols))):
+            wanted = (stack.pid, address, returned, type.mode)
             if wanted not in self._frames:
                 frame = self._frame(*wanted)
                 self._frames[wanted] = (frame, *self._inlined(frame, *wanted))
             yield from self._frames[wanted]
 
     def _frame(self, pid: int, address: int, returned: bool, mode: str) -> Frame:
+        if is_interpreted(address):
+            # Without the line, as native frames are without the offset: a function is one frame, wherever it is.
+            name, file = _LINE.sub("", self._symbols.frame(pid, address)), self._symbols.path(pid, address) or ""
+            name = _short(file) + name.removeprefix(file) if file else name
+            return Frame(printable(name), "python", printable(file))
         mapping = self._symbols.mapping(pid, address)
         build_id = self._symbols.build_id(pid, address)
         module = None
@@ -112,6 +120,12 @@ class Collector:
         names = [name.strip() or several[at] for at, name in enumerate(written)] or several
         kept = [name for name, type in zip(names, types, strict=True) if not isinstance(type, StackType)]
         return tuple(printable(name) for name in kept)
+
+
+def _short(path: str) -> str:
+    """The name of a file, with its folder where many have that name."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder.rpartition('/')[2]}/{name}" if name in _COMMON and folder else name
 
 
 def _flat(types: Sequence[Type]) -> list[Type]:

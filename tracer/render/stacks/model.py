@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 
 Kind = Literal["user", "library", "kernel", "jit", "python", "label", "other"]
 """Where a frame's code comes from; "label" is no code but another part of the key, "other" not known."""
@@ -14,7 +14,7 @@ Kind = Literal["user", "library", "kernel", "jit", "python", "label", "other"]
 KINDS: Final[tuple[Kind, ...]] = ("user", "library", "kernel", "jit", "python", "label", "other")
 
 _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$|/ld-[^/]*$")
-_PYTHON = re.compile(r"\.py:")
+_PYTHON = re.compile(r"\.py:|^<(?:frozen [^>]*|string|stdin)>:")
 _KERNEL = ("[vdso]", "[vsyscall]", "[kernel", "[unknown kernel")
 
 

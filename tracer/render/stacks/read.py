@@ -10,7 +10,7 @@ from typing import Any
 from tracer.errors import TracerError
 from tracer.render.stacks.model import Frame, Kind, Profile, Sample, kind_of
 
-_LINE = re.compile(r"(.*\S)\s+(\d+)(?:\.\d*)?\s*")
+_LINE = re.compile(r"(.*\S)\s+([0-9]{1,20})(?:\.[0-9]*)?\s*")
 _PLACE = re.compile(r"\[(.+)\+0x[0-9a-f]+\]")
 _MARKS: dict[str, Kind] = {"_[k]": "kernel", "_[j]": "jit"}
 """How the converters of the flame graph tools mark frames."""
@@ -66,7 +66,7 @@ def _of_json(text: str) -> Iterator[Profile]:
     for line in text.split("\n"):
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # a number of thousands of digits is a plain ValueError
             continue
         data = record.get("data") if isinstance(record, dict) and record.get("type") == "map" else None
         for name, entries in data.items() if isinstance(data, dict) else ():

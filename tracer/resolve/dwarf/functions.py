@@ -70,39 +70,36 @@ def listed(entries: Entries) -> Iterator[tuple[int, int, Unit]]:
         at = end
 
 
-def origin(entry: Entry) -> Entry:
-    """What says the names and types of a function or a parameter: itself, or the one that it is a copy of."""
+def origins(entry: Entry) -> Iterator[Entry]:
+    """An entry, what it is a copy of, and so on: each says what those before it leave out."""
     for _ in range(_MOST_CHAIN):
+        yield entry
         other = entry.follow(dw.ABSTRACT_ORIGIN) or entry.follow(dw.SPECIFICATION)
         if other is None:
-            return entry
+            return
         entry = other
-    return entry
+
+
+def origin(entry: Entry) -> Entry:
+    """What says the names and types of a function or a parameter: itself, or the one that it is a copy of."""
+    *_, last = origins(entry)
+    return last
 
 
 def attribute(entry: Entry, name: int) -> Entry | None:
     """What an attribute of an entry, or of what it is a copy of, leads to."""
-    for _ in range(_MOST_CHAIN):
-        found = entry.follow(name)
-        if found is not None:
-            return found
-        other = entry.follow(dw.ABSTRACT_ORIGIN) or entry.follow(dw.SPECIFICATION)
-        if other is None:
-            return None
-        entry = other
-    return None
+    return next((found for each in origins(entry) if (found := each.follow(name)) is not None), None)
 
 
 def has(entry: Entry, name: int) -> bool:
     """Whether an entry, or what it is a copy of, has an attribute."""
-    for _ in range(_MOST_CHAIN):
-        if name in entry:
-            return True
-        other = entry.follow(dw.ABSTRACT_ORIGIN) or entry.follow(dw.SPECIFICATION)
-        if other is None:
-            return False
-        entry = other
-    return False
+    return any(name in each for each in origins(entry))
+
+
+def linked_name(entry: Entry) -> str:
+    """The name of a function: the linker's, else the source's."""
+    names = (each.text(name) for each in origins(entry) for name in (dw.LINKAGE_NAME, dw.MIPS_LINKAGE_NAME))
+    return next(filter(None, names), "") or origin(entry).text()
 
 
 def name_of(entry: Entry) -> str:

@@ -10,12 +10,11 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
 
-from tracer.resolve.dwarf.functions import listed
-from tracer.resolve.dwarf.line_headers import Header, read_header, units
-from tracer.resolve.dwarf.line_headers import Unit as LineUnit
-from tracer.resolve.dwarf.line_programs import decode, paths_of
+from tracer.dataclass import NamedTuple
+from tracer.resolve.dwarf.functions import linked_name, listed
+from tracer.resolve.dwarf.lines.headers import units
+from tracer.resolve.dwarf.lines.tables import LineTable
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import code_of, covers
@@ -95,10 +94,10 @@ class _UnitFrames:
         path, line = self._line(address)
         found = []
         for entry in reversed(self._around(function, address)):
-            found.append(Source(_name(entry), path, line))
+            found.append(Source(linked_name(entry), path, line))
             file = entry.number(dw.CALL_FILE)
             path, line = self._path(file) if file is not None else "", entry.number(dw.CALL_LINE) or 0
-        return (*found, Source(_name(function), path, line))
+        return (*found, Source(linked_name(function), path, line))
 
     def _around(self, function: Entry, address: int) -> list[Entry]:
         """The inlined functions that hold an address, outermost first."""
@@ -125,55 +124,21 @@ class _UnitFrames:
     def _starts(self) -> list[int]:
         return [start for start, _, _ in self._functions]
 
-    # --- lines ---
-
     @cached_property
-    def _program(self) -> tuple[LineUnit, Header] | None:
+    def _lines(self) -> LineTable | None:
         at = self._unit.top.number(dw.STMT_LIST)
         if at is None:
             return None
         data, names = self._entries.section(".debug_line"), self._entries.section(".debug_line_str")
         unit = next((each for each in units(data, at) if each.start == at), None)
-        return None if unit is None else (unit, read_header(data, unit, names))
-
-    @cached_property
-    def _paths(self) -> dict[int, str]:
-        if self._program is None:
-            return {}
-        unit, header = self._program
+        if unit is None:
+            return None
         home = "" if unit.version >= 5 else self._unit.top.text(dw.COMP_DIR)  # there it is directory 0
-        return dict(paths_of(header, os.fsencode(home)))
+        return LineTable(data, unit, names, os.fsencode(home))
 
     def _path(self, number: int) -> str:
-        return self._paths.get(number, "")
-
-    @cached_property
-    def _rows(self) -> list[tuple[int, int, str]]:
-        """Address, line and file of each row in order; where code ends the line is 0."""
-        if self._program is None:
-            return []
-        unit, header = self._program
-        code = self._entries.section(".debug_line")[unit.code : unit.end]
-        sequences = sorted(decode(code, header, self._paths), key=lambda each: each[0].address)
-        return [(row.address, row.line, row.path or "") for rows in sequences if rows[0].address for row in rows]
-
-    @cached_property
-    def _addresses(self) -> list[int]:
-        return [address for address, _, _ in self._rows]
+        return "" if self._lines is None else self._lines.paths.get(number, "")
 
     def _line(self, address: int) -> tuple[str, int]:
-        at = bisect_right(self._addresses, address) - 1
-        return ("", 0) if at < 0 else (self._rows[at][2], self._rows[at][1])
-
-
-def _name(entry: Entry) -> str:
-    """The name of a function: the linker's, else the source's."""
-    for _ in range(8):
-        for attribute in (dw.LINKAGE_NAME, dw.MIPS_LINKAGE_NAME):
-            if text := entry.text(attribute):
-                return text
-        other = entry.follow(dw.ABSTRACT_ORIGIN) or entry.follow(dw.SPECIFICATION)
-        if other is None:
-            break
-        entry = other
-    return entry.text()
+        row = None if self._lines is None else self._lines.at(address)
+        return ("", 0) if row is None else (row.path or "", row.line)

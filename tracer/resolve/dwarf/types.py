@@ -87,9 +87,39 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
             return _array(entry, key, deep + 1)
         case dw.STRUCTURE | dw.CLASS | dw.UNION:
             return _record(entry, key, name, size, deep + 1)
-        case 0x1F:  # DW_TAG_ptr_to_member_type
-            return _block(size or 8)
+        case dw.POINTER_TO_MEMBER:
+            return _block(16 if to_function(entry) else 8)
     raise UnknownType("a type that the language does not have")
+
+
+def to_function(entry: Entry) -> bool:
+    """Whether a pointer to a member of C++ leads to a function, and so has two words."""
+    below = plain(entry.follow(dw.TYPE))
+    return below is not None and below.tag == dw.SUBROUTINE_TYPE
+
+
+def counts_of(array: Entry) -> list[int]:
+    """How many items an array has in each dimension; 0 where that is not known before the program runs."""
+    found = []
+    for each in array.children():
+        if each.tag == dw.SUBRANGE:
+            last = each.signed(dw.UPPER_BOUND)
+            count = each.number(dw.COUNT) if dw.COUNT in each else 0 if last is None else last + 1
+            found.append(max(count or 0, 0))
+    return found
+
+
+def bits_of(member: Entry) -> tuple[int, int] | None:
+    """The first bit of a bit field, counted from the start of its struct, and how many there are; else None."""
+    width = member.number(dw.BIT_SIZE)
+    if not width:
+        return None
+    if dw.DATA_BIT_OFFSET in member:
+        return member.number(dw.DATA_BIT_OFFSET, 0) or 0, width
+    # Until DWARF 3 it is counted from the highest bit of the storage.
+    kind = plain(member.follow(dw.TYPE))
+    storage = member.number(dw.BYTE_SIZE) or (kind.number(dw.BYTE_SIZE, 0) if kind is not None else 0) or 0
+    return 8 * (offset_of(member) or 0) + 8 * storage - (member.signed(dw.BIT_OFFSET) or 0) - width, width
 
 
 def named(entry: Entry, key: str) -> Type:
@@ -195,12 +225,8 @@ def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
 
 def _array(entry: Entry, key: str, deep: int) -> Type:
     item = type_of(entry.follow(dw.TYPE), key, deep=deep)
-    for each in reversed([each for each in entry.children() if each.tag == dw.SUBRANGE]):
-        last = each.signed(dw.UPPER_BOUND)
-        count = each.number(dw.COUNT) if dw.COUNT in each else 0 if last is None else last + 1
-        if count is None or not 0 <= count * max(memory_size(item), 1) <= _MOST_ITEMS:
-            count = 0
-        item = ArrayType(item, count)
+    for count in reversed(counts_of(entry)):
+        item = ArrayType(item, count if count * max(memory_size(item), 1) <= _MOST_ITEMS else 0)
     return item
 
 
@@ -220,7 +246,7 @@ def _fields(entry: Entry, key: str, deep: int) -> Iterator[Field]:
     own: list[Field] = []
     for each in entry.children():
         if each.tag == dw.INHERITANCE:
-            at = _offset(each)
+            at = offset_of(each)
             base = _type_or_none(each, key, deep)
             if at is not None and isinstance(base, StructType):
                 inherited += [Field(f.name, f.type, f.offset + at, f.shift, f.width) for f in base.fields]
@@ -241,23 +267,17 @@ def _member(entry: Entry, key: str, deep: int, name: str = "") -> list[Field]:
     if type is None:
         return []
     name = entry.text() or name
-    width = entry.number(dw.BIT_SIZE)
-    if width:
-        return _bits(entry, name, type, width)
-    at = _offset(entry)
+    bits = bits_of(entry)
+    if bits is not None:
+        return _bits(name, type, *bits)
+    at = offset_of(entry)
     return [] if at is None else [Field(name, type, at)]
 
 
-def _bits(entry: Entry, name: str, type: Type, width: int) -> list[Field]:
+def _bits(name: str, type: Type, first: int, width: int) -> list[Field]:
     """A bit field, in the integer of its type that holds it."""
     if not isinstance(type, IntType) or type.bits < width:
         return []
-    if dw.DATA_BIT_OFFSET in entry:
-        first = entry.number(dw.DATA_BIT_OFFSET, 0) or 0
-    else:  # until DWARF 3: counted from the highest bit of the storage
-        storage = entry.number(dw.BYTE_SIZE) or memory_size(type)
-        from_top = entry.signed(dw.BIT_OFFSET) or 0
-        first = 8 * (_offset(entry) or 0) + 8 * storage - from_top - width
     offset, shift = first // type.bits * (type.bits // 8), first % type.bits
     if shift + width > type.bits:  # packed: across two of them
         offset, shift = first // 8, first % 8
@@ -278,7 +298,7 @@ def _variants(entry: Entry, key: str, deep: int) -> Iterator[Field]:
                     yield from _member(each, key, deep)
 
 
-def _offset(entry: Entry) -> int | None:
+def offset_of(entry: Entry) -> int | None:
     """Where a member begins; None where that is computed, as for a virtual base."""
     found = entry.raw(dw.MEMBER_LOCATION)
     if found is None:

@@ -53,6 +53,12 @@ _MAX_BUILD_IDS = 64
 _MAX_DYNAMIC = 1 << 16
 
 
+_ZIPPED = (
+    "a zip archive, not an ELF file: probes in libraries that are mapped out of an archive, as those of an APK, are not"
+    " supported; unpack the library"
+)
+
+
 class Elf:
     """An open ELF file. A context manager; also closes when it is collected."""
 
@@ -104,6 +110,11 @@ class Elf:
             os.close(descriptor)
 
     @property
+    def inode(self) -> int:
+        """The number of the open file; 0 where there is none."""
+        return 0 if self._stat is None else self._stat.st_ino
+
+    @property
     def version(self) -> object:
         """Equal for the same content of the same file."""
         status = self._stat
@@ -137,7 +148,7 @@ class Elf:
 
     def _read_header(self) -> None:
         if self.size < 4 or self.read(0, 4, "the header") != b"\x7fELF":
-            raise self.error("not an ELF file")
+            raise self.error(_ZIPPED if self.some(0, 4) == b"PK\3\4" else "not an ELF file")
         if self.size < 16:
             raise self.error(f"truncated ELF file: the header would end at byte 64 of {self.size}")
         ident = self.read(0, 16, "the header")

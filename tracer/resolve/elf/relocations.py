@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import SHT_RELA
 

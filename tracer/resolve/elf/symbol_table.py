@@ -9,8 +9,8 @@ import re
 import struct
 from functools import cached_property
 from itertools import chain, repeat
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import SHT_DYNSYM, SHT_GNU_VERSYM, ElfError, printable
 

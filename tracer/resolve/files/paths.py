@@ -2,7 +2,7 @@
 
 | written | means |
 |---|---|
-| `/bin/app`, `./app` | that file; with `-p`, as the process sees it |
+| `/bin/app`, `./app` | that file; with `-p`, as the process sees it, and what it runs where that was replaced |
 | `/usr/lib/lib*.so` | every file that matches and is an ELF file |
 | `app`, `libc`, `libc.so.6`, `c` | with `-p` what the process has mapped under that name; else a file in the current
 directory, a program in PATH, a library, in this order |
@@ -65,7 +65,7 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
                 "the attach point names no file",
                 "name the program or library, or a process with -p PID, whose files are then searched",
             )
-        return tuple(Found(path, path, sure=False) for path in executable_files(target.pid))
+        return tuple(Found(each.path, each.name, sure=False) for each in executable_files(target.pid))
     if "\0" in text:
         raise TracerError(f"{printable(text)}: not a path")
     if text.startswith("build-id:"):
@@ -75,6 +75,8 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
     prefix = root(target.pid) if target.pid is not None else ""
     if "/" in text:
         path = within(prefix, os.path.abspath(text))
+        if target.pid is not None and (gone := _deleted(path.removeprefix(prefix), target.pid)) is not None:
+            return (Found(gone, text),)
         if os.path.exists(path):
             return (Found(path, path if prefix else text),)
         if is_pattern(text):
@@ -122,8 +124,10 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
     from tracer.resolve.arch import X86_64, host
     from tracer.resolve.files.libraries import find_library
 
-    if target.pid is not None and (mapped := _among(executable_files(target.pid), name)) is not None:
-        return Found(mapped, mapped)
+    if target.pid is not None:
+        for each in executable_files(target.pid):
+            if _among([each.name.replace("/memfd:", "/")], name) is not None:
+                return Found(each.path, each.name)
     # bpftrace looks into the current directory first, as for a path.
     if not prefix and os.path.isfile(name) and _is_elf(name):
         return Found(os.path.abspath(name), name)
@@ -138,6 +142,17 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
     raise TracerError(
         f"{printable(name)}: neither a program in PATH nor a library", _near_programs(name) or "give its full path"
     )
+
+
+def _deleted(path: str, pid: int) -> str | None:
+    """What a process runs under a path where there is another file by now, or none: an upgrade leaves such, and
+    memfd_create(2) makes files that no directory has.
+    """
+    try:
+        own = [each for each in executable_files(pid) if each.name in (path, os.path.realpath(path))]
+    except TracerError:
+        return None
+    return own[0].path if own and all(each.deleted for each in own) else None
 
 
 def _needed(name: str, target: Target) -> str | None:

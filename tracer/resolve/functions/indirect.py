@@ -20,8 +20,8 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError
 from tracer.resolve.arch import ARCHES
 from tracer.resolve.binary import Binary

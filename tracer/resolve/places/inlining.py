@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.resolve.dwarf.debug_info import asked
 from tracer.resolve.dwarf.functions import function_at, name_of, origin
 from tracer.resolve.dwarf.units import constants as dw

@@ -10,7 +10,6 @@ from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import ArgSpec
-from tracer.resolve.places.source_places import SourcePlaces, source_places
 from tracer.resolve.usdt.words import words
 
 
@@ -31,7 +30,7 @@ class SiteTexts:
     def line(self, address: int) -> str | None:
         """`src/shop.c:36`; None where debug information does not tell."""
         try:
-            found = self._places.at(address) if self._places is not None else None
+            found = self._binary.lines.line_at(address) if self._binary.lines is not None else None
         except TracerError:
             return None  # that the table is damaged is an error of a probe at a line
         return None if found is None else printable(found)
@@ -52,15 +51,6 @@ class SiteTexts:
     @cached_property
     def _binary(self) -> Binary:
         return Binary(self._path)
-
-    @cached_property
-    def _places(self) -> SourcePlaces | None:
-        elf = self._binary.elf
-        try:
-            own = source_places(elf, None)
-            return own if own is not None else source_places(elf, self._binary.debug_file(elf))
-        except TracerError:
-            return None
 
     def close(self) -> None:
         """Closes the file."""

@@ -134,16 +134,26 @@ def within(prefix: str, path: str) -> str:
     return prefix + (done or "/")
 
 
-def executable_files(pid: int) -> tuple[str, ...]:
-    """The files a process has mapped executable, as paths from here, in order of address; the program itself first.
-
-    A file that was deleted or replaced meanwhile is given by its /proc/PID/map_files entry.
+@dataclass(frozen=True, slots=True)
+class MappedFile:
+    """A file that a process has mapped: `path` from here; `name` is what it is called, where it has no path any more
+    (`path` is then its /proc/PID/map_files entry), or never had one (`/memfd:NAME`).
     """
+
+    path: str
+    name: str
+    deleted: bool = False
+
+
+def executable_files(pid: int) -> tuple[MappedFile, ...]:
+    """The files a process has mapped executable, in order of address; the program itself first."""
     prefix = root(pid)
-    found: dict[tuple[str, int], str] = {}
+    found: dict[tuple[str, int], MappedFile] = {}
     for each in mappings(pid):
         if each.executable and each.file is not None and each.file not in found:
-            found[each.file] = path_of(pid, each, prefix) or f"/proc/{pid}/map_files/{each.key}"
+            path = path_of(pid, each, prefix)
+            entry = f"/proc/{pid}/map_files/{each.key}"
+            found[each.file] = MappedFile(path, path) if path is not None else MappedFile(entry, each.path, True)
     if not found:
         raise TracerError(f"{named(pid)} runs no user program: it is a kernel thread, or has just ended")
     try:

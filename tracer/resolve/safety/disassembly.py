@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError
 from tracer.resolve.arch import EM_AARCH64, EM_X86_64
 

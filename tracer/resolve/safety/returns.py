@@ -12,7 +12,8 @@ function is about to leave. That is only right if *all* ways out are `ret`s that
 * a function without `ret` never returns, and a probe on it would be silent for ever: refused.
 
 Such probes cost more where the kernel executes a `ret` by single steps (10 us against 1.5 on 6.18, in a virtual
-machine). They are also taken where a function calls itself: of return probes the kernel follows 64 inside each other.
+machine). They are also taken where a function calls itself: of return probes the kernel follows 64 inside each other;
+and where stacks are asked for: a return probe puts an address of the kernel's in the place of the caller's.
 
 Exits by exception are no returns; neither way reports them.
 """
@@ -58,9 +59,10 @@ class _NoProof(Exception):
 
 def plan_return(
     code: Code, unwinding: Unwinding, function: Function, unsafe: bool = False,
-    recursion: Callable[[Function], bool | None] = lambda function: False,
+    recursion: Callable[[Function], bool | None] = lambda function: False, walked: bool = False,
 ) -> ReturnPlan:  # fmt: skip
-    """How to see each return of the function; `recursion` asks `Recursion`. Raises `ElfError` with the reason where it
+    """How to see each return of the function; `recursion` asks `Recursion`. `walked`: its return address is best left
+    alone, since stacks are looked at that it may stand on. Raises `ElfError` with the reason where it
     cannot be done safely; if `unsafe` only where it would break the program without an exception too.
     """
     if function.name in RETURNS_TWICE:
@@ -77,7 +79,7 @@ def plan_return(
     danger = unwinding.through(function)
     recurs = recursion(function) if danger is None or unsafe else None
     probe = ReturnPlan("uretprobe", (function.address,), danger, recurs is not False)
-    if danger is None and not recurs:
+    if danger is None and not recurs and not walked:
         return probe
     try:
         parts = _parts(code, function)

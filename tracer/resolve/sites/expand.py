@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, TracerError
-from tracer.lang.syntax.ast import Name, Program
-from tracer.lang.walk import walk_program
+from tracer.lang.syntax.ast import Call, Clause, Name, Program
+from tracer.lang.walk import walk, walk_program
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS
 from tracer.resolve.model import NoSuchLine, NothingThere, Site, SiteLimit, Target
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _ALL_BUT_POINT = attrgetter(*Site.__match_args__[:-1])
 """`replace` takes three times as long."""
+
+_STACKS, _WILD = ("ustack", "dw_ustack"), set("*?[")
 
 ENOUGH = 1 << 20
 """Sites that no program has."""
@@ -49,7 +51,7 @@ def expand(
     # Else nobody asks for names that people can read.
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
-    with closing(_Files(functions, unsafe_returns)) as files:
+    with closing(_Files(functions, unsafe_returns, _walks_stacks(program))) as files:
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
@@ -85,6 +87,28 @@ def expand(
             replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
         ]
     return result
+
+
+def _walks_stacks(program: Program) -> bool:
+    """Whether a return probe could stand on a stack that the program asks for: another clause looks at stacks, or there
+    are return probes of other functions.
+    """
+    returns = [point for clause in program.clauses for point in clause.points if point.kind == "uretprobe"]
+    looking = [clause for clause in program.clauses if _asks_for_stacks(clause)]
+    if not returns or not looking:
+        return False
+    only = returns[0]
+    several = len(returns) > 1 or only.cpp or bool(_WILD & {*(only.path or ""), *(only.name or "")})
+    return several or any(only not in clause.points for clause in looking)
+
+
+def _asks_for_stacks(clause: Clause) -> bool:
+    return any(
+        isinstance(node, Name | Call) and node.name in _STACKS
+        for part in (clause.predicate, *clause.body)
+        if part is not None
+        for node in walk(part)
+    )
 
 
 def _and_without(hint: str | None) -> str:
@@ -154,7 +178,7 @@ def sites_of(
         if file.path in seen:
             continue
         seen.add(file.path)
-        kept = recall(point, file, files.functions) if believe else None
+        kept = recall(point, file, files.functions, files.walked) if believe else None
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
             continue
@@ -190,9 +214,10 @@ def sites_of(
 class _Files:
     """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
 
-    def __init__(self, functions: bool = True, unsafe_returns: bool = False) -> None:
+    def __init__(self, functions: bool = True, unsafe_returns: bool = False, walked: bool = False) -> None:
         self.functions = functions
         """Whether the program asks for `func`."""
+        self.walked = walked
         self._unsafe_returns = unsafe_returns
         self._binaries: Binaries | None = None
         self._first: dict[tuple[int, int], Found] = {}
@@ -215,6 +240,7 @@ class _Files:
         binary = self._binaries.open(file.path, file.shown)
         binary.shows_functions = self.functions
         binary.unsafe_returns = self._unsafe_returns
+        binary.walked = self.walked
         here = host()
         if here is not None and binary.elf.machine != here.machine:
             raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {here.name}")

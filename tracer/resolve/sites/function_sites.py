@@ -171,7 +171,7 @@ def _returns(
     for each in functions:
         try:
             function_start(binary.code, each)
-            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs)
+            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked)
         except TracerError as error:
             refused.append(error)
             continue

@@ -13,13 +13,13 @@ Whoever wants another part of the line gives its column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from tracer.dataclass import replace
+from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError
 from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf.line_programs import LinePrograms, Row, Sequence
+from tracer.resolve.dwarf.lines.programs import LinePrograms
+from tracer.resolve.dwarf.lines.tables import Row, Sequence
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import did_you_mean
@@ -59,14 +59,7 @@ def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit) -> list[Sit
 
 
 def _programs(binary: Binary) -> LinePrograms:
-    """The line programs of the file, or of its separate debug file."""
     if binary.lines is None:
-        programs = LinePrograms(binary.elf)
-        if not programs.present:
-            debug = binary.debug_file(binary.elf)
-            programs = LinePrograms(debug) if debug is not None else programs
-        binary.lines = programs
-    if not binary.lines.present:
         raise NothingThere(
             f"{printable(binary.shown)}: the file has no debug information, so its source lines are not known",
             "compile it with -g, or install its debug symbols",

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import cache
 from tracer.dataclass import names
+from tracer.resolve import kept
 from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import (
     ArgSpec,
@@ -71,11 +72,13 @@ number of the list of ends: the names of functions end the names of their probes
 """
 
 
-def recall(point: AttachPoint, file: Found, functions: bool = True) -> tuple[Site, ...] | None:
+def recall(
+    point: AttachPoint, file: Found, functions: bool = True, walked: bool = False
+) -> tuple[Site, ...] | None:
     """The sites of an attach point in a file, () where there are none, None where that has to be found out.
-    `functions`: whether the program asks for `func`.
+    `functions`: whether the program asks for `func`; `walked`: see `Binary.walked`.
     """
-    content = cache.load(_KIND, _key(point, file.path, file.shown, functions))
+    content = cache.load(_KIND, _key(point, file.path, file.shown, functions, walked))
     if content is None:
         return None
     # Its digest was right: these are the bytes that `keep` wrote.
@@ -97,7 +100,7 @@ def recall(point: AttachPoint, file: Found, functions: bool = True) -> tuple[Sit
         return None
     finally:
         os.close(descriptor)
-    specified = [tuple(map(_made, args)) for args in arguments]
+    specified = [tuple([kept.made(each, _CLASSES) for each in args]) for args in arguments]
     values[_PATH], values[_IDENTITY] = [file.path] * number, [FileIdentity(*identity)] * number
     values[_ARGS] = list(map(specified.__getitem__, values[_ARGS]))
     return tuple(map(Site, *values))
@@ -121,13 +124,13 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
         key: numbers.setdefault(args, len(numbers)) for key, args in {id(args): args for args in values[_ARGS]}.items()
     }
     values[_ARGS] = [of_tuple[id(args)] for args in values[_ARGS]]
-    arguments = [list(map(_plain, args)) for args in numbers]
+    arguments = [[kept.plain(each, _CLASSES) for each in args] for args in numbers]
     ends: list[str] = []
     columns = [_column(column, ends if field in _TEXTS else None) for field, column in enumerate(values)]
     same = [getattr(identity, name) for name in names(identity)]
     content = marshal.dumps((same, known, others, code, arguments, len(sites), columns, ends), _MARSHAL)
     if len(content) <= _MOST_BYTES:
-        cache.store(_KIND, _key(point, binary.path, binary.shown, binary.shows_functions), content)
+        cache.store(_KIND, _key(point, binary.path, binary.shown, binary.shows_functions, binary.walked), content)
 
 
 def _column(values: Sequence[Any], ends: list[str] | None) -> _Column:
@@ -154,17 +157,16 @@ def _opened(kind: str, held: Any, number: int, ends: list[list[str]]) -> list[An
     return list(held) if kind == "each" else [held] * number
 
 
-def _key(point: AttachPoint, path: str, shown: str, functions: bool) -> str:
+def _key(point: AttachPoint, path: str, shown: str, functions: bool, walked: bool) -> str:
     where = [repr(getattr(point, name)) for name in names(point) if name not in ("span", "text", "path")]
-    return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, printable(shown), str(functions), *where)
+    asked = str((functions, walked and point.kind == "uretprobe"))
+    return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, printable(shown), asked, *where)
 
 
 @lru_cache(maxsize=1)
 def _resolver() -> str:
     """What resolves, in the version that is here."""
-    rooms = os.path.dirname(os.path.dirname(__file__))
-    modules = [_modules(folder) for folder, _, _ in os.walk(rooms) if not folder.endswith("__pycache__")]
-    return repr([modules, *_disassembler()])
+    return repr([kept.version(), *_disassembler()])
 
 
 def _disassembler() -> list[object]:
@@ -175,18 +177,12 @@ def _disassembler() -> list[object]:
         return []
     own = os.path.join(folder, "lib")
     if os.path.isdir(own):
-        return [_modules(folder), _modules(own, "")]
+        return [kept.modules(folder), kept.modules(own, "")]
     from tracer.resolve.arch import X86_64, host
     from tracer.resolve.files.libraries import find_library
 
     library = find_library("capstone", host() or X86_64)
-    return [_modules(folder), library, _identity_at(library) if library is not None else None]
-
-
-def _modules(folder: str, end: str = ".py") -> list[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        files = [(each.name, each.stat()) for each in entries if each.name.endswith(end)]
-    return sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)
+    return [kept.modules(folder), library, _identity_at(library) if library is not None else None]
 
 
 def _settled(identity: tuple[int, ...]) -> bool:
@@ -209,14 +205,3 @@ def _identity_at(path: str) -> tuple[int, ...] | None:
 
 def _of(identity: FileIdentity) -> tuple[int | None, ...]:
     return identity.device, identity.inode, identity.size, identity.mtime_ns, identity.ctime_ns
-
-
-def _plain(value: Any) -> Any:
-    """A value of the model as something that marshal knows."""
-    name = value.__class__.__name__
-    return (name, *[_plain(getattr(value, each)) for each in names(value)]) if name in _CLASSES else value
-
-
-def _made(value: Any) -> Any:
-    """The opposite of `_plain`: no value of the model holds a plain tuple."""
-    return _CLASSES[value[0]](*map(_made, value[1:])) if value.__class__ is tuple else value

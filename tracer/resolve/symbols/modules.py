@@ -58,6 +58,15 @@ class Module:
                 self._rules[file_offset] = None
         return self._rules[file_offset]
 
+    def begins(self, file_offset: int) -> bool:
+        """Whether a function begins there, by the unwind tables."""
+        address = self.elf.address_of(file_offset)
+        try:
+            frame = None if address is None else self._tables.frame(address)
+        except TracerError:
+            return False
+        return frame is not None and frame.start == address
+
     def sources(self, file_offset: int) -> tuple[Source, ...]:
         """The functions that were inlined at a file offset, innermost first, and the one that was compiled, each with
         its line of source; none where no debug information says it.
@@ -157,9 +166,17 @@ def _own_vdso() -> Module | None:
 
 
 def _open_mapped(pid: int, mapping: Mapping) -> Module | None:
-    """The mapped file itself, even where it was deleted; else (not root) the file at its path, if it is the same."""
+    """The mapped file itself, even where it was deleted; else (not root, or it has gone) the file at its path, if it is
+    the same.
+    """
+    assert mapping.file is not None
     try:
-        return Module(Elf(mapping.path, descriptor=os.open(f"/proc/{pid}/map_files/{mapping.key}", os.O_RDONLY)))
+        mapped = f"/proc/{pid}/map_files/{mapping.key}"
+        elf = Elf(mapping.path, descriptor=os.open(mapped, os.O_RDONLY))
+        # After an exec another file can lie there. Inodes of an overlay differ from those in maps; then paths must do.
+        if elf.inode == mapping.file[1] or os.readlink(mapped).removesuffix(" (deleted)") == mapping.path:
+            return Module(elf)
+        elf.close()
     except (OSError, TracerError):
         pass
     try:

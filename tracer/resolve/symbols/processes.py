@@ -1,13 +1,15 @@
 """What processes have mapped as code, now and a while ago: from where their addresses lead into files.
 
 A process may have ended when its addresses are looked at. So its memory map is read early (`remember`), and the files
-that it names are opened at once, each once however many processes map it. Maps grow by dlopen and change by exec; an
-address that is in no known map makes the map be read again, and older ones are kept for older addresses.
+that it names are opened at once, each once however many processes map it. Maps grow by dlopen. Where exec, or a library
+in the place of another, changes what an address means, a new one begins and the older are kept: for what was hit while
+they held, and for older addresses. An address that is in no known map makes the map be read again.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from tracer.dataclass import dataclass, field
@@ -17,8 +19,9 @@ from tracer.resolve.processes.stat import identity
 from tracer.resolve.symbols.jit_maps import jit_map
 from tracer.resolve.symbols.modules import Module, Modules
 
-_MAX_MAPS = 8
-"""How many earlier maps of one process are kept."""
+_MAX_MAPS = 64
+"""How many maps of one process are kept, with the present one."""
+_MOST_SEEN = 1 << 16
 _MOST_PROCESSES = 4096
 _REFRESH_S = 0.05
 
@@ -27,25 +30,61 @@ Known = dict[int, Any]
 
 
 @dataclass(slots=True)
+class Image:
+    """What a process has mapped from a moment on (nanoseconds of CLOCK_MONOTONIC), and what was found out of addresses
+    meanwhile: `here` where a thread is, `after` where a call returns to.
+    """
+
+    since: int = 0
+    mappings: tuple[Mapping, ...] = ()
+    here: Known = field(default_factory=dict)
+    after: Known = field(default_factory=dict)
+
+    def hold(self, mappings: tuple[Mapping, ...]) -> None:
+        """It holds these: what was found out need not be right any more."""
+        self.mappings = mappings
+        self.here.clear()
+        self.after.clear()
+
+
+@dataclass(slots=True)
 class Process:
-    """`missed` is how often records had been lost when its map was read last. What is found out about its addresses is
-    kept in `names`, which older maps can still give, and `here` and `after`, which hold for the present one alone.
+    """`missed` is how often records had been lost when its map was read last. `images` are the present one and then
+    older ones; `seen` has what was mapped at the addresses of stacks when they were met, `names` what they are called.
     """
 
     started: int
-    maps: list[tuple[Mapping, ...]] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
     read_at: float = 0.0
     owner: int = 0
     jit_path: str = ""
     missed: int = 0
     names: Known = field(default_factory=dict)
-    here: Known = field(default_factory=dict)
-    after: Known = field(default_factory=dict)
+    seen: dict[int, Mapping] = field(default_factory=dict)
 
-    def changed(self) -> None:
-        """What was found out about addresses need not hold any more."""
-        self.here.clear()
-        self.after.clear()
+    def begin(self, since: int, mappings: tuple[Mapping, ...]) -> None:
+        """From that moment on these are mapped."""
+        self.images.insert(0, Image(since, mappings))
+        del self.images[_MAX_MAPS:]
+        self.names = {address: name for address, name in self.names.items() if address in self.seen}
+
+    def image(self, at: int) -> Image:
+        """The one that held at a moment, the present one for 0."""
+        for image in self.images:
+            if image.since <= at or not at:
+                return image
+        return self.images[-1] if self.images else Image()
+
+    def see(self, address: int, mapping: Mapping) -> None:
+        """An address of a stack lies there."""
+        before = self.seen.get(address)
+        if before is mapping:
+            return
+        if before is not None and before != mapping:
+            self.names.pop(address, None)
+        if len(self.seen) >= _MOST_SEEN:
+            self.seen.clear()
+        self.seen[address] = mapping
 
 
 class Processes:
@@ -59,6 +98,8 @@ class Processes:
         self._missed = 0
         self.altered: set[int] = set()
         """Processes of whose addresses nothing that was found out need hold any more; whoever uses it empties it."""
+        self.fresh: set[int] = set()
+        """Processes that have mapped something since then; emptied likewise."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -78,38 +119,44 @@ class Processes:
             known.jit_path, known.owner = jit_map(pid)
         self._read_maps(pid, known)
 
-    def mapped(self, pid: int, mapping: Mapping) -> None:
-        """The process maps this too, as a record of the kernel says: it need not exist any more."""
+    def mapped(self, pid: int, mapping: Mapping, at: int = 0) -> None:
+        """The process mapped this too at a moment, as a record of the kernel says: it need not exist any more."""
         process = self._known.get(pid)
         if process is None:
             process = self._add(pid, Process(_started(pid) or 0, missed=self._missed))
             process.jit_path, process.owner = jit_map(pid)
-        current = process.maps[0] if process.maps else ()
+        current = process.images[0].mappings if process.images else ()
         kept = [each for each in current if each.end <= mapping.start or each.start >= mapping.end]
-        if len(kept) < len(current):
+        now = tuple(sorted((*kept, mapping), key=lambda each: each.start))
+        if now == current:
+            pass  # it was read from /proc before this was told
+        elif len(kept) < len(current) or not process.images:
             self.altered.add(pid)
-        process.maps[:1] = [tuple(sorted((*kept, mapping), key=lambda each: each.start))]
-        process.changed()
+            process.begin(at if process.images else 0, now)
+        else:
+            process.images[0].hold(now)
+        self.fresh.add(pid)
         if mapping.file is not None:
             self.modules.of(pid, mapping)
 
-    def executed(self, pid: int) -> None:
-        """The process runs another program from here on; what it had mapped still names older addresses."""
+    def executed(self, pid: int, at: int = 0) -> None:
+        """The process runs another program from then on; what it had mapped still names older addresses."""
         process = self._known.get(pid)
-        if process is not None and process.maps:
-            # Of what was missed before nothing holds any more.
-            older = process.maps[: _MAX_MAPS - 1] if process.missed == self._missed else []
-            process.maps, process.missed = [(), *older], self._missed
-            process.names.clear()
-            process.changed()
+        if process is not None and process.images:
+            if process.missed != self._missed:  # of what was missed before nothing holds any more
+                process.images, process.missed = [], self._missed
+                process.seen.clear()
+                process.names.clear()
+            process.begin(at, ())
             self.altered.add(pid)
 
     def forked(self, pid: int, parent: int) -> None:
         """The process began as a copy of another."""
         self.altered.add(pid)
         known = self._known.get(parent)
-        if known is not None and known.maps:
-            child = Process(_started(pid) or 0, [known.maps[0]], owner=known.owner, missed=known.missed)
+        if known is not None and known.images:
+            inherited = [Image(0, known.images[0].mappings)]
+            child = Process(_started(pid) or 0, inherited, owner=known.owner, missed=known.missed)
             self._add(pid, child).jit_path = jit_map(pid)[0]
 
     def missed(self) -> None:
@@ -130,12 +177,15 @@ class Processes:
             process = self._known.get(pid)
         return process
 
-    def find(self, pid: int, process: Process, address: int) -> Mapping | None:
-        """What is mapped at an address; of several the last known. `process` is what `get` gave."""
-        mapping = _find(process, address)
+    def find(self, pid: int, process: Process, address: int, image: Image | None = None) -> Mapping | None:
+        """What was mapped at an address in an image, else when a stack had it, else the last that is known.
+        `process` is what `get` gave.
+        """
+        mapping = _find((image,), address) if image is not None else process.seen.get(address)
+        mapping = mapping or _find(process.images, address)
         if mapping is None and time.monotonic() - process.read_at > _REFRESH_S:
             self.remember(pid)
-            mapping = _find(self._known.get(pid, process), address)
+            mapping = _find(self._known.get(pid, process).images, address)
         return mapping
 
     def place(self, pid: int, mapping: Mapping, address: int) -> tuple[Module, int] | None:
@@ -162,18 +212,19 @@ class Processes:
             every = tuple(each for each in mappings(pid) if each.executable)
         except TracerError:
             return
-        if not every or (process.maps and process.maps[0] == every):
+        if not every or (process.images and process.images[0].mappings == every):
             return
-        process.maps = [every, *process.maps[: _MAX_MAPS - 1]]
-        process.changed()
+        # Records tell of nearly all; this holds for what they did not tell of since the last one.
+        process.begin(process.images[0].since if process.images else 0, every)
+        self.fresh.add(pid)
         for each in every:
             if each.file is not None and each.file not in self.modules:
                 self.modules.of(pid, each)
 
 
-def _find(process: Process, address: int) -> Mapping | None:
-    for every in process.maps:
-        for each in every:
+def _find(images: Iterable[Image], address: int) -> Mapping | None:
+    for image in images:
+        for each in image.mappings:
             if each.start <= address < each.end:
                 return each
     return None

@@ -58,6 +58,13 @@ class Symbolizer:
             (self._shown(name), f"{path or '?'}:{line}" if path or line else "") for name, path, line in found
         ]
 
+    def interrupts(self, pid: int, address: int) -> bool:
+        """Whether a signal's handler returns there, as unwind tables say it."""
+        mapping = self.mapping(pid, address - 1)
+        place = None if mapping is None else self.processes.place(pid, mapping, address - 1)
+        rule = None if place is None else place[0].rule(place[1])
+        return rule is not None and rule.signal
+
     def path(self, pid: int, address: int) -> str | None:
         """The path of the file that is mapped there, as the process sees it; None where none is known."""
         mapping = self.mapping(pid, address)

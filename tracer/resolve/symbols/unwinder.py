@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tracer.resolve.symbols.processes import Process, Processes
+from tracer.resolve.symbols.processes import Image, Process, Processes
 from tracer.resolve.unwind.registers import Registers
-from tracer.resolve.unwind.walker import ENTRY, NOTHING, POINTER, Step, step_of, walk
+from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, POINTER, Step, step_of, walk
 
 UNKNOWN = "the process ended before its memory map was read"
 
 _MOST_STEPS = 1 << 16
 """Of one process."""
 
-_NOTHING, _ENTRY, _POINTER = Step(NOTHING), Step(ENTRY), Step(POINTER)
+_NOTHING, _ENTRY, _POINTER, _LAST = Step(NOTHING), Step(ENTRY), Step(POINTER), Step(LAST)
 
 
 class Unwinder:
@@ -32,40 +32,49 @@ class Unwinder:
         return found
 
     def unwind(
-        self, pid: int, registers: Sequence[int], stack: memoryview, most: int,
-        met: list[tuple[int, bool, Step]] | None = None,
+        self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
+        met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
     ) -> tuple[int, ...]:  # fmt: skip
         """The addresses of a thread's callers, its own first, `most` at most; see `walker.walk`. Each step, with the
-        address and whether a thread is there, goes to `met`.
+        address and whether a thread is there, goes to `met`, if it still holds. `at` is when the thread was there, in
+        nanoseconds of CLOCK_MONOTONIC, 0 for now. `here`: it is at the first of the addresses.
         """
         processes = self._processes()
         process = processes.get(pid)
         if process is None:
             self.endings[UNKNOWN] += 1
-            return (registers[self._registers.numbers.index(self._registers.ip)],)
-        here, after = process.here, process.after
+            return (registers[self._registers.numbers.index(self._registers.ip)] or 0,)
+        image = process.image(at)
+        exactly, after = image.here, image.after
+        if process.images and image is not process.images[0]:
+            met = None
 
         def find(address: int, exact: bool) -> Step:
-            steps = here if exact else after
+            steps = exactly if exact else after
             step: Step | None = steps.get(address)
             if step is None:
                 if len(steps) >= _MOST_STEPS:
                     steps.clear()
-                step = steps[address] = self._look_up(processes, pid, process, address, exact)
+                step = steps[address] = self._look_up(processes, pid, process, image, address, exact)
             if met is not None:
                 met.append((address, exact, step))
             return step
 
-        addresses, ending = walk(registers, stack, self._registers, find, most)
+        addresses, ending = walk(registers, stack, self._registers, find, most, here)
         self.endings[ending] += 1
         return addresses
 
-    def _look_up(self, processes: Processes, pid: int, process: Process, address: int, exact: bool) -> Step:
+    def _look_up(
+        self, processes: Processes, pid: int, process: Process, image: Image, address: int, exact: bool
+    ) -> Step:
         # A call at a function's very end returns to what follows it.
-        address = address if exact else address - 1
-        mapping = processes.find(pid, process, address)
-        if mapping is None:
+        met, address = address, address if exact else address - 1
+        mapping = processes.find(pid, process, address, image)
+        if mapping is None or mapping.path == "[uprobes]":
             return _NOTHING
+        for each in {met, address}:
+            if mapping.start <= each < mapping.end:
+                process.see(each, mapping)
         place = processes.place(pid, mapping, address)
         if place is None:
             return _POINTER
@@ -73,5 +82,7 @@ class Unwinder:
         rule = module.rule(offset)
         if rule is not None:
             return step_of(rule, self._registers)
+        if not exact and module.begins(offset + 1):
+            return _LAST  # no call leads back to where a function begins: makecontext(3) has put it below a coroutine
         name = module.name(offset) if exact else None
         return _ENTRY if name is not None and name[1] == 0 else _POINTER

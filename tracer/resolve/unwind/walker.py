@@ -24,6 +24,7 @@ WHOLE = "whole"
 LIMIT = "cut at the limit of frames"
 SHORT = "the copy of the stack ends"
 NO_CODE = "a return address leads to no code"
+RETURN_PROBE = "a return probe hides the caller"
 NO_RULE = "no unwind table, and no frame pointer"
 UNUSUAL = "a rule of an unusual kind"
 ELSEWHERE = "it goes on in another stack"
@@ -79,27 +80,29 @@ class _Outside(Exception):
 
 
 def walk(
-    sample: Sequence[int], stack: memoryview, registers: Registers, find: Find, most: int
+    sample: Sequence[int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool = True
 ) -> tuple[tuple[int, ...], str]:
-    """The addresses, innermost first and `most` at most, and how it ended. `sample` has the registers in perf's order;
-    `stack` is the copy from the stack pointer up, whole words.
+    """The addresses, innermost first and `most` at most, and how it ended. `sample` has the registers in perf's order,
+    None for those that are not known; `stack` is the copy from the stack pointer up, whole words. `here`: the thread is
+    at the first address, and no call returns there.
     """
     by_number = dict(zip(registers.numbers, sample, strict=True))
+    found = None
     if registers.link is None:
-        found = _walk_plain(by_number, stack, registers, find, most)
-        if found is not None:
-            return found
-    return _Walk(by_number, stack, registers).run(find, most)
+        found = _walk_plain(by_number, stack, registers, find, most, here)
+    addresses, ending = found or _Walk(by_number, stack, registers).run(find, most, here)
+    # What is behind the last frame that was wanted is nobody's loss.
+    return addresses, LIMIT if len(addresses) >= most and ending != WHOLE else ending
 
 
 def _walk_plain(
-    at: dict[int, int], stack: memoryview, registers: Registers, find: Find, most: int
+    at: dict[int, int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool
 ) -> tuple[tuple[int, ...], str] | None:
     """The walk as far as frames are plain to its end; None where one is not."""
     low, ip, fp = at[registers.sp], at[registers.ip], at[registers.fp]
+    assert low is not None and ip is not None and fp is not None
     sp, size = low, 8 * len(stack)
     found = [ip]
-    here = True
     while True:
         step = find(ip, here)
         here = False
@@ -126,7 +129,7 @@ def _walk_plain(
             fp = stack[place >> 3]
         elif kind == NOTHING:
             found.pop()
-            return tuple(found), NO_CODE
+            return tuple(found), _no_code(ip)
         else:
             return None
         place = cfa - 8 - low
@@ -142,6 +145,11 @@ def _walk_plain(
         found.append(ip)
 
 
+def _no_code(ip: int) -> str:
+    # Linux maps its page for return probes as high as it can; on aarch64 that is elsewhere.
+    return RETURN_PROBE if ip >> 12 == 0x7FFFFFFFE else NO_CODE
+
+
 _NEAR = 8 << 20
 """Bytes above the stack pointer that may well be the same stack: its usual size."""
 
@@ -153,11 +161,11 @@ def _outside(place: int, size: int) -> str:
 class _Walk:
     """The walk with all registers, None for those whose value is not known any more."""
 
-    def __init__(self, sample: dict[int, int], stack: memoryview, registers: Registers) -> None:
+    def __init__(self, sample: dict[int, int | None], stack: memoryview, registers: Registers) -> None:
         self.registers = registers
         self.values: list[int | None] = [sample.get(number) for number in range(registers.count)]
         self.stack = stack
-        self.low = sample[registers.sp]
+        self.low = sample[registers.sp] or 0
 
     def read(self, address: int) -> int:
         place = (address & _ALL) - self.low
@@ -166,18 +174,17 @@ class _Walk:
         word: int = self.stack[place >> 3]
         return word
 
-    def run(self, find: Find, most: int) -> tuple[tuple[int, ...], str]:
+    def run(self, find: Find, most: int, here: bool) -> tuple[tuple[int, ...], str]:
         ip = self.values[self.registers.ip]
         assert ip is not None
         found = [ip]
-        here = True
         while True:
             step = find(ip, here)
             if step.kind == LAST:
                 return tuple(found), WHOLE
             if step.kind == NOTHING:
                 found.pop()
-                return tuple(found), NO_CODE
+                return tuple(found), _no_code(ip)
             before = self.values[self.registers.sp]
             try:
                 next_ip = self.leave(step)

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tracer.clock import CLOCKS, clock_ns
+from tracer.host.clock import CLOCKS, clock_ns
 from tracer.lang.types import Stack
 from tracer.steps.leaves import leaves
-from tracer.steps.model import BuiltIn, Source, Steps, UserStack
+from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Hit
+from tracer.steps.values import BuiltIn, Source, UserStack
 
 
 def host_values(steps: Steps, child_pid: int = 0) -> Hit:
@@ -34,13 +35,16 @@ def _value(source: Source, child_pid: int) -> object:
     return read() if read is not None else None
 
 
-def _comm() -> bytes:
-    with open("/proc/self/comm", "rb") as file:
-        return file.read().rstrip(b"\n")
+def _comm(pid: int | str = "self") -> bytes:
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return file.read()[:-1]
+    except OSError:
+        return b""  # a parent outside of this container, or one that has just ended
 
 
 def _cgroup() -> int | None:
-    from tracer.cgroups import own
+    from tracer.host.cgroups import own
 
     return own()
 
@@ -57,6 +61,9 @@ _READERS: dict[str, Callable[[], object]] = {
     "uid": os.getuid,
     "gid": os.getgid,
     "comm": _comm,
+    "leader_comm": _comm,
+    "ppid": os.getppid,
+    "pcomm": lambda: _comm(os.getppid()),
     "cpu": _cpu,
     "cgroup": _cgroup,
     "nsecs": clock_ns,

@@ -16,8 +16,8 @@ from tracer.results.integers import quotient
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
 from tracer.steps.arithmetic import UNBOUNDED, limits
-from tracer.steps.model import Value
 from tracer.steps.python.values import PythonValues
+from tracer.steps.values import Value
 
 
 class PythonMaps:

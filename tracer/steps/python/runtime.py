@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.clock import clock_ns
 from tracer.dataclass import dataclass, field
+from tracer.host.clock import clock_ns
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 

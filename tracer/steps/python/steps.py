@@ -12,13 +12,14 @@ from tracer.lang import typed
 from tracer.results.events import Event, ExitEvent, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import empty_value
 from tracer.results.values import MapStore
-from tracer.steps import model
+from tracer.steps import model, values
 from tracer.steps.leaves import leaves
-from tracer.steps.model import Name, Source, Step, Steps, Value
+from tracer.steps.model import Step, Steps
 from tracer.steps.python.maps import PythonMaps
 from tracer.steps.python.runtime import NO_ROOM, Runtime, measured
 from tracer.steps.python.source import Writer
 from tracer.steps.python.values import PythonValues
+from tracer.steps.values import Name, Source, Value
 from tracer.steps.walk import walk
 
 
@@ -85,41 +86,41 @@ class PythonSteps:
     def fetch(self, step: model.Fetch) -> None:
         """Reads a value of the hit, and leaves where it is not there."""
         source = step.source
-        if source == model.BuiltIn("started"):
+        if source == values.BuiltIn("started"):
             self.assign(step.name, f"{self.world}.start_ns")
             return
         name = self.leaves.get(source)
         if name is None:
-            if isinstance(source, model.InMemory) and source.base is None:
+            if isinstance(source, values.InMemory) and source.base is None:
                 name = self.values.text(step.name)
                 self.computed(step, name)
             else:
                 return  # nobody needs it but what is read at it, which is a part of the hit
-        if isinstance(source, model.UserStack):
+        if isinstance(source, values.UserStack):
             with self.writer.block(f"if not {name}.addresses:"):
                 self.writer.line(f"{self.loss}.stacks += 1")
         elif not self.always(source):
             self._leaves_without(name, source)
-        if isinstance(source, model.Text) and source.measured:
+        if isinstance(source, values.Text) and source.measured:
             assert step.length is not None
             reach, name = name, f"t{int(step.name.id)}"
             length, size = self.values.text(step.length), int(source.size)
             self.writer.line(f"{name} = {self.writer.bind(measured, 'measured')}({reach}, {length}, {size})")
             self._leaves_without(name, source)
         self.values.names[step.name] = name
-        if isinstance(source, model.Text):
+        if isinstance(source, values.Text):
             self._cut(name, source, step.once)
 
     def _leaves_without(self, name: str, source: Source) -> None:
         absent = [("None", "unreadable")]
-        if self.crowded and not isinstance(source, model.BuiltIn):
+        if self.crowded and not isinstance(source, values.BuiltIn):
             absent.append((self.writer.bind(NO_ROOM, "no_room"), "crowded"))
         for value, lost in absent:
             with self.writer.block(f"if {name} is {value}:"):
                 self.writer.line(f"{self.loss}.{lost} += 1")
                 self.writer.line("return")
 
-    def _cut(self, name: str, text: model.Text, once: int | None) -> None:
+    def _cut(self, name: str, text: values.Text, once: int | None) -> None:
         longest = int(text.size) - 1
         with self.writer.block(f"if len({name}) > {longest}:"):
             self.writer.line(f"{name} = {name}[:{longest}]")
@@ -215,7 +216,7 @@ def _empty(printer: PythonSteps, step: model.Empty) -> None:
 
 def _exit(printer: PythonSteps, step: model.Exit) -> None:
     printer.writer.line(f"{printer.world}.exiting = True")
-    printer.send(ExitEvent(step.code))
+    printer.send_new(ExitEvent, f"({printer.values.text(step.code)},)")
     printer.writer.line("return")
 
 

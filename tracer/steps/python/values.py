@@ -10,8 +10,8 @@ from itertools import zip_longest
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
 from tracer.results.integers import quotient, remainder
 from tracer.steps.arithmetic import bounds, limits
-from tracer.steps.model import Const, Name, Op, SiteText, Value
 from tracer.steps.python.source import Writer
+from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",

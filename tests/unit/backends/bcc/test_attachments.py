@@ -69,7 +69,7 @@ def attached(plan: Plan, pid: int | None = None, stop: Callable[[], bool] = lamb
     """What each clause's program, 100 and following, is attached to."""
     made = Attachments(pid, multi=True)
     programs = {(each.id, at): 100 + at for at, probe in enumerate(plan.probes) for each in probe.variants}
-    return made, made.attach(plan, programs, generate(plan).site_texts, stop)
+    return made, made.attach(plan, programs, generate(plan).site_texts, {}, stop)
 
 
 def test_many_sites_of_a_file_are_one_link(fake: FakeBpf) -> None:

@@ -16,11 +16,11 @@ from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.attach.loader import link
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile import child, compiler, loops
+from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host.binding import Binding, find_binding
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import TracerError
-from tracer.paths import bpf_programs
 
 ROOT = Path(__file__).parents[4]
 COUNT = generate(plan_of(probe("{ @ = count(); }"))).text

@@ -10,9 +10,9 @@ import pytest
 from tests.golden.test_bcc import PROGRAMS
 from tests.unit.backends.bcc.plans import plan_of, probe
 from tracer.backends.bcc.codegen.generate import generate
+from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.compile.disassemble import HELPERS, count, disassemble
-from tracer.paths import bpf_programs
 
 
 def one(opcode: int, registers: int, offset: int = 0, constant: int = 0) -> str:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracer.backends.bcc.attach.loader import LOSS_CAUSES
-from tracer.paths import bpf_programs
+from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.results.buckets import linear_bucket, linear_count, log2_bucket
 from tracer.results.integers import quotient, remainder, wrap_int
 

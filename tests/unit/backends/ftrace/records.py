@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.decode import Shape
+from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel import perf
 from tracer.kernel.uprobe_events.format import EventFormat, parse_format
 from tracer.kernel.uprobe_events.model import Fetch

@@ -11,7 +11,7 @@ from tracer.backends.ftrace.compile import compile_plan
 from tracer.backends.ftrace.counting.trigger import Column, Feed
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.lang import typed
-from tracer.lang.types import INT64, UINT64, IntType, StringType
+from tracer.lang.types import INT64, UINT8, UINT64, IntType, StringType
 from tracer.plan.lower import lower
 from tracer.resolve.model import Const, Mem, Operand, Reg, Unreadable
 
@@ -270,7 +270,7 @@ def test_what_a_trigger_would_not_count_as_we_do_is_sampled_and_said(
 
 
 def test_nothing_is_counted_in_the_kernel_where_a_probe_says_exit() -> None:
-    made = program(probe([count(ir.arg(0))]), probe([typed.Exit(ir.N, 0)], site(0x2000)))
+    made = program(probe([count(ir.arg(0))]), probe([typed.Exit(ir.N, ir.num(0, UINT8))], site(0x2000)))
     assert [one.hist for one in made.events] == [(), ()]
     assert made.events[0].reasons == (("@", "a probe says exit(), and hits after it must not count"),)
 

@@ -9,7 +9,7 @@ from tracer.backends.ftrace.filters import Filter
 from tracer.errors import Source, Span
 from tracer.kernel.uprobe_events.model import MOST_PLACES
 from tracer.lang import typed
-from tracer.lang.types import UINT64, StringType
+from tracer.lang.types import UINT8, UINT64, StringType
 from tracer.resolve.model import Mem, Reg
 
 
@@ -140,7 +140,7 @@ def test_a_plain_count_with_any_other_predicate_is_sampled() -> None:
 
 
 def test_a_count_is_sampled_where_another_clause_can_exit() -> None:
-    program = compiled(probe([count()]), probe([typed.Exit(ir.N, 0)], FUNCTION), maps={"@": None})
+    program = compiled(probe([count()]), probe([typed.Exit(ir.N, ir.num(0, UINT8))], FUNCTION), maps={"@": None})
     assert {event.counts for event in program.events} == {()}
 
 

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from tests.unit.backends.ftrace.records import event_format, fork, sample
-from tracer.backends.ftrace.decode import PID, TIME, Shape, build
 from tracer.backends.ftrace.read.reader import Reader
+from tracer.backends.ftrace.samples.decoder import build
+from tracer.backends.ftrace.samples.shape import PID, TIME, Shape
 from tracer.results.events import Loss
 from tracer.steps.python.runtime import Runtime
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -287,6 +288,15 @@ def test_a_name_that_ends_many_others(compiler: str, tmp_path: Path) -> None:
     assert isinstance(found, StructType) and found.size == 16
     assert info.type("struct x7_klass") is not None
     assert info.type("struct only") is None  # it is declared and nowhere defined
+
+
+def test_files_that_units_were_split_off_to_do_not_stay_open(tmp_path: Path) -> None:
+    made = compiled(tmp_path, HERE / "records.c", "-O1", "-gdwarf-5", "-gsplit-dwarf")
+    (site,) = sites(made, "take")
+    info = DebugInfo([site])
+    assert isinstance(info.parameters(site), tuple) and info.type("struct nowhere") is None
+    held = [os.readlink(each) for each in map(str, Path("/proc/self/fd").iterdir()) if os.path.exists(each)]
+    assert not any(each.endswith("part.dwo") for each in held)
 
 
 def test_what_was_split_off_and_is_gone_is_no_answer_that_is_kept(

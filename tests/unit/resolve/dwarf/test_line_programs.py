@@ -10,8 +10,8 @@ from elftools.dwarf.structs import DWARFStructs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.resolve.dwarf.line_headers import Header
-from tracer.resolve.dwarf.line_programs import Row, decode
+from tracer.resolve.dwarf.lines.headers import Header
+from tracer.resolve.dwarf.lines.tables import Row, decode
 
 OPERANDS = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])
 WANTED = {1: "/a.c", 3: "/b.h"}

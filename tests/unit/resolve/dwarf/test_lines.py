@@ -16,9 +16,10 @@ import pytest
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf import line_programs
-from tracer.resolve.dwarf.line_headers import read_header, units
-from tracer.resolve.dwarf.line_programs import LinePrograms, Sequence, decode
+from tracer.resolve.dwarf.lines import programs as line_programs
+from tracer.resolve.dwarf.lines.headers import read_header, units
+from tracer.resolve.dwarf.lines.programs import LinePrograms
+from tracer.resolve.dwarf.lines.tables import Sequence, decode
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.model import Reg, Site, Target
 from tracer.resolve.sites.expand import expand

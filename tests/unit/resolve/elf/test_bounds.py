@@ -13,7 +13,7 @@ from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, note, usdt_not
 from tests.unit.resolve.sites.test_expand import fault, sites
 from tracer.errors import ProgramError, TracerError
 from tracer.resolve.binary import Binary
-from tracer.resolve.dwarf.line_programs import _starts
+from tracer.resolve.dwarf.lines.programs import _starts
 from tracer.resolve.elf import layout, symbol_table
 from tracer.resolve.elf.file import MAX_SEGMENTS, Elf
 from tracer.resolve.listing import list_lines

@@ -15,7 +15,7 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.elf.layout import ElfError, printable
 from tracer.resolve.safety.placement import function_start
 from tracer.resolve.safety.returns import plan_return
 
@@ -189,3 +189,7 @@ def test_random_damage_gives_an_error_or_an_answer(victims: list[bytes], seed: i
 @given(st.binary(max_size=600))
 def test_random_bytes_behind_a_right_beginning_are_survived(tail: bytes) -> None:
     survives(GOOD[:18] + tail)
+
+
+def test_what_cannot_be_printed_is_escaped_once_and_the_rest_stays() -> None:
+    assert printable(os.fsdecode(b"caf\xc3\xa9 \xff\xe9\n\\d")) == "café \\xff\\xe9\\n\\d"

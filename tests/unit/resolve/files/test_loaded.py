@@ -47,7 +47,7 @@ def mapped(program: Path) -> set[str]:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.read(1) == b"+"
-        found = {os.path.realpath(path) for path in executable_files(process.pid)}
+        found = {os.path.realpath(each.path) for each in executable_files(process.pid)}
         process.stdin.close()
     return found
 

@@ -31,9 +31,9 @@ def sleeper(build: Build, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_the_program_comes_first_then_its_libraries(sleeper: subprocess.Popen[bytes]) -> None:
     files = executable_files(sleeper.pid)
-    assert files[0] == os.readlink(f"/proc/{sleeper.pid}/exe")
-    assert files[0].endswith("/a sleeper")
-    assert sorted(os.path.basename(each).partition(".")[0] for each in files[1:]) == ["ld-linux-x86-64", "libc"]
+    assert files[0].path == os.readlink(f"/proc/{sleeper.pid}/exe")
+    assert files[0].path.endswith("/a sleeper")
+    assert sorted(os.path.basename(each.path).partition(".")[0] for each in files[1:]) == ["ld-linux-x86-64", "libc"]
 
 
 def test_a_deleted_program_is_reached_through_map_files(sleeper: subprocess.Popen[bytes]) -> None:
@@ -43,8 +43,9 @@ def test_a_deleted_program_is_reached_through_map_files(sleeper: subprocess.Pope
     Path(path).write_bytes(b"another file of that name")
     assert [each.path for each in mappings(sleeper.pid) if each.executable and each.deleted] == [path]
     files = executable_files(sleeper.pid)
-    (gone,) = [each for each in files if "map_files" in each]
-    assert Path(gone).read_bytes() == content
+    (gone,) = [each for each in files if each.deleted]
+    assert Path(gone.path).read_bytes() == content
+    assert gone.name == path
 
 
 def test_a_process_that_is_gone_is_said_to_be(sleeper: subprocess.Popen[bytes]) -> None:
@@ -112,7 +113,7 @@ def test_a_process_behind_chroot_is_seen_through_its_root(build: Build, tmp_path
         try:
             assert process.stdout is not None and process.stdout.read(1) == b"x"
             assert root(process.pid) == f"/proc/{process.pid}/root"
-            (path,) = executable_files(process.pid)
+            (path,) = [each.path for each in executable_files(process.pid)]
             assert path == str(jail / "inner")
             assert within(root(process.pid), "/inner") == f"/proc/{process.pid}/root/inner"
             assert os.path.samefile(f"/proc/{process.pid}/root/inner", path)

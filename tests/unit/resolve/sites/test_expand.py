@@ -568,3 +568,19 @@ def test_a_shared_library_without_pie_is_expanded_too(build: Build) -> None:
     assert names(sites(f"uprobe:{library}:plain")) == [f"uprobe:{library}:plain"]
     for site in sites(f"usdt:{fixed}:*"):
         assert site.address - site.offset == 0x400000
+
+
+@pytest.mark.parametrize(
+    ("program", "kinds"),
+    [
+        ("uretprobe:libc:setlocale { @[ustack] = count(); }", {"uretprobe"}),
+        ("uretprobe:libc:setlocale { @[ustack] = count(); } uprobe:libc:malloc { @n = count(); }", {"uretprobe"}),
+        ("uretprobe:libc:setlocale { @ = count(); } uprobe:libc:malloc { @n = count(); }", {"uretprobe"}),
+        ("uretprobe:libc:setlocale { @ = count(); } uprobe:libc:malloc { @s[ustack(3)] = count(); }", {"ret"}),
+        ("uretprobe:libc:setlocale { @[ustack] = count(); } uretprobe:libc:getenv { @n = count(); }", {"ret"}),
+        ("uretprobe:libc:setlocale, uretprobe:libc:getenv /len(dw_ustack) > 2/ { @ = count(); }", {"ret"}),
+    ],
+)
+def test_no_return_probe_stands_on_a_stack_that_is_asked_for(program: str, kinds: set[str]) -> None:
+    found = expand(parse(Source(program)), Target())
+    assert {site.kind for own in found.values() for site in own if site.probe.startswith("uretprobe")} == kinds

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.resolve.conftest import Build
+from tracer.dataclass import replace
+from tracer.resolve.processes.maps import Mapping, mappings
 from tracer.resolve.symbols import modules, processes
+from tracer.resolve.symbols.modules import Modules
 from tracer.resolve.symbols.processes import Processes
 from tracer.resolve.symbols.symbolizer import Symbolizer
 
@@ -188,9 +191,45 @@ def test_a_number_used_again_by_a_later_process_is_another_process(
 def test_older_maps_serve_older_addresses(running: Running, symbolizer: Symbolizer) -> None:
     symbolizer.processes.remember(running.pid)
     known = symbolizer.processes._known[running.pid]
-    known.maps.insert(0, ())
+    known.begin(1, ())
     assert symbolizer.symbol(running.pid, running.addresses[0]) == "main+0"
     os.kill(running.pid, signal.SIGCONT)
+
+
+def test_an_address_means_what_was_mapped_there_when_it_was_hit(build: Build, tmp_path: Path) -> None:
+    pid, known = 1 << 30, Processes()  # no process has that number
+    placed = []
+    for name in ("shop", "depot"):
+        path = tmp_path / name
+        shutil.copy(build(PRINTS_C, "-O1"), path)
+        placed.append(Mapping(0x400000, 0x500000, "r-xp", 0, ("fe:00", path.stat().st_ino), str(path), False))
+    known.mapped(pid, placed[0], 10)
+    known.executed(pid, 20)
+    known.mapped(pid, placed[1], 20)
+    process = known.get(pid)
+    assert process is not None
+    assert [process.image(at).mappings for at in (5, 15, 25, 0)] == [
+        (placed[0],), (placed[0],), (placed[1],), (placed[1],)
+    ]  # fmt: skip
+    address = 0x400800
+    assert known.find(pid, process, address) == placed[1]
+    assert known.find(pid, process, address, process.image(15)) == placed[0]
+    process.see(address, placed[0])
+    assert known.find(pid, process, address) == placed[0]
+    process.names[address] = ("shop", 0)
+    process.see(address, placed[1])  # a stack had it again, after the exec
+    assert known.find(pid, process, address) == placed[1] and address not in process.names
+    known.close()
+
+
+def test_a_file_in_the_place_of_the_one_that_was_mapped_gives_no_names(running: Running) -> None:
+    (other,) = [each for each in mappings(running.pid) if each.path.endswith("libc.so.6") and each.executable]
+    assert other.file is not None
+    gone = replace(other, file=(other.file[0], other.file[1] + (1 << 40)), path="/nowhere/libc.so.6")
+    found = Modules()
+    assert found.of(running.pid, other) is not None
+    assert found.of(running.pid, gone) is None
+    found.close()
 
 
 def test_after_lost_records_only_what_still_runs_has_names(running: Running, symbolizer: Symbolizer) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tracer.resolve.processes import maps
-from tracer.resolve.symbols.processes import Process, Processes
+from tracer.resolve.symbols.processes import Image, Process, Processes
 from tracer.resolve.symbols.unwinder import Unwinder
 from tracer.resolve.unwind.registers import X86_64
 from tracer.resolve.unwind.walker import ELSEWHERE, WHOLE
@@ -37,7 +37,7 @@ def compared(tmp_path: Path, argv: list[str], breaks: str, stops: int, pass_by: 
     text, found = pickle.loads(out.read_bytes())
     processes = Processes()
     code = tuple(each for each in map(maps._mapping, text.splitlines()) if each is not None and each.executable)
-    processes._known[PID] = Process(1, [code], read_at=float("inf"))
+    processes._known[PID] = Process(1, [Image(0, code)], read_at=float("inf"))
     unwinder = Unwinder(lambda: processes, X86_64)
     equal = 0
     for registers, stack, frames in found:

@@ -6,9 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.loader import CALLS, RETURNS
+from tracer.backends.bcc.codegen.sites.noted import cookie
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.errors import Diagnostic, ProgramError, TracerError
@@ -79,8 +81,9 @@ class Attachments:
         return self._watcher.left
 
     def attach(
-        self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, stop: _Stop = lambda: False
-    ) -> int:
+        self, plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range],
+        stop: _Stop = lambda: False,
+    ) -> int:  # fmt: skip
         """Attaches every variant; returns the number of sites, 0 where `stop` said so. On failure nothing is left
         attached.
 
@@ -93,7 +96,7 @@ class Attachments:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
             self.left_out = unprobable(plan, self._watcher, stop)
-            jobs = _jobs(plan, programs, texts, self.left_out)
+            jobs = _jobs(plan, programs, texts, noted, self.left_out)
             if CALLS in programs:
                 jobs += _counting(plan, programs, self.left_out)
             shared = {} if self._multi else self._share(jobs, plan, stop)
@@ -236,7 +239,7 @@ class Attachments:
                         self.left_out[place_of(part[0][0])] = part[0][0]
 
     def _link(self, program: int, file: int, returns: bool, marked: list[_Marked]) -> Call:
-        cookies = [cookie for _, cookie in marked]
+        cookies = [each for _, each in marked]
         references = [site.semaphore or 0 for site, _ in marked]
         return link_uprobes(
             program,
@@ -270,15 +273,16 @@ def _path(file: int) -> bytes:
 
 
 def _jobs(
-    plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, left_out: Collection[Spot]
-) -> list[_Job]:
+    plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range],
+    left_out: Collection[Spot],
+) -> list[_Job]:  # fmt: skip
     """What is to be attached, in that order."""
     numbers = first_numbers(plan)
     return [
         (probe, program, point, kept)
         for probe in reversed(plan.probes)
         for (program, point), sites in reversed(
-            _by_program(probe, numbers[probe.clause.id], programs, texts).items()
+            _by_program(probe, numbers[probe.clause.id], programs, texts, noted).items()
         )
         if (kept := [each for each in sites if place_of(each[0]) not in left_out] if left_out else sites)
     ]
@@ -296,23 +300,24 @@ def _counting(plan: Plan, programs: dict[tuple[int, int], int], left_out: Collec
 
 
 def _by_program(
-    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts
+    probe: ProbePlan, first: int, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range]
 ) -> dict[tuple[int, int], list[_Marked]]:
     """The sites of each program of a clause, which may serve many variants, with the number of its attach point;
     `first` is the number of the clause's first one.
     """
-    cookies = texts.cookies
+    texts_of = texts.cookies
     found: dict[tuple[int, int], list[_Marked]] = {}
-    one_point = len(probe.clause.names) == 1
+    own = [iter(noted.get(first + point, repeat(0))) for point in range(len(probe.clause.names))]
+    one_point = len(own) == 1
     for variant in probe.variants:
-        cookie = cookies.get(variant.id, 0)
+        text = texts_of.get(variant.id, 0)
         if one_point:
             marked = found.setdefault((programs[variant.id, first], first), [])
-            marked += [(site, cookie) for site in variant.sites]
+            marked += [(site, cookie(text, number)) for site, number in zip(variant.sites, own[0], strict=False)]
             continue
         for site in variant.sites:
-            point = first + site.point
-            found.setdefault((programs[variant.id, point], point), []).append((site, cookie))
+            point, mark = first + site.point, cookie(text, next(own[site.point]))
+            found.setdefault((programs[variant.id, point], point), []).append((site, mark))
     return found
 
 

@@ -14,6 +14,9 @@ from tracer.backends.bcc.codegen.generate import (
     FOLLOW,
     FOLLOWED,
     LOSSES,
+    PYTHON_CODES,
+    PYTHON_HOST,
+    PYTHON_IMAGES,
     RING,
     SCRATCH,
     STACK_RULES,
@@ -34,9 +37,9 @@ from tracer.backends.bcc.host.refused import (
 )
 from tracer.backends.bcc.maps.control import control_size
 from tracer.backends.bcc.maps.tables import Table
-from tracer.clock import ahead_ns
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
+from tracer.host.clock import ahead_ns
 from tracer.kernel import bpf, buffers
 from tracer.kernel.bpf import MapType, ProgramRefused
 from tracer.kernel.limits import MORE_DESCRIPTORS
@@ -118,12 +121,13 @@ def create_maps(generated: Generated, plan: Plan, groups: Groups | None = None) 
 
 def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps = loaded.maps
-    size = control_size(generated.generations, generated.lengths, len(generated.records), len(generated.marks))
+    size = control_size(*generated.control)
     maps[CONTROL] = bpf.map_create(MapType.ARRAY, 4, size, 1, bpf.F_MMAPABLE, "tracer_control")
     points = first_counter(plan)
     maps[HITS] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
     maps[LOSSES] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, len(LOSS_CAUSES), name="tracer_losses")
-    loaded.ring_wanted = buffers.shared_ring(generated.unwinds) if generated.records else os.sysconf("SC_PAGESIZE")
+    copies = generated.unwinds or generated.interprets
+    loaded.ring_wanted = buffers.shared_ring(copies) if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
     if generated.scratch_slots:
         maps[SCRATCH] = bpf.map_create(
@@ -138,6 +142,10 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         from tracer.backends.bcc.maps.stacks import create_rules
 
         maps[STACK_RULES] = create_rules()
+    if generated.interprets:
+        from tracer.backends.bcc.maps.python import create_maps as create_python
+
+        maps.update(create_python(PYTHON_HOST))
     if generated.follow:
         from tracer.backends.bcc.host.follow import create_map
 
@@ -244,7 +252,7 @@ def _maps_used(linked: bytes) -> int:
 def constants(generated: Generated) -> dict[int, str]:
     """What each constant that `link` replaces stands for."""
     fixed = {LOSSES: "losses", RING: "ring", SCRATCH: "scratch", SITE_TEXTS: "texts", FOLLOWED: "followed"}
-    fixed[STACK_RULES] = "rules"
+    fixed |= {STACK_RULES: "rules", PYTHON_HOST: "host", PYTHON_IMAGES: "images", PYTHON_CODES: "codes"}
     maps = {number: f"map {name}" for number, name in (*fixed.items(), (HITS, "hits"))}
     for name, table in generated.tables.items():
         for tier, number in enumerate(table.numbers):

@@ -9,7 +9,8 @@ from tracer.backends.bcc.codegen.placement import Leaf
 from tracer.backends.bcc.codegen.sites.arguments import argument, register, return_value
 from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
 from tracer.lang.types import StackType
-from tracer.steps.model import Argument, BuiltIn, Bytes, Fetch, Memory, Register, ReturnValue, Text, UserStack
+from tracer.steps.model import Fetch
+from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, Register, ReturnValue, Text, UserStack
 
 _BUILT_INS = {
     "pid": call("process_id"),
@@ -20,6 +21,7 @@ _BUILT_INS = {
     "nsecs": call("boot_ns"),
     "cgroup": call("current_cgroup"),
     "monotonic": call("monotonic_ns"),
+    "ppid": call("parent_id"),
     "tai": C("(boot_ns() + TAI_AHEAD)"),
 }
 _OF_CONTROL = {"cpid": C("control->cpid"), "started": C("control->started")}
@@ -39,10 +41,19 @@ def fetch(function: Function, step: Fetch) -> None:
             buffer = function.home(name)
             clear(function, buffer, from_word=2)
             function.line(f"current_comm({buffer.at(0)}, 16);")
+            # Linux 6.1 leaves what lay behind the name in the kernel's sixteen bytes; 6.18 clears it.
+            function.line(f"end_text({buffer.at(0)}, 2);")
+            set_used(function, buffer, "16")
+        case BuiltIn(name="pcomm" | "leader_comm" as whose):
+            buffer = function.home(name)
+            zero(function, buffer)
+            function.shared.tasks = True
+            function.line(f"{whose}({buffer.at(0)});")
             set_used(function, buffer, "16")
         case BuiltIn(name=built_in) if built_in in _OF_CONTROL:
             function.numbers[name.id] = _OF_CONTROL[built_in]
         case BuiltIn(name=built_in):
+            function.shared.tasks |= built_in == "ppid"
             function.declare(name.id, name.type, _BUILT_INS[built_in])
         case Memory():
             assert step.address is not None
@@ -103,8 +114,17 @@ def _text(function: Function, step: Fetch, to: str, address: C, measure: C | Non
     return length
 
 
-def _frames(function: Function, to: str, frames: int) -> C:
+def _frames(function: Function, to: str, type: StackType) -> C:
     """Walks the stack; the name of the length in bytes."""
+    length = _native_frames(function, to, type.frames)
+    if type.interpreted:
+        function.reads_memory = True
+        walked = call("walk_python", f"(u64 *)({to})", length, type.frames, "control->wakeup")
+        return function.temporary("length", walked, "s64")
+    return length
+
+
+def _native_frames(function: Function, to: str, frames: int) -> C:
     if function.shared.unwinds:
         walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, "control->wakeup")
         return function.temporary("length", walked, "s64")
@@ -120,7 +140,7 @@ def _stack_into(function: Function, step: Fetch, to: Buffer) -> None:
     frames = to.behind(2)
     function.line(f"{to.word(0)} = process_id();")
     clear(function, frames)
-    length = _frames(function, frames.at(0), step.name.type.frames)
+    length = _frames(function, frames.at(0), step.name.type)
     function.line(f"{to.word(1)} = {length};")
     set_used(function, frames, f"{length}")
 
@@ -135,6 +155,8 @@ def _into_record(function: Function, step: Fetch, leaf: Leaf) -> None:
     else:
         assert isinstance(step.name.type, StackType)
         function.line(f"{sending.to}[{leaf.word}] = process_id();")
-        length = _frames(function, place, step.name.type.frames)
+        if step.name.type.interpreted:
+            function.line(f"clear_native((u64 *)({place}), {step.name.type.frames});")
+        length = _frames(function, place, step.name.type)
         function.line(f"{sending.to}[{leaf.word + 1}] = {length};")
-        records.advance(function, sending, length, 8 * step.name.type.frames)
+        records.advance(function, sending, length, 8 * step.name.type.words)

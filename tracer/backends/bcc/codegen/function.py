@@ -22,7 +22,8 @@ from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Program
 from tracer.lang.types import StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
-from tracer.steps.model import Name, Step, Steps, Value
+from tracer.steps.model import Step, Steps
+from tracer.steps.values import Name, Value
 from tracer.steps.walk import defined
 
 _STACK_BUDGET = 224
@@ -104,8 +105,8 @@ def long_words(kind: Type, start: int = 0) -> tuple[int, ...]:
     match kind:
         case StringType(size=size):
             return (start,) if size > SHORT_TEXT else ()
-        case StackType(frames=frames):
-            return (start + 2,) if 8 * frames > SHORT_TEXT else ()
+        case StackType(words=words):
+            return (start + 2,) if 8 * words > SHORT_TEXT else ()
         case TupleType(items=items):
             found: tuple[int, ...] = ()
             for item in items:
@@ -128,6 +129,10 @@ class Shared:
     records: list[Record] = field(default_factory=list)
     unwinds: bool = False
     """Whether stacks are walked by rules, and not by frame pointers."""
+    tasks: bool = False
+    """Whether what the kernel keeps of processes is read."""
+    interprets: bool = False
+    """Whether stacks have the functions of an interpreter."""
 
 
 @dataclass(slots=True)

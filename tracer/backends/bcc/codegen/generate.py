@@ -15,6 +15,7 @@ from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
+from tracer.backends.bcc.codegen.sites.noted import noted_sites
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Shape, Table, marks, tables
@@ -22,7 +23,8 @@ from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.resolve.arch import X86_64, host
-from tracer.steps.model import Fetch, MapAdd, Steps, Update, UserStack
+from tracer.steps.model import Fetch, MapAdd, Steps, Update
+from tracer.steps.values import UserStack
 from tracer.steps.walk import walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
@@ -34,6 +36,9 @@ STACK_RULES = 1004
 
 FOLLOW = "follow_new_task"
 """The function that keeps that map."""
+
+PYTHON_HOST, PYTHON_IMAGES, PYTHON_CODES = 1005, 1006, 1007
+"""The numbers of the maps for the functions of Python; see `python`."""
 
 _SCRATCH_BYTES = 4 << 20
 _SLOTS = (64, 1024)
@@ -47,10 +52,11 @@ class Generated:
 
     `functions` gives each variant's function by its id: variants whose arguments are in the same places share one.
     `site_texts` are the texts of `probe` and `func` of those that do. `waits` names the functions that read memory of
-    the traced process, and so should be sleepable; `generations` and `lengths` say how many of each the control block
-    has; `marks` is the index there of each map that probes clear. `counted` are the attach points whose every hit a
-    table counts. `follow`: probes test whether the process is one that
-    is followed, and FOLLOW is the function that notes new ones.
+    the traced process, and so should be sleepable; `control` says how many generations, lengths, records, marks
+    and noted sites the control block has; `marks` is the index there of each map that probes clear. `counted` are the
+    attach points whose every hit a table counts, `noted` the numbers of the sites of those that have several.
+    `follow`: probes test whether the process is one that is followed, and FOLLOW is the function that notes new ones.
+    `tasks`: it reads what the kernel keeps of processes.
     """
 
     text: str
@@ -61,12 +67,14 @@ class Generated:
     waits: frozenset[str]
     scratch_size: int
     scratch_slots: int
-    generations: int
-    lengths: int
+    control: tuple[int, int, int, int, int]
     marks: dict[str, int]
     follow: bool
     counted: dict[int, Table]
+    noted: dict[int, range]
     unwinds: bool
+    tasks: bool
+    interprets: bool
 
 
 def generate(plan: Plan) -> Generated:
@@ -80,11 +88,15 @@ def generate(plan: Plan) -> Generated:
     if wanted and plan.program.config.stack_unwind != "fp" and host() is X86_64:
         shared.unwinds = True
         shared.records.append(Record("stack"))
+    if any(step.source.interpreted for step in every if isinstance(step, Fetch) and isinstance(step.source, UserStack)):
+        shared.interprets = True
+        shared.records.append(Record("python"))
     functions: dict[int, str] = {}
     waits: set[str] = set()
     bodies: list[str] = []
     counted: dict[int, Table] = {}
     numbers = first_numbers(plan)
+    noted = noted_sites(plan)
     adding = Counter(step.map for step in every if isinstance(step, Update | MapAdd))
     for probe in plan.probes:
         steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
@@ -95,16 +107,22 @@ def generate(plan: Plan) -> Generated:
         table = _counting(steps, known, adding, made) if alone else None
         if table is not None:
             counted[numbers[probe.clause.id]] = table
+        first = numbers[probe.clause.id]
+        notes = any(point in noted for point in range(first, first + len(probe.clause.names)))
         for function, variants in zip(made, alike, strict=True):
             name = f"probe_{variants[0].id}"
-            bodies.append(_text(function, probe.clause.id, variants, name, table is not None))
+            bodies.append(_text(function, probe.clause.id, variants, name, table is not None, notes))
             functions.update((variant.id, name) for variant in variants)
             if function.reads_memory:
                 waits.add(name)
     generations = sum(table.generation is not None for table in shared.tables.values())
     lengths = sum(table.length is not None for table in shared.tables.values())
     slots = scratch_slots(shared.scratch)
-    head = _head(shared, slots, generations, lengths, len(shared.records), plan.follow)
+    control = (
+        generations, lengths, len(shared.records), len(shared.marks),
+        max((sites.stop for sites in noted.values()), default=0),
+    )  # fmt: skip
+    head = _head(shared, slots, control, plan.follow)
     return Generated(
         "\n".join([head, *bodies]),
         shared.tables,
@@ -114,12 +132,14 @@ def generate(plan: Plan) -> Generated:
         frozenset(waits),
         shared.scratch.size(),
         slots,
-        generations,
-        lengths,
+        control,
         shared.marks,
         plan.follow,
         counted,
+        noted,
         shared.unwinds,
+        shared.tasks,
+        shared.interprets,
     )
 
 
@@ -151,7 +171,8 @@ def scratch_slots(scratch: Scratch) -> int:
     return slots
 
 
-def _head(shared: Shared, slots: int, generations: int, lengths: int, records: int, follow: bool) -> str:
+def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], follow: bool) -> str:
+    generations, lengths, records, marked, noted = control
     lines = [
         "#include <linux/types.h>",
         "#include <uapi/linux/ptrace.h>",
@@ -166,6 +187,12 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
     if shared.unwinds:
         lines.append(f"#define RULES MAP({STACK_RULES})")
         lines.append(f"#define STACK_RECORD {shared.records.index(Record('stack'))}")
+    if shared.interprets:
+        lines += [
+            f"#define PYTHON_HOST MAP({PYTHON_HOST})", f"#define PYTHON_IMAGES MAP({PYTHON_IMAGES})",
+            f"#define PYTHON_CODES MAP({PYTHON_CODES})",
+        ]  # fmt: skip
+        lines.append(f"#define PYTHON_RECORD {shared.records.index(Record('python'))}")
     if follow:
         lines.append(f"#define FOLLOWED MAP({FOLLOWED})")
     for table in shared.tables.values():
@@ -179,12 +206,17 @@ def _head(shared: Shared, slots: int, generations: int, lengths: int, records: i
         lines.append(f"\tu64 made[{lengths}], given[{lengths}];")
     if records:
         lines.append(f"\tu64 pending[{records}];")
-    if shared.marks:
-        lines.append(f"\tu64 mark[{len(shared.marks)}];")
+    if marked:
+        lines.append(f"\tu64 mark[{marked}];")
+    if noted:
+        lines.append(f"\tu8 noted[{noted}];")
     lines += ["};", ""]
     if slots:
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
-    lines += ['#include "prelude.h"', *(_stacks(shared) if shared.unwinds else []), ""]
+    fixed = '#include "prelude.h"'
+    lines += ["#define TASKS 1", fixed, '#include "tasks.h"'] if shared.tasks else [fixed]
+    lines += [*(_stacks(shared) if shared.unwinds else [])]
+    lines += [*(['#include "python.h"'] if shared.interprets else []), ""]
     if follow:
         lines += [f"int {FOLLOW}(struct new_task *task)", "{", "\treturn note_new_task(task);", "}", ""]
     return "\n".join(lines)
@@ -231,7 +263,9 @@ def _body(shared: Shared, steps: Steps, variants: list[Variant]) -> Function:
     return function
 
 
-def _text(function: Function, clause: int, variants: list[Variant], name: str, uncounted: bool) -> str:
+def _text(
+    function: Function, clause: int, variants: list[Variant], name: str, uncounted: bool, notes: bool
+) -> str:
     sites = sum(len(variant.sites) for variant in variants)
     lines = [
         f"/* clause {clause}, {sites} site{'' if sites == 1 else 's'} */",
@@ -246,6 +280,7 @@ def _text(function: Function, clause: int, variants: list[Variant], name: str, u
         *(["\tOPAQUE(control);"] if function.many else []),
         "\tif (!control || !site)" if function.many else "\tif (!control)",
         "\t\treturn 0;",
+        *(["\tNOTE_SITE(control, ctx);"] if notes else []),
         *function.lines,
         *(["done:"] if function.leaves or function.unreadable else []),
         *(["\tif (scratch)", "\t\tscratch_give(scratch);"] if function.wants_slot else []),

@@ -14,8 +14,8 @@ from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.types import IntType, StringType
-from tracer.steps import model
-from tracer.steps.model import Const, Name, Value
+from tracer.steps import model, values
+from tracer.steps.values import Const, Name, Value
 
 FIRST_TABLE = 4
 """MAP numbers below it are the control block, the losses, the ring and the scratch slots."""
@@ -102,7 +102,7 @@ def assign(function: Function, step: model.MapSet) -> None:
 def _is_thread(function: Function, part: Value) -> bool:
     part = bare(part)
     step = function.placement.defined.get(part.id) if isinstance(part, Name) else None
-    return isinstance(step, model.Fetch) and step.source == model.BuiltIn("tid")
+    return isinstance(step, model.Fetch) and step.source == values.BuiltIn("tid")
 
 
 def add(function: Function, step: model.MapAdd) -> None:

@@ -16,8 +16,9 @@ from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
 from tracer.dataclass import dataclass
 from tracer.lang.types import UINT64, StringType, TupleType, Type, is_block
-from tracer.steps import model
-from tracer.steps.model import Block, Const, Name, Op, Step, Value
+from tracer.steps import model, values
+from tracer.steps.model import Block, Step
+from tracer.steps.values import Const, Name, Op, Value
 from tracer.steps.walk import blocks, defined, parts, used, walk
 
 KeyStep = model.MapGet | model.MapHas | model.MapSet | model.MapAdd | model.Update | model.MapDelete
@@ -185,7 +186,7 @@ class _Placer:
             at = max((names.get(part.id, 0) for part in parts(value) if isinstance(part, Name)), default=0)
             if isinstance(value, Name) and self.uses[value.id] == 1 and made.get(value.id, -1) >= ready:
                 source = block[at]
-                if isinstance(source, model.Fetch) and isinstance(source.source, model.Text | model.UserStack):
+                if isinstance(source, model.Fetch) and isinstance(source.source, values.Text | values.UserStack):
                     self.homes[value.id] = leaf
             ready = max(ready, at)
 

@@ -12,7 +12,8 @@ from tracer.backends.bcc.codegen.wide import computed
 from tracer.backends.bcc.maps.dense import Numbers, Texts, cut
 from tracer.backends.bcc.maps.tables import Table
 from tracer.lang.types import StringType
-from tracer.steps.model import Let, Name, Op, SiteText, Value
+from tracer.steps.model import Let
+from tracer.steps.values import Name, Op, SiteText, Value
 
 FIRST = C("0")
 """The place of the key of a map without one."""

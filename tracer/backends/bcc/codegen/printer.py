@@ -16,7 +16,8 @@ from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import LOOP_LIMIT
 from tracer.lang.types import StringType, TupleType
 from tracer.steps import model
-from tracer.steps.model import Block, Name, Value
+from tracer.steps.model import Block
+from tracer.steps.values import Const, Name, Value
 from tracer.steps.walk import parts
 
 
@@ -105,8 +106,13 @@ def _in_user_space(function: Function, map: str) -> bool:
 
 
 def _exit(function: Function, step: model.Exit) -> None:
-    function.line(f"control->exiting = {(step.code & 0xFFFF_FFFF) + 1:d}ULL;")
-    records.control(function, Record("exit", step.code))
+    if isinstance(step.code, Const):
+        function.line(f"control->exiting = {int(step.code.value) + 1:d}ULL;")
+        records.control(function, Record("exit", int(step.code.value)))
+    else:
+        code = function.temporary("code", computed(function, step.code))
+        function.line(f"control->exiting = {code} + 1;")
+        records.exited(function, code)
     function.leave()
 
 

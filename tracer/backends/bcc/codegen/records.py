@@ -7,8 +7,9 @@ from tracer.backends.bcc.codegen.function import Function, Sending
 from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
 from tracer.backends.bcc.codegen.wide import computed, pointer
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
-from tracer.lang.types import StackType, StringType
-from tracer.steps.model import Moment, Name, Op, Printf, PrintMap, PrintValue, Sample, Time
+from tracer.lang.types import UINT8, StackType, StringType
+from tracer.steps.model import Moment, Printf, PrintMap, PrintValue, Sample, Time
+from tracer.steps.values import Name, Op
 
 _ON_STACK_WORDS = 16
 _COPIED_BY_WORDS = 4
@@ -26,6 +27,12 @@ def control(function: Function, record: Record) -> None:
     """A record without values that must not be lost."""
     number = number_of(function, record)
     function.line(f"emit_control({number}, &control->pending[{number}], control->wakeup);")
+
+
+def exited(function: Function, code: C) -> None:
+    """An exit() whose code is known at the hit alone."""
+    number = number_of(function, Record("exit", types=(UINT8,)))
+    function.line(f"emit_moment({number}, {code}, &control->pending[{number}], control->wakeup);")
 
 
 def print_map(function: Function, step: PrintMap) -> None:
@@ -121,7 +128,7 @@ def _store_bytes(function: Function, sending: Sending, leaf: Leaf) -> None:
     source = pointer(function, leaf.value)
     place = f"(char *){sending.to} + {sending.at}"
     if isinstance(kind, StackType):
-        size = 8 * kind.frames
+        size = 8 * kind.words
         length = function.temporary("length", C(source.word(1)))
         function.line(f"{sending.to}[{leaf.word}] = {source.word(0)};")
         function.line(f"{sending.to}[{leaf.word + 1}] = {length};")

@@ -12,7 +12,7 @@ from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size
-from tracer.steps.model import Const, Name, Op, SiteText, Value
+from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
 _TESTS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "both": "&&", "either": "||"}

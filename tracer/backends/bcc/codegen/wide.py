@@ -10,7 +10,7 @@ from tracer.backends.bcc.codegen.placement import bare, item, scalar
 from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.lang.types import StringType, TupleType, Type, memory_size
-from tracer.steps.model import Const, Name, Op, SiteText, Value
+from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 
 def prepare(function: Function, value: Value) -> None:

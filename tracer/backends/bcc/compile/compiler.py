@@ -20,12 +20,12 @@ from typing import IO
 
 from tracer import cache
 from tracer.backends.bcc.compile import loops
+from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, library_path
 from tracer.backends.bcc.host.refused import Refused, function_in
 from tracer.errors import TracerError
+from tracer.host.polling import readable
 from tracer.kernel.limits import MORE_DESCRIPTORS
-from tracer.paths import bpf_programs
-from tracer.waiting import readable
 
 _CHILD = Path(__file__).with_name("child.py")
 _TIMEOUT_S = 60.0

@@ -165,6 +165,8 @@ def _reader(
         return lambda data, at: ValueEvent(index, values(data, at)[0])
     if record.kind == "stack":
         return lambda data, at: stacks.take(data, at) if stacks is not None else None
+    if record.kind == "python":
+        return lambda data, at: stacks.take_function(data, at) if stacks is not None else None
     if record.kind == "sample":
         taken = _decoder(record, stacks)
 
@@ -173,6 +175,9 @@ def _reader(
             maps.sample(name, tuple(key), cast("int", when), cast("int", value))
 
         return sample
+    if record.kind == "exit" and record.types:
+        code = decoder(record.types)
+        return lambda data, at: ExitEvent(cast("int", code(data, at)[0]))
     event = control_event(record)
     if name not in marked:
         return lambda data, at: event

@@ -29,13 +29,13 @@ from tracer.lang.types import (
 )
 from tracer.results.events import Event, ExitEvent, MapEvent, TimeEvent
 
-RecordKind = Literal["printf", "value", "sample", "time", "map", "clear", "zero", "exit", "stack"]
+RecordKind = Literal["printf", "value", "sample", "time", "map", "clear", "zero", "exit", "stack", "python"]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one statement sends. `index` is a format, a shape or the exit code; `types` those of the values: of a sample
-    the key, the moment and the value.
+    """What one statement sends. `index` is a format, a shape or the exit code, where that is known; `types` those of
+    the values: of a sample the key, the moment and the value, of an exit the code that is not known before.
 
     Records that name a map which probes clear have its mark as their only word; `ended`: a clear or zero has just ended
     what is to be printed.
@@ -66,8 +66,8 @@ def bytes_behind(kind: Type) -> int:
             return sum(map(bytes_behind, items))
         case StringType(size=size):
             return -(-size // 8) * 8  # it may be copied by words
-        case StackType(frames=frames):
-            return 8 * frames
+        case StackType(words=words):
+            return 8 * words
         case _:
             return 0
 

@@ -56,6 +56,8 @@ def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
     features = settled(states, _found(failed))
     if not failed and (unable := follow.missing()) is not None:
         features[Feature.FOLLOW] = unable
+    if not failed and (unable := pid_namespace.untold()) is not None:
+        features[Feature.TASKS] = unable
     if not failed and (unable := pid_namespace.missing()) is not None:
         features |= dict.fromkeys(_NUMBERED, unable)
     return Capabilities("bcc", unusable, features, facts)
@@ -66,11 +68,15 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
     if Feature.SEMAPHORE in wanted:
         found["ref_ctr"] = trials.counts_semaphores()
+    if Feature.INTERPRETED in wanted:
+        found |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
     features = settled(states, found)
     if Feature.FOLLOW in wanted:
         from tracer.backends.bcc.host import follow
 
         features[Feature.FOLLOW] = follow.missing() or features[Feature.FOLLOW]
+    if Feature.TASKS in wanted:
+        features[Feature.TASKS] = pid_namespace.untold() or features[Feature.TASKS]
     if not _NUMBERED.isdisjoint(wanted) and (unable := pid_namespace.missing()) is not None:
         features |= dict.fromkeys(_NUMBERED, unable)
     return features

@@ -12,10 +12,20 @@ NO_BPF = Unsupported(
 NO_RING = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or newer")
 NO_NEW_TASK = Unsupported("the kernel has no tracepoint task:task_newtask", elsewhere("ftrace"))
 
+_NO_TASKS = Unsupported(
+    "BPF may not read the kernel's memory here, or the kernel has no BTF to say where it keeps that",
+    "/proc/PID/status says it of a process that is running",
+)
 _IN_KERNEL = Supported("in the kernel")
 _MACHINE_WIDE = Supported("other processes are trapped too, and sent on")
 _KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
+_WALK = "BPF programs see a map in an order of chance, and changed while they walk it"
+"""The helper for it (Linux 5.13) does no better; docs/kernel-notes.md, "Walking a map"."""
+_JOINS = "the compiler would take minutes, and the kernel's verifier as long"
 _STACKS = "stacks that BPF programs meet for the first time are walked in user space"
+_NO_THREADS = "the kernel does not say which thread of the interpreter was hit (BTF, and BPF that reads its memory)"
+_NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"
+_ONLY_X86 = "what tells threads apart is known for x86-64 alone"
 _SHARED = "BPF programs do not see what is aggregated in user space"
 
 
@@ -52,16 +62,27 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: read,
         Feature.BUFFER_SIZED: read,
         Feature.USER_STACK: Supported(),
+        Feature.INTERPRETED: _interpreted(has),
         Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
         Feature.SYMBOL: Supported(),
         Feature.SIGNAL: Supported("from the hit itself"),
         Feature.CGROUP: Supported(),
+        Feature.TASKS: Supported() if has("btf") and has("kernel_reads") else _NO_TASKS,
+        Feature.JOINS: Unsupported(_JOINS, "write a clause for each, or --backend ftrace"),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
-        Feature.MAP_WALK: Unsupported("BPF programs that libbcc compiles cannot walk a map", elsewhere("ftrace")),
+        Feature.MAP_WALK: Unsupported(_WALK, elsewhere("ftrace")),
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
         Feature.SERIES_KEYS: Unsupported("BPF programs send what tseries() takes to user space", elsewhere("ftrace")),
         Feature.SHARED_AGGREGATION: Unsupported(_SHARED, elsewhere("ftrace")),
     }
+
+
+def _interpreted(has: Has) -> State:
+    if host() is not X86_64:
+        return Unsupported(_ONLY_X86)
+    if not (has("btf") and has("kernel_reads")):
+        return Unsupported(_NO_THREADS, "use a kernel with CONFIG_DEBUG_INFO_BTF that is not locked down")
+    return Supported("CPython 3.8 to 3.14") if has("atomics") else Unsupported(_NO_NUMBERS, "use Linux 5.12 or newer")

@@ -15,7 +15,7 @@ import os
 from functools import lru_cache
 
 from tracer.backends.bcc.host import trials
-from tracer.first_namespace import in_first_pid_namespace
+from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.disabled import is_disabled
 from tracer.plan.features import Unsupported, elsewhere
 
@@ -24,8 +24,10 @@ TAG = 0xFEED_FACA
 
 _KERNEL = "/sys/kernel/btf/vmlinux"
 _HERE = "processes have other numbers in this container (a pid namespace)"
+_PROC = "/proc/PID/status says it of a process that is running"
+NO_BTF = Unsupported("the kernel has no BTF, which says where it keeps that", _PROC)
 _MEMBERS = {
-    "task_struct": ("group_leader", "thread_pid"),
+    "task_struct": ("group_leader", "thread_pid", "real_parent", "tgid", "comm"),
     "pid": ("level", "numbers"),
     "upid": ("nr", "ns"),
     "pid_namespace": ("ns",),
@@ -47,6 +49,13 @@ def missing() -> Unsupported | None:
     return None if words() else Unsupported(f"{_HERE}, and the kernel has no BTF", elsewhere("ftrace"))
 
 
+def untold() -> Unsupported | None:
+    """Why what the kernel keeps of processes cannot be read here; None where it can."""
+    if not trials.has("kernel_reads"):
+        return Unsupported("BPF may not read the kernel's memory here", _PROC)
+    return None if _places() else NO_BTF
+
+
 def has_btf() -> bool:
     """Whether the kernel says where its structures have their members."""
     return not is_disabled("btf") and os.path.exists(_KERNEL)
@@ -61,7 +70,8 @@ def words(target: int = 0) -> tuple[int, ...]:
     except OSError:
         return ()
     device = os.major(ours.st_dev) << 20 | os.minor(ours.st_dev)  # as the kernel packs it (MKDEV)
-    return (*places, ours.st_ino, target, device) if (places := _places()) else ()
+    places = _places()
+    return (*places[:5], ours.st_ino, target, device, *places[5:]) if places else ()
 
 
 @lru_cache(maxsize=1)
@@ -77,6 +87,7 @@ def _places() -> tuple[int, ...]:
             return ()
         inum = at["pid_namespace", "ns"] + at["ns_common", "inum"]
         task = at["task_struct", "group_leader"], at["task_struct", "thread_pid"]
-        return *task, at["pid", "level"], at["pid", "numbers"], inum
+        more = [at["task_struct", member] for member in ("real_parent", "tgid", "comm")]
+        return *task, at["pid", "level"], at["pid", "numbers"], inum, *more
     except (OSError, ValueError, KeyError):
         return ()

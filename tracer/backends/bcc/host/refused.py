@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import struct
+from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic, ProgramError, Span, TracerError
-from tracer.lang.typed import Clause, MapDecl
 from tracer.plan.features import Unsupported
-from tracer.plan.model import Plan
+
+if TYPE_CHECKING:
+    from tracer.lang.typed import Clause, MapDecl
+    from tracer.plan.model import Plan
 
 _REMEDY = "shorten it, give its strings sizes as in str(arg0, 64), spread it over several clauses, or --backend ftrace"
 

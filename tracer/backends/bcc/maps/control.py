@@ -1,8 +1,8 @@
 """The control block: a page that programs test at each hit and that we read and write through a mapping.
 
 Its layout is `struct control` as `codegen.generate` writes it: exiting, hit, cpid, started, wakeup, then the
-generations, the lengths that programs and user space keep, the control events that found the ring full, and the marks,
-which programs alone raise.
+generations, the lengths that programs and user space keep, the control events that found the ring full, the marks,
+which programs alone raise, and a byte for each site of which it is noted that it was hit.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ _EXITING, _HIT, _CPID, _STARTED, _WAKEUP, _FIRST = range(6)
 _NO_WAKEUP, _FORCE_WAKEUP = 1, 2  # BPF_RB_NO_WAKEUP and its sibling, include/uapi/linux/bpf.h
 
 
-def control_size(generations: int, lengths: int, records: int, marks: int) -> int:
+def control_size(generations: int, lengths: int, records: int, marks: int, noted: int = 0) -> int:
     """Bytes of the block."""
-    return 8 * (_FIRST + generations + 2 * lengths + records + marks)
+    return 8 * (_FIRST + generations + 2 * lengths + records + marks + -(-noted // 8))
 
 
 class Control:
     """The mapped block of one session."""
 
-    def __init__(self, fd: int, generations: int, lengths: int, records: int, marks: int) -> None:
-        size = control_size(generations, lengths, records, marks)
+    def __init__(self, fd: int, generations: int, lengths: int, records: int, marks: int, noted: int = 0) -> None:
+        size = control_size(generations, lengths, records, marks, noted)
         self._map = mmap.mmap(fd, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
         # As native words: each access is one load or store, never a torn one.
         self._words = memoryview(self._map).cast("Q")
@@ -33,6 +33,7 @@ class Control:
         self._pending = self._given + lengths
         self._records = records
         self._marks = self._pending + records
+        self._noted = 8 * (self._marks + marks)
 
     def exit_code(self) -> int | None:
         """The code of the exit() that a probe has said, if one has."""
@@ -73,6 +74,10 @@ class Control:
     def mark(self, index: int) -> int:
         """How often probes have cleared a map (low 32 bits) and zeroed it (high 32 bits)."""
         return self._words[self._marks + index]
+
+    def noted(self, sites: range) -> list[bool]:
+        """Whether each of these sites was hit."""
+        return [each != 0 for each in self._map[self._noted + sites.start : self._noted + sites.stop]]
 
     def give(self, index: int, delta: int) -> None:
         """Keys that user space put into a map whose length probes ask for (negative: took out)."""

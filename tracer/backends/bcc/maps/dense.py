@@ -20,7 +20,8 @@ from tracer.resolve.model import ArgSpec
 from tracer.resolve.model import Const as Operand
 from tracer.results.values import Key
 from tracer.steps.arithmetic import bounds, limits
-from tracer.steps.model import Argument, Const, Fetch, Let, MapAdd, Name, Op, SiteText, Steps, Update, Value
+from tracer.steps.model import Fetch, Let, MapAdd, Steps, Update
+from tracer.steps.values import Argument, Const, Name, Op, SiteText, Value
 from tracer.steps.walk import defined, walk
 
 MOST_ELEMENTS = 4096

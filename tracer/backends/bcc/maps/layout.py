@@ -58,8 +58,8 @@ def size_of(kind: Type) -> int:
             return _padded(size)
         case TupleType(items=items):
             return sum(map(size_of, items))
-        case StackType(frames=frames):
-            return 16 + _padded(8 * frames)
+        case StackType(words=words):
+            return 16 + _padded(8 * words)
         case SymbolType():
             return 16
         case _:
@@ -80,9 +80,9 @@ def encode(kind: Type, value: Value) -> bytes:
         case TupleType(items=items):
             assert isinstance(value, tuple)
             return b"".join(map(encode, items, value))
-        case StackType(frames=frames):
+        case StackType(words=words):
             assert isinstance(value, Stack)
-            addresses = value.addresses[:frames]
+            addresses = value.addresses[:words]
             packed = struct.pack(f"=QQ{len(addresses)}Q", value.pid, 8 * len(addresses), *addresses)
             return packed.ljust(size_of(kind), b"\0")
         case SymbolType():

@@ -15,11 +15,12 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from tracer.backends.bcc.maps.contents import Raw
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.elements import Element
+from tracer.dataclass import NamedTuple
 from tracer.results.values import Key
 
 SETTLED_S = 0.05

@@ -8,6 +8,7 @@ read has the frames in the number's place.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,19 @@ from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, PLAIN, POINTER, S
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
+    from tracer.backends.bcc.maps.python import PythonFrames
 
 MOST_RULES = 1 << 16
 """Addresses on stacks, of all processes; the kernel drops those used least."""
 
-_PENDING = 1 << 63
+_PENDING, _MOMENT = 1 << 63, (1 << 48) - 1
 _MOST_COPIES = 1 << 18
 _PLACE = struct.Struct("=QQ")
 _RULE = struct.Struct("=ihBB")
-_COPY = struct.Struct("=8xQQQQ17Q")
+_COPY = struct.Struct("=8xQQQQQQ17Q")
+_SP_FP_IP = 7, 6, 8
+"""Registers of a frame that a call led to; the others are those of the hit."""
+
 _KINDS = {PLAIN: 0, LAST: 1, ENTRY: 2, POINTER: 3, NOTHING: 5}
 _SIGNAL = 4
 
@@ -41,36 +46,61 @@ def create_rules() -> int:
 
 
 class Stacks:
-    """The stacks of one session. `unwinder` is None until the session's is known."""
+    """The stacks of one session. `unwinder` is None until the session's is known, and where frame pointers are
+    followed: then there are no `rules`. `python` is None where no stack is wanted with its functions.
+    """
 
-    def __init__(self, rules: int) -> None:
+    def __init__(self, rules: int | None) -> None:
         self._rules = rules
         self._frames: dict[int, tuple[int, ...]] = {}
-        self._known: dict[int, set[bytes]] = {}
+        self._known: dict[int, dict[bytes, int]] = {}
+        """The rules of each process, with when they were added."""
         self.unwinder: Unwinder | None = None
+        self.python: PythonFrames | None = None
 
     def take(self, data: bytes, at: int) -> None:
         """A copy that the programs have sent."""
-        number, process, frames, size, *registers = _COPY.unpack_from(data, at)
-        if self.unwinder is None:
+        number, process, frames, size, before, room, *registers = _COPY.unpack_from(data, at)
+        process, here = process >> 1, bool(process & 1)
+        if self.unwinder is None or self._rules is None:
             return
-        stack = memoryview(data)[at + _COPY.size : at + _COPY.size + size].cast("Q")
+        at += _COPY.size
+        stack = memoryview(data)[at : at + size].cast("Q")
+        earlier = struct.unpack_from(f"={before}Q", data, at + room)
+        if before:
+            registers = [value if number in _SP_FP_IP else None for number, value in enumerate(registers)]
         met: list[tuple[int, bool, Step]] = []
+        at_ns = _when(number)
         if len(self._frames) >= _MOST_COPIES:
             del self._frames[next(iter(self._frames))]
-        self._frames[number] = self.unwinder.unwind(process, registers, stack, frames, met)
+        found = self.unwinder.unwind(process, registers, stack, frames - before, met, at_ns, here)
+        self._frames[number] = (*earlier, *found)
         self.forget_altered()
-        known = self._known.setdefault(process, set())
-        for address, here, step in met:
+        known = self._known.setdefault(process, {})
+        for address, exact, step in met:
+            place = _PLACE.pack(address, process << 1 | exact)
+            # Of the copies that were under way when a rule was added none lacks it; later ones say that it was dropped.
+            if known.get(place, 0) > at_ns:
+                continue
             rule = _rule(step)
             if rule is not None:
-                place = _PLACE.pack(address, process << 1 | here)
                 bpf.map_update(self._rules, place, rule)
-                known.add(place)
+                known[place] = time.monotonic_ns()
+
+    def take_function(self, data: bytes, at: int) -> None:
+        """What the programs have sent of an interpreter's function."""
+        if self.python is not None:
+            self.python.take(data, at)
+
+    def keep_up(self) -> None:
+        """Looks at what processes have done meanwhile."""
+        self.forget_altered()
+        if self.python is not None:
+            self.python.look()
 
     def forget_altered(self) -> None:
         """Takes away the rules of processes that map other files by now."""
-        if self.unwinder is None:
+        if self.unwinder is None or self._rules is None:
             return
         for process in self.unwinder.altered():
             for place in self._known.pop(process, ()):
@@ -80,14 +110,22 @@ class Stacks:
         """The value with the frames of its stacks in the place of numbers."""
         if isinstance(value, Stack):
             addresses = value.addresses
-            if addresses and addresses[0] & _PENDING:
-                return Stack(value.pid, self._frames.get(addresses[0], ()))
-            return value
+            native = self._frames.get(addresses[0], ()) if addresses and addresses[0] & _PENDING else None
+            if self.python is not None:
+                return Stack(value.pid, self.python.interpreters.stack(value.pid, addresses, native))
+            return value if native is None else Stack(value.pid, native)
         return tuple(map(self.resolved, value)) if isinstance(value, tuple) else value
 
     def resolving(self, decode: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with what it returns resolved."""
         return lambda *args: self.resolved(decode(*args))
+
+
+def _when(number: int) -> int:
+    """When a copy was made: its number has the lower bits of that, which come round after three days."""
+    now = time.monotonic_ns()
+    at = now & ~_MOMENT | number & _MOMENT
+    return at if at <= now else at - _MOMENT - 1
 
 
 def _rule(step: Step) -> bytes | None:

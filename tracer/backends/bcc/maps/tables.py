@@ -31,17 +31,8 @@ from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.plan.model import Plan
-from tracer.steps.model import (
-    Const,
-    Empty,
-    MapAdd,
-    MapDelete,
-    MapGet,
-    MapHas,
-    MapLength,
-    MapSet,
-    Update,
-)
+from tracer.steps.model import Empty, MapAdd, MapDelete, MapGet, MapHas, MapLength, MapSet, Update
+from tracer.steps.values import Const
 from tracer.steps.walk import walk
 
 _HIST_KEYS = 16

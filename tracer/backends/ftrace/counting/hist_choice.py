@@ -36,7 +36,8 @@ from tracer.plan.model import Plan
 from tracer.results.buckets import linear_count
 from tracer.results.integers import wrap_int
 from tracer.steps import model as steps
-from tracer.steps.model import Const, Let, MapAdd, Require, SiteText, Update, Value
+from tracer.steps.model import Let, MapAdd, Require, Update
+from tracer.steps.values import Const, SiteText, Value
 from tracer.steps.walk import parts, used
 
 NOT_ALONE = "another clause at the same place runs in user space"

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from tracer.backends.ftrace.filters import Filter
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan
-from tracer.steps.model import Const, Empty, Exit, MapAdd, MapDelete, Require, Step, Steps, Update
+from tracer.steps.model import Empty, Exit, MapAdd, MapDelete, Require, Step, Steps, Update
+from tracer.steps.values import Const
 from tracer.steps.walk import walk
 
 

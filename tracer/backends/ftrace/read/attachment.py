@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.decode import Decoder, Shape
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
 from tracer.backends.ftrace.read.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
+from tracer.backends.ftrace.samples.decoder import Decoder
+from tracer.backends.ftrace.samples.shape import Shape
 from tracer.errors import TracerError
 from tracer.kernel import buffers, perf
 from tracer.kernel.limits import MORE_DESCRIPTORS

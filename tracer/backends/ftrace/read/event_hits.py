@@ -16,9 +16,14 @@ from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
+from tracer.resolve.model import Site
 
 _RARELY = 20
 """A reading is followed by as many times its duration without one."""
+
+
+_MOST_PLACES = 4096
+"""Up to which it is told which were never hit: of a wildcard for thousands nobody wants to know."""
 
 
 class EventHits:
@@ -60,6 +65,25 @@ class EventHits:
                 for point in place.points:
                     found[point] += hits
         return found
+
+    def unhit_sites(self) -> dict[int, list[Site]]:
+        """Of each attach point with several sites those that the kernel has counted no hit for; {} where its list
+        cannot be had. It counts what others' probes there bring, too: what is told was surely not hit.
+        """
+        places = [len(event.places) for _, event in self._events]
+        wanted = sum(places) > 1 and sum(places) <= _MOST_PLACES
+        listed = self._definitions.hits() if wanted else None
+        if listed is None:
+            return {}
+        found: dict[int, list[Site]] = {}
+        sites = [0] * self._count
+        for _, event in self._events:
+            for place, hits in zip(event.places, listed.get(event.name, ()), strict=False):
+                for point in place.points:
+                    sites[point] += 1
+                    if not hits:
+                        found.setdefault(point, []).append(place.site)
+        return {point: unhit for point, unhit in found.items() if sites[point] > 1}
 
     def is_sampled(self, point: int) -> bool:
         """Whether a hit of an attach point becomes a sample."""

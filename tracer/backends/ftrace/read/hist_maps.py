@@ -8,7 +8,7 @@ from tracer.backends.ftrace.counting.trigger import THREAD, Column, Feed, Trigge
 from tracer.backends.ftrace.program import Event
 from tracer.backends.ftrace.read.hist_file import Row, Table, parse
 from tracer.errors import TracerError
-from tracer.first_namespace import in_first_pid_namespace
+from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl, Program

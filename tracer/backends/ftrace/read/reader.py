@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from tracer.backends.ftrace.decode import PID, TID, TIME, Decoder, Sample, Shape
+from tracer.backends.ftrace.samples.decoder import Decoder
+from tracer.backends.ftrace.samples.shape import PID, TID, TIME, Sample, Shape
 from tracer.kernel import buffers, perf
 
 if TYPE_CHECKING:

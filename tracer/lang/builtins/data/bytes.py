@@ -23,7 +23,7 @@ from tracer.lang.types import (
     Type,
     memory_size,
 )
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 UINT8, INT32, UINT32 = IntType(8, False), IntType(32, True), IntType(32, False)
 _AF_INET, _AF_INET6 = 2, 10
@@ -67,11 +67,11 @@ def _buf(call: Call) -> typed.Expr | None:
     if isinstance(source, bytes):
         return _of_text(call, source, length, most)
     if not isinstance(source.type, StringType | IntType | ArrayType | StructType):
-        call.error(f"buf() needs a pointer, a string or an array, not {a(source.type)}", source.span)
+        call.error(f"buf() needs a pointer, a string or an array, not {a_type(source.type)}", source.span)
         return None
     room = _array_size(source) if length is None else None
     if length is None and room is None:
-        call.error(f"buf() of {a(source.type)} needs a length", call.span, "write buf(pointer, length)")
+        call.error(f"buf() of {a_type(source.type)} needs a length", call.span, "write buf(pointer, length)")
         return None
     given = room if length is None else constant(length)
     if given is not None and given < 0:
@@ -140,7 +140,7 @@ def _ntop(call: Call) -> typed.Expr | None:
     if size is None and isinstance(value.type, IntType) and not isinstance(value.type, PointerType):
         return _inet(call, _AF_INET if family is None else family, (convert(value, UINT32),))
     if size not in (4, 16):
-        call.error(f"ntop() takes a number or an array of 4 or 16 bytes, not {a(value.type)}", value.span)
+        call.error(f"ntop() takes a number or an array of 4 or 16 bytes, not {a_type(value.type)}", value.span)
         return None
     value = _block(value, _bytes(size))
     parts = (UINT32,) if size == 4 else (UINT64, UINT64)
@@ -168,7 +168,7 @@ def _pton(call: Call) -> typed.Expr | None:
 def _macaddr(call: Call) -> typed.Expr | None:
     value: typed.Expr = call.args[0]
     if not isinstance(value.type, IntType) and _array_size(value) != 6:
-        call.error(f"macaddr() takes an array of 6 bytes or a pointer, not {a(value.type)}", value.span)
+        call.error(f"macaddr() takes an array of 6 bytes or a pointer, not {a_type(value.type)}", value.span)
         return None
     if not _reads(call, value):
         return None
@@ -199,7 +199,7 @@ def _comparable(call: Call, value: typed.Expr) -> typed.Expr | None:
         return typed.Pack(_bytes(memory_size(value.type)), value.span, (value,))
     if isinstance(value.type, StringType | ArrayType | StructType):
         return value
-    call.error(f"memcmp() compares numbers, strings and blocks, not {a(value.type)}", value.span)
+    call.error(f"memcmp() compares numbers, strings and blocks, not {a_type(value.type)}", value.span)
     return None
 
 

@@ -9,7 +9,7 @@ from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
 from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType, Type
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 
 def _str(call: Call) -> typed.Expr | None:
@@ -34,7 +34,7 @@ def _str(call: Call) -> typed.Expr | None:
         return string(source[: given if sized else size - 1], call.span)
     if not isinstance(source.type, IntType):
         hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
-        call.error(f"str() needs an address, not {a(source.type)}", source.span, hint)
+        call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)
         return None
     if not context.reads_memory(call.span, "keep the string where the probe is hit: @s = str(arg0)"):
         return None

@@ -17,7 +17,7 @@ from tracer.lang.types import (
     Type,
     memory_size,
 )
-from tracer.lang.types.combine import a, settled
+from tracer.lang.types.combine import a_type, settled
 
 
 def _sizeof(call: Call) -> typed.Expr:
@@ -56,7 +56,7 @@ def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | N
     offset = 0
     for name in members:
         if not isinstance(type, StructType):
-            call.error(f"{a(type)} has no members", call.spans[span_of])
+            call.error(f"{a_type(type)} has no members", call.spans[span_of])
             return None
         field = type.field(name)
         if field is None:

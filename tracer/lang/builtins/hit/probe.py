@@ -10,6 +10,7 @@ from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Va
 from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type
 from tracer.lang.types.combine import NOTED
+from tracer.probes.timers import interval_count
 from tracer.resolve.arch import host
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def _own_name(kind: str, text: str, period_ns: int) -> str:
     """How bpftrace spells BEGIN, END and intervals, however they were written."""
     if kind != "interval":
         return kind
-    unit = text.partition(":")[2]
-    return f"interval:{unit}" if ":" in unit else f"interval:us:{period_ns // 1000}"
+    unit, colon, count = text.partition(":")[2].partition(":")
+    return f"interval:{unit}:{interval_count(count)}" if colon else f"interval:us:{period_ns // 1000}"
 
 
 def _probe(context: Context) -> Type:

@@ -38,6 +38,11 @@ def _comm(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.built_in(node.name, node.span, node.type)
 
 
+def _task(ctx: Lowering[V], node: typed.Builtin) -> V:
+    ctx.ask("TASKS", node.name, node.span)
+    return ctx.built_in(node.name, node.span, node.type)
+
+
 def _leader(ctx: Lowering[V], node: typed.Builtin) -> V:
     ctx.ask("NUMBERS", node.name, node.span)
     return ctx.built_in("pid", node.span)
@@ -89,7 +94,7 @@ def _group(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 
 def _group_at(call: Call) -> typed.Expr | None:
-    from tracer.cgroups import number_of
+    from tracer.host.cgroups import number_of
 
     (path,) = call.args
     try:
@@ -113,7 +118,7 @@ def _in_namespace(call: Call) -> typed.Expr | None:
     """`pid` and `tid` are the numbers of tracer's own namespace, which may be the first one."""
     (mode,) = call.args or ("",)
     if mode == "init":
-        from tracer.first_namespace import in_first_pid_namespace
+        from tracer.host.first_namespace import in_first_pid_namespace
 
         if in_first_pid_namespace() is False:
             message = f"{call.name}(init) is not known in this container: processes have other numbers here"
@@ -144,6 +149,12 @@ VALUES = (
     Value(
         "leader_tid", SMALL, "thread ID of the process's first thread: its process ID", "@[leader_tid] = count();",
         lower=_leader,
+    ),
+    Value("ppid", SMALL, "process ID of that process's parent", "@[ppid] = count();", lower=_task),
+    Value("pcomm", StringType(COMM_SIZE), "name of the parent", "@[pcomm] = count();", lower=_task),
+    Value(
+        "leader_comm", StringType(COMM_SIZE), "name of the process's first thread", "@[leader_comm, comm] = count();",
+        lower=_task,
     ),
     Value("cpid", SMALL, "process ID of the program started with -c, else 0", "print(cpid);"),
     Value(

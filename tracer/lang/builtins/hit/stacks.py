@@ -20,6 +20,8 @@ def _ustack(call: Call) -> typed.Expr | None:
 def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
     assert isinstance(node.type, StackType)
     ctx.ask("USER_STACK", "ustack", node.span)
+    if node.type.interpreted:
+        ctx.ask("INTERPRETED", f"ustack({node.type.mode})", node.span)
     return ctx.stack(node.type, node.span)
 
 

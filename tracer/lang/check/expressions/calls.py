@@ -11,11 +11,11 @@ from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import maps
 from tracer.lang.check.expressions.operands import integer, known
-from tracer.lang.check.expressions.typenames import named
+from tracer.lang.check.expressions.typenames import least, named
 from tracer.lang.fold import convert, made
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 _OWN = "__builtin_"  # what bpftrace's own library calls a built-in value by
 
@@ -236,7 +236,7 @@ def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> ty
     if value is None or isinstance(value.type, StringType):
         return value
     hint = f"str({ctx.text(node.span)}) reads the string at that address" if isinstance(value.type, IntType) else None
-    ctx.error(f"{wanted.what} must be a string, not {a(value.type)}", value.span, hint)
+    ctx.error(f"{wanted.what} must be a string, not {a_type(value.type)}", value.span, hint)
     return None
 
 
@@ -274,7 +274,7 @@ def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type
     else:
         with ctx.unread():
             value = ctx.expr(node)
-        type = None if value is None else value.type
+        type = None if value is None else least(value, node) if function == "sizeof" else value.type
     found = None if type is None else ctx.types.complete(type)
     if type is not None and found is None:
         ctx.error(f"'{type}' is not declared", node.span)

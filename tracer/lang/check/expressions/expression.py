@@ -22,7 +22,7 @@ from tracer.lang.types import (
     TupleType,
     VariablePointer,
 )
-from tracer.lang.types.combine import LITERAL, a, inverted, join
+from tracer.lang.types.combine import LITERAL, a_type, inverted, join
 
 
 def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
@@ -100,7 +100,7 @@ def _computable(ctx: Context, value: typed.Expr | None) -> typed.Expr | None:
         return value
     name = ctx.text(value.span)
     ctx.error(
-        f"{name} is {a(value.type)}, and a floating-point number can only be shown so far",
+        f"{name} is {a_type(value.type)}, and a floating-point number can only be shown so far",
         value.span,
         f'print({name}) and printf("%f", {name}) show it',
     )
@@ -182,7 +182,8 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
         return None
     type = join(then.type, otherwise.type)
     if type is None:
-        ctx.error(f"{node.word} has {a(then.type)} on one side and {a(otherwise.type)} on the other", node.span)
+        sides = f"{a_type(then.type)} on one side and {a_type(otherwise.type)} on the other"
+        ctx.error(f"{node.word} has {sides}", node.span)
         return None
     for side in (then, otherwise):
         warn_of_bend(ctx, side, type)
@@ -216,7 +217,7 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
     if value is None:
         return None
     if not isinstance(value.type, IntType) or isinstance(value.type, VariablePointer):
-        ctx.error(f"'{node.op}' needs an integer, {node.target.name} is {a(value.type)}", node.span)
+        ctx.error(f"'{node.op}' needs an integer, {node.target.name} is {a_type(value.type)}", node.span)
         return None
     return typed.VarIncr(value.type, node.span, variable.slot, delta * memory.step(ctx, value.type), node.prefix)
 
@@ -229,7 +230,7 @@ def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
     if to is None or value is None:
         return None
     if to == value.type and not ctx.calls and _has_own_type(ctx, node.operand):
-        ctx.warn(f"the cast is not needed: this is {a(to)} already", node.type.span, "leave it out")
+        ctx.warn(f"the cast is not needed: this is {a_type(to)} already", node.type.span, "leave it out")
     return memory.converted(ctx, value, to, node.span)
 
 
@@ -274,7 +275,7 @@ def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, name: str) -> typed
         index = names.index(name)
     elif not name.isdigit():
         hint = suggest.hint(name, names, f"it has {', '.join(names)}" if names else "its items have numbers: (1, 2).0")
-        ctx.error(f"{'the record' if names else a(operand.type)} has no field '{name}'", node.span, hint)
+        ctx.error(f"{'the record' if names else a_type(operand.type)} has no field '{name}'", node.span, hint)
         return None
     else:
         index = int(name[:9])

@@ -14,7 +14,7 @@ from tracer.lang.check.expressions.operators import warn_of_bend
 from tracer.lang.fold import convert, tuple_items
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, TupleType, Type, is_block, memory_size
-from tracer.lang.types.combine import LITERAL, a, join, say, stored
+from tracer.lang.types.combine import LITERAL, a_type, join, say, stored
 
 MOST_KEY_BYTES = 1 << 16
 KEY_HINT = "all uses of a map have the same number and types of keys"
@@ -51,10 +51,10 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
         parts = list(tuple_items(parts[0]))
     for part in parts:
         if is_block(part.type) and not memory_size(part.type):
-            ctx.error(f"{a(part.type)} has no bytes, and cannot be a key", part.span, "use one of its elements")
+            ctx.error(f"{a_type(part.type)} has no bytes, and cannot be a key", part.span, "use one of its elements")
             return None
         if memory_size(part.type) > MOST_KEY_BYTES:
-            what = f"{a(part.type)} has {memory_size(part.type)} bytes, too many for a key"
+            what = f"{a_type(part.type)} has {memory_size(part.type)} bytes, too many for a key"
             ctx.error(what, part.span, "use one of its members or elements")
             return None
     if not _agree(ctx, name, tuple(stored(part.type) for part in parts), span):
@@ -62,6 +62,8 @@ def key(ctx: Context, name: str, nodes: Iterable[ast.Expr], span: Span) -> tuple
     types = ctx.known.maps[name].key if name in ctx.known.maps else None
     if types is None or len(types) != len(parts):
         return tuple(parts)
+    if None in [join(stored(part.type), type) for part, type in zip(parts, types, strict=True)]:
+        return tuple(parts)  # another part of the program has a key of another type: it is told when both are known
     for part, type in zip(parts, types, strict=True):
         warn_of_bend(ctx, part, type)
     return tuple([convert(part, type) for part, type in zip(parts, types, strict=True)])
@@ -118,7 +120,7 @@ def assigned_value(ctx: Context, node: ast.MapRef, type: Type, span: Span) -> No
     conflict = facts.add(stored(type), span)
     if conflict is not None:
         ctx.error(
-            f"{node.name} is assigned {a(type)} here, but {a(conflict)} at {ctx.at(facts.span)}",
+            f"{node.name} is assigned {a_type(type)} here, but {a_type(conflict)} at {ctx.at(facts.span)}",
             span,
             mismatch_hint(type, conflict),
         )
@@ -148,7 +150,7 @@ def increment(ctx: Context, node: ast.IncDec, target: ast.MapRef, delta: int) ->
     if type is None:
         return None
     if not isinstance(type, IntType):
-        ctx.error(f"'{node.op}' needs an integer, {target.name} holds {a(type)}", node.span)
+        ctx.error(f"'{node.op}' needs an integer, {target.name} holds {a_type(type)}", node.span)
         return None
     return typed.MapIncr(type, node.span, target.name, parts, delta * step(ctx, type), node.prefix)
 
@@ -186,7 +188,7 @@ def _count(types: tuple[Type, ...]) -> str:
 
 
 def _keys(types: tuple[Type, ...]) -> str:
-    return a(types[0]) if len(types) == 1 else f"({', '.join(map(say, types))})"
+    return a_type(types[0]) if len(types) == 1 else f"({', '.join(map(say, types))})"
 
 
 def _kind(kind: str) -> str:

@@ -10,7 +10,7 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
-from tracer.lang.fold import cast, constant, convert, fold, literal, true_text
+from tracer.lang.fold import cast, constant, convert, fold, literal, true_text, width
 from tracer.lang.types import (
     INT64,
     UINT64,
@@ -31,7 +31,7 @@ from tracer.lang.types import (
     is_block,
     memory_size,
 )
-from tracer.lang.types.combine import LITERAL, a
+from tracer.lang.types.combine import LITERAL, a_type
 
 _BYTE = IntType(8, False)
 
@@ -42,7 +42,7 @@ ARRAY_OF_TEXT_MOST = 1024
 def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
     """`*operand`: of an integer that is no pointer, the uint64 there."""
     if not isinstance(operand.type, IntType):
-        ctx.error(f"'*' needs an address, not {a(operand.type)}", operand.span)
+        ctx.error(f"'*' needs an address, not {a_type(operand.type)}", operand.span)
         return None
     target = UINT64 if not isinstance(operand.type, PointerType) else _target(ctx, operand)
     return None if target is None else load(ctx, target, operand, 0, span)
@@ -54,7 +54,7 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     if type is None:
         return None
     if not isinstance(type, StructType):
-        ctx.error(f"{a(type)} has no members", span, f"cast it: ((struct name *){ctx.text(operand.span)})->{name}")
+        ctx.error(f"{a_type(type)} has no members", span, f"cast it: ((struct name *){ctx.text(operand.span)})->{name}")
         return None
     field = type.field(name)
     if field is None:
@@ -73,14 +73,14 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
     elif isinstance(operand.type, ArrayType):
         item, count, at = operand.type.item, operand.type.count, constant(index)
         if at is not None and count and not 0 <= at < count:
-            ctx.error(f"there is no element {at} in {a(operand.type)}", index.span, "elements are counted from 0")
+            ctx.error(f"there is no element {at} in {a_type(operand.type)}", index.span, "elements are counted from 0")
             return None
     elif isinstance(operand, typed.Str) and operand.sized and operand.length is None:
         return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
     elif isinstance(operand.type, StringType):
         return _character(ctx, operand, index, span)
     else:
-        ctx.error(f"{a(operand.type)} has no elements", span, "arrays, pointers, tuples and strings have")
+        ctx.error(f"{a_type(operand.type)} has no elements", span, "arrays, pointers, tuples and strings have")
         return None
     if item is None:
         return None
@@ -92,10 +92,13 @@ def _character(ctx: Context, text: typed.Expr, index: typed.Expr, span: Span) ->
     assert isinstance(text.type, StringType)
     at = constant(index)
     if at is not None and not 0 <= at < text.type.size:
-        ctx.error(f"there is no element {at} in {a(text.type)} of {text.type.size} bytes", index.span, "0 is the first")
+        what = f"there is no element {at} in {a_type(text.type)} of {text.type.size} bytes"
+        ctx.error(what, index.span, "0 is the first")
         return None
     if at is not None and isinstance(text, typed.StrLit):
         return cast(literal((text.value + b"\0")[at], span), CharType())
+    if at is not None and isinstance(text, typed.Part) and at < text.type.size - 1:  # an array: it has more than a text
+        return _at(ctx, CharType(), text, _constant(at, span), span)
     return typed.Part(CharType(), span, text, convert(index, UINT64))
 
 
@@ -137,7 +140,7 @@ def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Ex
         return replace(true_text(value), span=span)
     elif isinstance(have, StringType) and isinstance(to, StringType) and have.size <= to.size:
         return replace(convert(value, to), span=span)
-    what = f"a {have}" if isinstance(have, StringType) and isinstance(to, StringType) else a(have)
+    what = f"a {have}" if isinstance(have, StringType) and isinstance(to, StringType) else a_type(have)
     ctx.error(f"{what} cannot be cast to {to}", value.span)
     return None
 
@@ -159,10 +162,10 @@ def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typ
         have = _width(value)
         parts = [convert(value, IntType(8 * have, False))]
     else:
-        raise AssertionError(f"no bytes of {a(value.type)}")
+        raise AssertionError(f"no bytes of {a_type(value.type)}")
     size = to.count * item or have
     if not isinstance(to.item, IntType | BoolType) or size < have or size % item or size > _MOST_BYTES:
-        what = f"{a(value.type)}" if have == memory_size(value.type) else f"a value of {have} bytes"
+        what = f"{a_type(value.type)}" if have == memory_size(value.type) else f"a value of {have} bytes"
         ctx.error(f"{what} cannot be cast to {to}, which has {size} bytes", value.span)
         return None
     parts += [typed.IntLit(_BYTE, span, 0)] * (size - have)
@@ -177,7 +180,7 @@ def _of_text(ctx: Context, text: typed.Expr, have: StringType, to: ArrayType, sp
     size = to.count * item or room
     if not isinstance(to.item, IntType | BoolType) or size != room or size % item or size > ARRAY_OF_TEXT_MOST:
         most = f"; at most {ARRAY_OF_TEXT_MOST} bytes can be cast" if room > ARRAY_OF_TEXT_MOST else ""
-        ctx.error(f"{a(have)} of {room} bytes cannot be cast to {to}, which has {size} bytes{most}", text.span)
+        ctx.error(f"{a_type(have)} of {room} bytes cannot be cast to {to}, which has {size} bytes{most}", text.span)
         return None
     array = ArrayType(to.item, size // item)
     if in_memory:
@@ -189,9 +192,7 @@ def _of_text(ctx: Context, text: typed.Expr, have: StringType, to: ArrayType, sp
 def _width(value: typed.Expr) -> int:
     """Bytes of an integer: a literal has as many as it needs."""
     number = constant(value)
-    if value.type != LITERAL or number is None:
-        return memory_size(value.type)
-    return next(bits for bits in (8, 16, 32, 64) if -(1 << (bits - 1)) <= number < 1 << (bits - 1) or bits == 64) // 8
+    return memory_size(value.type) if value.type != LITERAL or number is None else width(number)
 
 
 def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
@@ -264,7 +265,7 @@ def load(
         return typed.Load(type, span, place)
     if isinstance(type, BoolType):
         return convert(typed.Load(IntType(8, False), span, place), type)
-    ctx.error(f"{a(type)} cannot be read from memory", span)
+    ctx.error(f"{a_type(type)} cannot be read from memory", span)
     return None
 
 
@@ -283,7 +284,7 @@ def _in_variable(
         whole = typed.Pack(ArrayType(_BYTE, size), span, (convert(whole, IntType(8 * size, False)),))
     elif not is_block(held):
         hint = "it can be read there as a whole, by a pointer of its own type"
-        ctx.error(f"{pointer.name} is {a(held)}, which has no parts by bytes", span, hint)
+        ctx.error(f"{pointer.name} is {a_type(held)}, which has no parts by bytes", span, hint)
         return None
     more = _constant(offset, span) if isinstance(offset, int) else offset
     start = fold(typed.Binary(UINT64, span, "-", convert(address, UINT64), _constant(VARIABLE, span)))

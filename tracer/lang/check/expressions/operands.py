@@ -11,7 +11,7 @@ from tracer.lang.check.expressions.operators import TEXT_HINT
 from tracer.lang.fold import constant, true_text
 from tracer.lang.syntax import ast
 from tracer.lang.types import BoolType, IntType, StringType
-from tracer.lang.types.combine import a
+from tracer.lang.types.combine import a_type
 
 
 def present(parts: list[typed.Expr | None]) -> list[typed.Expr] | None:
@@ -25,7 +25,7 @@ def integer(ctx: Context, node: ast.Expr, what: str) -> typed.Expr | None:
     value = ctx.expr(node)
     if value is None or isinstance(value.type, (IntType, BoolType)):
         return value
-    ctx.error(f"{what} must be an integer, not {a(value.type)}", value.span)
+    ctx.error(f"{what} must be an integer, not {a_type(value.type)}", value.span)
     return None
 
 
@@ -37,7 +37,7 @@ def condition(ctx: Context, node: ast.Expr, what: str, text: bool = False) -> ty
     if value is None or isinstance(value.type, (IntType, BoolType)):
         return value
     hint = TEXT_HINT if isinstance(value.type, StringType) else None
-    ctx.error(f"{what} must be an integer or bool, not {a(value.type)}", value.span, hint)
+    ctx.error(f"{what} must be an integer or bool, not {a_type(value.type)}", value.span, hint)
     return None
 
 

@@ -25,7 +25,7 @@ from tracer.lang.types import (
     VariablePointer,
     is_block,
 )
-from tracer.lang.types.combine import LITERAL, a, arithmetic, bends, compared, join, join_ints, wide
+from tracer.lang.types.combine import LITERAL, a_type, arithmetic, bends, compared, join, join_ints, wide
 from tracer.lang.types.operations import COMPARISON
 
 TEXT_HINT = 'compare it, as in str(arg0) == "text"'
@@ -38,7 +38,7 @@ def binary(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Spa
     if op in ("&&", "||"):
         if not all(numbers):
             hint = TEXT_HINT if isinstance(odd.type, StringType) else None
-            ctx.error(f"'{op}' needs integers or bools, not {a(odd.type)}", odd.span, hint)
+            ctx.error(f"'{op}' needs integers or bools, not {a_type(odd.type)}", odd.span, hint)
             return None
         return fold(typed.Binary(BOOL, span, op, left, right))
     if all(numbers):
@@ -52,7 +52,7 @@ def binary(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Spa
     if isinstance(left, typed.StrLit) and isinstance(right, typed.StrLit) and (op == "+" or op in COMPARISON):
         return fold(typed.Binary(BOOL, span, op, left, right))
     hint = "strings compare with == and !=" if op in COMPARISON and isinstance(odd.type, StringType) else None
-    ctx.error(f"'{op}' needs integers, not {a(odd.type)}", odd.span, hint)
+    ctx.error(f"'{op}' needs integers, not {a_type(odd.type)}", odd.span, hint)
     return None
 
 
@@ -84,14 +84,14 @@ def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
     if common is not None:
         return _converted(op, left, right, common, span, BOOL)
     if isinstance(left.type, TupleType) and isinstance(right.type, TupleType):
-        ctx.warn(f"{a(left.type)} never equals {a(right.type)}", span)
+        ctx.warn(f"{a_type(left.type)} never equals {a_type(right.type)}", span)
         both = (typed.ExprStmt(left.span, left), typed.ExprStmt(right.span, right))
         return typed.BlockExpr(BOOL, span, both, typed.BoolLit(BOOL, span, op == "!="))
     hint = None
     for one, other in ((left, right), (right, left)):
         if isinstance(one.type, StringType) and isinstance(other.type, IntType):
             hint = f"str({ctx.text(other.span)}) reads the string at that address"
-    ctx.error(f"{a(left.type)} cannot be compared with {a(right.type)}", span, hint)
+    ctx.error(f"{a_type(left.type)} cannot be compared with {a_type(right.type)}", span, hint)
     return None
 
 
@@ -148,5 +148,5 @@ def warn_of_bend(ctx: Context, value: typed.Expr, to: Type) -> None:
     if not bends(value.type, to) or (known is not None and constant(convert(value, to)) == known):
         return
     written = ctx.text(value.span)
-    what = f"{written} is {a(value.type)} and becomes {a(to)} here, which cannot hold all that it can be"
+    what = f"{written} is {a_type(value.type)} and becomes {a_type(to)} here, which cannot hold all that it can be"
     ctx.warn(what, value.span, f"write ({to}){written}{f', or (int32){written} for a C int' * (to == INT64)}")

@@ -9,8 +9,8 @@ from tracer.lang.builtins.hit.probe import RETURN_HINT
 from tracer.lang.check.context import Context
 from tracer.lang.check.expressions import memory
 from tracer.lang.fold import cast, convert, fold
-from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block
-from tracer.lang.types.combine import a
+from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block, memory_size
+from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
 from tracer.resolve.model import STACK_POINTER
 
@@ -100,7 +100,7 @@ def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typ
         ((_, _, index, _),) = parameter.pieces
         return cast(typed.Arg(UINT64, span, index), type)
     if not is_block(type):
-        ctx.error(f"args.{parameter.name} is {a(type)}, which cannot be read", span)
+        ctx.error(f"args.{parameter.name} is {a_type(type)}, which cannot be read", span)
         return None
     items: list[typed.Expr] = []
     end = 0
@@ -111,6 +111,7 @@ def _at_entry(ctx: Context, parameter: Parameter, type: Type, span: Span) -> typ
             word = fold(typed.Binary(UINT64, span, ">>", word, typed.IntLit(UINT64, span, shift)))
         items.append(convert(word, IntType(8 * size, False)))
         end = offset + size
+    items += [typed.IntLit(IntType(8, False), span, 0)] * (memory_size(type) - end)  # what aligns it
     return typed.Pack(type, span, tuple(items))
 
 

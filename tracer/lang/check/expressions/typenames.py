@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from tracer.lang import suggest
+from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
+from tracer.lang.fold import width
 from tracer.lang.syntax import ast
 from tracer.lang.types import (
+    INT64,
     INTEGER_TYPES,
     ArrayType,
     EnumType,
+    IntType,
     NamedType,
     PointerType,
     StringType,
     StructType,
+    TupleType,
     Type,
     memory_size,
 )
-from tracer.lang.types.combine import settled
+from tracer.lang.types.combine import LITERAL, settled
+from tracer.lang.walk import walk
 
+_OF_LITERALS = (ast.IntLit, ast.Param, ast.Unary, ast.Binary, ast.Ternary)
 MOST_ARRAY_BYTES = 1 << 31
 
 
@@ -89,3 +95,14 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
         hint = suggest.hint(name, names, "known are bool, int8 to int64 and uint8 to uint64")
         ctx.error(f"unknown type '{name}'", node.span, hint)
     return None
+
+
+def least(value: typed.Expr, node: ast.Expr) -> Type:
+    """The type of an expression; that of a number which is made of literals alone is the smallest that holds it."""
+    if isinstance(value, typed.TupleExpr) and isinstance(node, ast.TupleExpr):
+        items = zip(value.items, node.items, strict=True)
+        return TupleType(tuple([least(item, part) for item, part in items]), node.names)
+    if not isinstance(value, typed.IntLit) or value.type not in (LITERAL, INT64):
+        return value.type
+    of_literals = all(isinstance(part, _OF_LITERALS) and getattr(part, "op", "") != "~" for part in walk(node))
+    return IntType(8 * width(value.value), True) if of_literals else value.type

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.lang.syntax.c.layout import Sized
 from tracer.lang.syntax.c.tokens import Cursor, Token, describe
 from tracer.lang.types import IntType, memory_size, operations

@@ -174,7 +174,7 @@ class Declarations(Declarators):
         while (token := cursor.peek()).kind == "name":
             if token.text in _TAGS and found is None and not words:
                 cursor.take()
-                found = self._enum() if token.text == "enum" else self._struct(token)
+                found = self._enum(token) if token.text == "enum" else self._struct(token)
             elif token.text in _BASIC and found is None:
                 words.append(cursor.take().text)
             elif found is None and not words and (token.text in self.types or token.text in USUAL):
@@ -203,18 +203,28 @@ class Declarations(Declarators):
 
     # --- structs and unions
 
-    def _struct(self, word: Token) -> Sized:
+    def _tag(self, word: Token) -> tuple[Token | None, str, Sized | None]:
+        """What stands behind `struct`, `union` or `enum`: the name, the type's, and the type where no body follows, of
+        which else the brace is taken.
+        """
         cursor = self.cursor
-        attributes = self.attributes()
         name = cursor.take() if cursor.peek().kind == "name" and not cursor.at(":") else None
         tag = f"{word.text} {name.text}" if name is not None else word.text
         if not cursor.at("{"):
             if name is None:
                 cursor.fail(f"expected a name or '{{' after '{word.text}', found {describe(cursor.peek())}")
-            return self.types.get(tag) or Sized(NamedType(tag), 0)
+            return name, tag, self.types.get(tag) or Sized(NamedType(tag), 0)
         if name is not None and tag in self.types:
             cursor.fail(f"'{tag}' is declared already", name)
         cursor.take()
+        return name, tag, None
+
+    def _struct(self, word: Token) -> Sized:
+        cursor = self.cursor
+        attributes = self.attributes()
+        name, tag, known = self._tag(word)
+        if known is not None:
+            return known
         members: list[Member] = []
         while not cursor.accept("}"):
             self._members(tag, members)
@@ -291,18 +301,12 @@ class Declarations(Declarators):
 
     # --- enums
 
-    def _enum(self) -> Sized:
+    def _enum(self, keyword: Token) -> Sized:
         cursor = self.cursor
         attributes = self.attributes()
-        name = cursor.take() if cursor.peek().kind == "name" else None
-        tag = f"enum {name.text}" if name is not None else "enum"
-        if not cursor.at("{"):
-            if name is None:
-                cursor.fail(f"expected a name or '{{' after 'enum', found {describe(cursor.peek())}")
-            return self.types.get(tag) or Sized(NamedType(tag), 0)
-        if name is not None and tag in self.types:
-            cursor.fail(f"'{tag}' is declared already", name)
-        cursor.take()
+        name, tag, known = self._tag(keyword)
+        if known is not None:
+            return known
         members: list[tuple[str, int]] = []
         value = -1
         while not cursor.accept("}"):

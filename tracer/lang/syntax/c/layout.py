@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.lang.types import ArrayType, BoolType, Field, IntType, StructType, Type, memory_size
 
 _UNNAMED_BITS_ALIGN = os.uname().machine == "aarch64"

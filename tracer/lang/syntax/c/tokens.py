@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
+from tracer.dataclass import NamedTuple
 from tracer.errors import Diagnostic, Fault, Span
 
 _TOKEN = re.compile(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import NamedTuple, dataclass
 from tracer.render.stacks.model import Frame, Kind, Page, Profile
 
 

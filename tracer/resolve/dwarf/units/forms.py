@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from tracer.dataclass import NamedTuple
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
 

@@ -136,10 +136,10 @@ class SplitUnits(Generic[F]):
                 elf = Elf(path, objects=True)
             except TracerError:
                 continue
-            found = self._make(elf, base, skeleton, partial(_section, elf))
+            elf.close()  # a program has thousands of them
+            found = self._make(elf, base, skeleton, partial(_section, path))
             if any(_id_of(unit) == number for unit in found.units):
                 return found
-            elf.close()
         self.missing.add(_name_of(skeleton))
         return None
 
@@ -178,8 +178,9 @@ class SplitUnits(Generic[F]):
                 at = data.find(name + b"\0", at + 1)
 
 
-def _section(elf: Elf, name: str) -> bytes:
-    return content(elf, f"{name}.dwo")
+def _section(path: str, name: str) -> bytes:
+    with Elf(path, objects=True) as elf:
+        return content(elf, f"{name}.dwo")
 
 
 def _name_of(unit: Unit) -> str:

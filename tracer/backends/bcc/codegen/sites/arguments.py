@@ -10,7 +10,7 @@ from tracer.backends.bcc.maps.layout import wrap
 from tracer.errors import TracerError
 from tracer.lang.types import IntType
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
-from tracer.steps.model import Name
+from tracer.steps.values import Name
 
 _X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16)))
 _X86_64 = {name: f"REGISTER({name})" for name in _X86_64_NAMES}

@@ -11,16 +11,18 @@ Sources: System V ABI, AMD64 supplement, 3.2.3; Itanium C++ ABI, 3.1.2; AAPCS64,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tracer.dataclass import NamedTuple
 from tracer.lang.types import ArrayType, BoolType, FloatType, IntType, StructType, Type, memory_size
 from tracer.resolve.arch import X86_64, Arch
+from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
 Pieces = tuple[tuple[int, int, int, int], ...]
 """(offset in the value, size, number of the register among the arguments, lowest bit there) each."""
 
 IN_FLOATS = "it is passed in a floating-point register, which no probe can read"
 _NO_RULE = "it is passed in a way of Rust's own"
+_WIDE = "a vector of more than 16 bytes, of which the compiler's flags say where it is passed"
 
 
 class Place(NamedTuple):
@@ -59,16 +61,20 @@ def alignment(type: Type) -> int:
     return max((leaf.size for leaf in _leaves(type)), default=1)
 
 
-def _words(size: int, first: int) -> Pieces:
+def _words(size: int, first: int, start: int = 0) -> Pieces:
     """A value in whole registers, one behind the other; of the last in parts, where it is no integer's size."""
     found = []
     for at in range(0, size, 8):
         left, shift = min(8, size - at), 0
         while left:
             part = next(each for each in (8, 4, 2, 1) if each <= left)
-            found.append((at + shift // 8, part, first + at // 8, shift))
+            found.append((start + at + shift // 8, part, first + at // 8, shift))
             shift, left = shift + 8 * part, left - part
     return tuple(found)
+
+
+def _shape(type: Type) -> Shape:
+    return shape_of_type(type, _leaves(type))
 
 
 class Convention:
@@ -78,22 +84,33 @@ class Convention:
         self.arch = arch
         self.integers = self.reals = 0
         self.stack = arch.stack_arg
+        self.lost = self.stack_lost = ""
 
-    def hidden(self, type: Type | None, by_reference: bool) -> None:
+    def hidden(self, type: Type | Shape | None, by_reference: bool) -> None:
         """Where the result goes, the caller may say in a register before all others."""
         if type is None or self.arch is not X86_64:
             return  # aarch64 has a register of its own for it
-        if by_reference or self._in_memory(type):
+        shape = type if isinstance(type, Shape) else _shape(type)
+        if shape.wide:
+            self.lost = f"what returns {_WIDE}"
+        elif by_reference or shape.in_memory:
             self.integers += 1
 
-    def place(self, type: Type, by_reference: bool = False) -> Place:
-        """Where the next parameter is."""
+    def place(self, type: Type | Shape, by_reference: bool = False) -> Place:
+        """Where the next parameter is; on x86-64 its shape says so."""
+        if self.lost:
+            return Place(reason=self.lost)
         if by_reference:
             return self._indirect()
-        return self._system_v(type) if self.arch is X86_64 else self._aapcs64(type)
+        if self.arch is X86_64:
+            return self._system_v(type if isinstance(type, Shape) else _shape(type))
+        assert not isinstance(type, Shape)
+        return self._aapcs64(type)
 
     def _on_stack(self, size: int, align: int) -> Place:
-        unit = 8 if align <= 8 else 16
+        if self.stack_lost:
+            return Place(reason=self.stack_lost)
+        unit = max(8, align)
         offset = self.stack - self.arch.stack_arg
         offset = (offset + unit - 1) // unit * unit + self.arch.stack_arg
         self.stack = offset + (size + 7) // 8 * 8
@@ -111,32 +128,27 @@ class Convention:
             return self._on_stack(8, 8)._replace(indirect=True)
         return Place(((0, 8, register, 0),), indirect=True)
 
-    def _in_memory(self, type: Type) -> bool:
-        size = memory_size(type)
-        return isinstance(type, StructType | ArrayType) and (
-            size > 16 or any(leaf.offset % max(leaf.size, 1) for leaf in _leaves(type))
-        )
-
-    def _system_v(self, type: Type) -> Place:
-        size = memory_size(type)
-        if not size or (isinstance(type, StructType) and not list(_leaves(type))):
+    def _system_v(self, shape: Shape) -> Place:
+        classes = shape.classes
+        integers, reals = classes.count("integer"), classes.count("real")
+        if shape.wide:
+            self.stack_lost = f"it is on the stack behind {_WIDE}"
+            return Place(reason=_WIDE)
+        if shape.in_memory or "x87" in classes:
+            return self._on_stack(shape.size, shape.align)
+        if not integers + reals:
             return Place(reason="it is empty")
-        if self._in_memory(type):
-            return self._on_stack(size, alignment(type))
-        classes = ["real"] * ((size + 7) // 8)
-        for leaf in _leaves(type):
-            if not leaf.real:
-                classes[leaf.offset // 8] = "integer"
-        integers = classes.count("integer")
-        reals = len(classes) - integers
         if self.integers + integers > len(self.arch.args) or self.reals + reals > 8:
-            return self._on_stack(size, alignment(type))
-        first = self.integers
-        self.integers += integers
+            return self._on_stack(shape.size, shape.align)
+        pieces: Pieces = ()
+        for at, kind in enumerate(classes):
+            if kind == "integer":
+                pieces += _words(min(8, shape.size - 8 * at), self.integers, 8 * at)
+                self.integers += 1
         self.reals += reals
         if reals:
             return Place(reason=IN_FLOATS if not integers else f"a part of it: {IN_FLOATS}")
-        return Place(_words(size, first))
+        return Place(pieces)
 
     def _aapcs64(self, type: Type) -> Place:
         size = memory_size(type)
@@ -162,16 +174,17 @@ class Convention:
 class GoConvention(Convention):
     """Go from 1.17 on: each scalar of a value in a register of its own, or the whole on the stack."""
 
-    def hidden(self, type: Type | None, by_reference: bool) -> None:
+    def hidden(self, type: Type | Shape | None, by_reference: bool) -> None:
         """Results have registers of their own."""
 
-    def place(self, type: Type, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape, by_reference: bool = False) -> Place:
         """See `Convention`."""
+        assert not isinstance(type, Shape)
         integers, reals, pieces = self.integers, self.reals, []
         leaves = list(_leaves(type))
         if not memory_size(type):
             return Place(reason="it is empty")
-        if _has_longer_array(type):
+        if _has_array(type, 2):
             return self._on_stack(memory_size(type), alignment(type))
         for leaf in leaves:
             if leaf.real:
@@ -192,43 +205,41 @@ class GoConvention(Convention):
         return Place(stack=offset)
 
 
-def _has_longer_array(type: Type) -> bool:
+def _has_array(type: Type, longest: int) -> bool:
+    """Whether a value is, or holds, an array of so many items or more."""
     match type:
         case ArrayType(item=item, count=count):
-            return count > 1 or _has_longer_array(item)
+            return count >= longest or _has_array(item, longest)
         case StructType(fields=fields):
-            return any(_has_longer_array(field.type) for field in fields)
+            return any(_has_array(field.type, longest) for field in fields)
     return False
 
 
 class RustConvention(Convention):
     """Rust's own: one or two scalars in registers, what is larger than two words by its address."""
 
-    def __init__(self, arch: Arch) -> None:
-        super().__init__(arch)
-        self._lost = ""
-
-    def place(self, type: Type, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape, by_reference: bool = False) -> Place:
         """See `Convention`."""
-        if self._lost:
-            return Place(reason=self._lost)
+        assert not isinstance(type, Shape)
+        if self.lost:
+            return Place(reason=self.lost)
         size, leaves = memory_size(type), list(_leaves(type))
         if not size or not leaves:
             return Place(reason="it is empty")
         if not isinstance(type, StructType | ArrayType) or size > 16:
             return super().place(type, size > 16)
-        if len({leaf.offset for leaf in leaves}) == len(leaves) <= 2 and isinstance(type, StructType):
+        if len({leaf.offset for leaf in leaves}) == len(leaves) <= 2 and not _has_array(type, 1):
             return self._scalars(leaves)
         if size <= 8 and size in (1, 2, 4, 8):
             return super().place(IntType(8 * size, False))
-        self._lost = _NO_RULE
+        self.lost = _NO_RULE
         return Place(reason=_NO_RULE)
 
     def _scalars(self, leaves: list[_Leaf]) -> Place:
         reals = sum(leaf.real for leaf in leaves)
         needed = len(leaves) - reals
         if self.integers + needed > len(self.arch.args):
-            self._lost = _NO_RULE
+            self.lost = _NO_RULE
             return Place(reason=_NO_RULE)
         pieces = []
         for leaf in leaves:

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tracer.errors import TracerError, UsageError
-from tracer.gate import Gate
+from tracer.host.polling import readable
 from tracer.resolve.processes.stat import check_numbers
-from tracer.waiting import readable
+from tracer.target.gate import Gate
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
 _GO = b"g"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from tracer.errors import TracerError
+from tracer.host.polling import readable
 from tracer.resolve.processes.stat import check_numbers, facts_of, named, status_of
-from tracer.waiting import readable
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
 

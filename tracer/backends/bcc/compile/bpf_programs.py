@@ -1,10 +1,10 @@
-"""Where the project keeps its files."""
+"""Where the fixed C lies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[3]
 
 
 def bpf_programs() -> Path:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.backends.ftrace.records import Cut, Unread, event_format, lost, sample
-from tracer.backends.ftrace.decode import Branch, Shape, build
 from tracer.backends.ftrace.fetchargs import (
     SENTINEL,
     THREAD_NAME,
@@ -22,6 +21,8 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.backends.ftrace.read.reader import Reader
+from tracer.backends.ftrace.samples.decoder import Branch, build
+from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel.perf import CALLCHAIN_MARKS
 from tracer.kernel.uprobe_events.model import Fetch
 from tracer.lang.types import Stack

@@ -1,0 +1,155 @@
+"""The functions of Python on stacks: user space's half of `bpf_programs/python.h`."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import names
+from tracer.kernel import bpf
+from tracer.kernel.bpf import MapType
+from tracer.resolve.interpreters.python.interpreter import Code, Text
+from tracer.resolve.interpreters.python.layouts import Layout
+
+if TYPE_CHECKING:
+    from tracer.resolve.interpreters.frames import Interpreters, Loaded
+    from tracer.resolve.interpreters.model import Image
+
+_MOST_IMAGES, _MOST_CODES = 4096, 1 << 16
+_HOST = struct.Struct("=5Q")
+_SPACE = struct.Struct("=QQ")
+_IMAGE = struct.Struct("=QQ27I4x")
+_RECORD = struct.Struct("=8xQQQQ5Q6Q256s512s")
+_TABLE_ROOM = 4096
+_READ, _UNREADABLE = 1 << 32, (1 << 64) - 1
+_LONGEST_TABLE = 1 << 20
+_TEXT_AT = struct.Struct("=16xQ8xI")
+_START_CODE, _START_STACK = 23, 25
+"""Places in /proc/PID/stat behind the name."""
+
+_MEMBERS = {
+    "task_struct": ("mm", "thread"),
+    "thread_struct": ("fsbase",),
+    "mm_struct": ("start_stack", "start_code"),
+}
+_KERNEL = "/sys/kernel/btf/vmlinux"
+
+
+def create_maps(first: int) -> dict[int, int]:
+    """The maps, by number from `first` on. Raises `OSError`."""
+    host = bpf.map_create(MapType.ARRAY, 4, _HOST.size, 1, name="tracer_host")
+    maps = {first: host}
+    try:
+        bpf.map_update(host, struct.pack("=I", 0), _HOST.pack(*_places(), 0))
+        for number, (key, value, most) in enumerate(
+            ((_SPACE.size, _IMAGE.size, _MOST_IMAGES), (24, 48, _MOST_CODES)), 1
+        ):
+            maps[first + number] = bpf.map_create(MapType.LRU_HASH, key, value, most, name="tracer_python")
+    except BaseException:
+        for descriptor in maps.values():
+            os.close(descriptor)
+        raise
+    return maps
+
+
+def _places() -> tuple[int, ...]:
+    """Where the kernel has what tells threads and address spaces apart."""
+    from tracer.kernel import btf
+
+    with open(_KERNEL, "rb") as file:
+        at = btf.offsets(_MEMBERS, file.read())
+    memory = "mm_struct"
+    return (
+        at["task_struct", "thread"] + at["thread_struct", "fsbase"],
+        at["task_struct", "mm"],
+        at[memory, "start_stack"],
+        at[memory, "start_code"],
+    )
+
+
+class PythonFrames:
+    """Tells the programs which processes run Python, and takes what they send of code objects."""
+
+    def __init__(self, images: int, interpreters: Interpreters) -> None:
+        self._images = images
+        self.interpreters = interpreters
+
+    def look(self) -> None:
+        """Tells the programs of processes that run Python since the last call."""
+        for pid, loaded in self.interpreters.found():
+            space = _space(pid)
+            if space is not None:
+                bpf.map_update(self._images, space, self._packed(loaded))
+
+    def take(self, data: bytes, at: int) -> None:
+        """A code object that the programs have met."""
+        number, process, version, address, *words, name, file = _RECORD.unpack_from(data, at)
+        parts, (traceable, *texts, table_length) = words[:5], words[5:]
+        image = self.interpreters.layouts[version]
+        behind = at + _RECORD.size
+        table: bytes | None = None
+        if table_length <= _TABLE_ROOM:
+            table = bytes(data[behind : behind + table_length])
+        memory = _Memory(process, address, image, parts)
+        if table is None and table_length < _LONGEST_TABLE:
+            table = memory.read(parts[2] + 32, table_length)
+        code = Code(
+            memory.text(Text(texts[0], texts[1], name), parts[0]),
+            memory.text(Text(texts[2], texts[3], file), parts[1]),
+            parts[3], traceable, table,
+        )  # fmt: skip
+        self.interpreters.learn(number, image, code)
+
+    def _packed(self, loaded: Loaded) -> bytes:
+        image = loaded.image
+        layout = [getattr(image.layout, each) for each in names(image.layout)]
+        layout[-1] = self.interpreters.layouts.index(image)
+        return _IMAGE.pack(image.runtime + loaded.bias, image.code_type + loaded.bias, *layout)
+
+
+class _Memory:
+    """What the programs could not read of a code object, or had no room for: read from the process, if the code object
+    is still there.
+    """
+
+    def __init__(self, pid: int, address: int, image: Image, parts: list[int]) -> None:
+        self._pid = pid
+        self._address = address
+        self._layout: Layout = image.layout
+        self._parts = parts
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """None where it cannot be had, or might be another one's."""
+        layout = self._layout
+        places = (layout.name, layout.file, layout.table)
+        try:
+            with open(f"/proc/{self._pid}/mem", "rb", 0) as memory:
+                data = os.pread(memory.fileno(), size, address)
+                now = [struct.unpack("=Q", os.pread(memory.fileno(), 8, self._address + at))[0] for at in places]
+        except (OSError, struct.error, OverflowError):
+            return None
+        return data if len(data) == size and now == self._parts[:3] else None
+
+    def text(self, known: Text, address: int) -> Text:
+        """The text, read from there where the programs could not."""
+        if known.state & _READ:
+            return known
+        head = self.read(address, _TEXT_AT.size)
+        if head is None:
+            return Text(0, 0, b"")
+        length, state = _TEXT_AT.unpack(head)
+        start = self._layout.ascii if state & 64 else self._layout.compact
+        size = min(length * (state >> 2 & 7), 4096)
+        data = self.read(address + start, size)
+        return Text(state, length, data) if data is not None else Text(0, 0, b"")
+
+
+def _space(pid: int) -> bytes | None:
+    """What tells a process's address space from others, as `struct python_space` has it."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return _SPACE.pack(int(fields[_START_STACK]), int(fields[_START_CODE]))

@@ -1,0 +1,100 @@
+"""From a record in a ring to the tuple that a compiled clause takes: one decoder for each event."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracer.backends.ftrace.fetchargs import Source
+from tracer.backends.ftrace.samples.shape import Sample, Shape
+from tracer.backends.ftrace.samples.writer import Writer, define
+from tracer.dataclass import dataclass
+from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
+from tracer.kernel.uprobe_events.model import Fetch
+from tracer.steps.python.runtime import Compiled, Runtime
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """How to read the samples of one event: `unpack` is a struct's codes for a record without its padding where that
+    alone does (`decode` None), else `decode` takes the ring's bytes and the start of the record. `run` hands a
+    sample to the clauses.
+    """
+
+    id: int
+    codes: str
+    decode: Callable[[bytes, int], Sample] | None
+    run: Callable[[Sample], None]
+
+
+Branch = Sequence[tuple[Compiled, Sequence[Source]]]
+"""Clauses in the order of the program, each with the sources of its hit tuple."""
+
+
+def build(
+    format: EventFormat,
+    fetches: Sequence[Fetch],
+    branches: Sequence[Branch],
+    shape: Shape,
+    runtime: Runtime,
+    *,
+    time_offset: int,
+    child_pid: int,
+    unwinder: Unwinder | None = None,
+) -> Decoder:
+    """The decoder of one event. Where it has several branches, one more field says which; `time_offset` is added to
+    times where a clause wants them; `unwinder` walks the stacks of samples that have a copy.
+    """
+    if len(branches) > 1:
+        fetches = (*fetches, Fetch("", "u16"))
+    decoders: list[Decoder] = []
+    for runs in branches:
+        writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder)
+        calls = [(function, writer.hit(sources)) for function, sources in runs]
+        decoders.append(Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime)))
+    if len(branches) == 1:
+        return decoders[0]
+    return _branching(decoders, format.fields[f"f{len(fetches) - 1}"], shape, shape.event + len(fetches))
+
+
+def _branching(branches: Sequence[Decoder], field: FieldAt, shape: Shape, index: int) -> Decoder:
+    """The decoder of an event with branches: their number stands at `field` of the raw data, at `index` of a sample."""
+    runners = [branch.run for branch in branches]
+
+    def run(sample: Sample) -> None:
+        runners[sample[index]](sample)
+
+    first = branches[0]
+    if all(branch.decode is None for branch in branches):
+        return Decoder(first.id, first.codes, None, run)
+    plain = struct.Struct(first.codes).unpack_from
+    decoders = [branch.decode or plain for branch in branches]
+    number = struct.Struct("=H").unpack_from
+    chain = struct.calcsize(shape.prefix)
+    count = struct.Struct("=Q").unpack_from
+
+    def decode(data: bytes, at: int) -> Sample:
+        raw = at + chain + 4
+        if shape.callchain:
+            raw += 8 + 8 * int(count(data, at + chain)[0])
+        branch: int = number(data, raw + field.offset)[0]
+        return decoders[branch](data, at)
+
+    return Decoder(first.id, first.codes, decode, run)
+
+
+def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable[[Sample], None]:
+    if len(calls) == 1:
+        text = f"def run(t):\n    clause0({calls[0][1]})\n"
+    else:
+        lines = ["def run(t):"]
+        for number, (_, hit) in enumerate(calls):
+            lines += [f"    clause{number}({hit})", "    if runtime.exiting: return"]
+        text = "\n".join(lines)
+    names: dict[str, Any] = {f"clause{number}": function for number, (function, _) in enumerate(calls)}
+    names["runtime"] = runtime
+    return define(text, "run", names)

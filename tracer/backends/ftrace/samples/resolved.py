@@ -1,0 +1,61 @@
+"""What written decoders call for values that take more than unpacking."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer.kernel import perf
+from tracer.lang.types import Stack
+from tracer.steps.python.runtime import NO_ROOM, NoRoom, Reach
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
+
+_U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
+
+
+def last_true(flags: Sequence[object]) -> int:
+    """The index of the last true flag; -1, the sentinel, where there is none."""
+    return max((place for place, flag in enumerate(flags) if flag), default=-1)
+
+
+def reach(arrays: bytes, address: int, behind: NoRoom | None) -> Reach:
+    """Of a string that the event does not hold: what arrays have of it up to the first byte that is 0 or unreadable.
+    The latter is the first of all or that of a page; elsewhere a 0 is the string's end.
+    """
+    known, end, _ = arrays.partition(b"\0")
+    return known, b"" if end and known and 0 < (address + len(known)) % 4096 <= 4088 else behind
+
+
+def cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
+    """The same where the kernel `kept` no more of it than the room of those behind it: it is so long that it was not
+    measured, or unreadable further on. The latter, where a string that ended there had found room.
+    """
+    known, behind = reach(arrays, address, NO_ROOM)
+    if len(known) == len(arrays):
+        return max(known, kept, key=len), NO_ROOM
+    return known, None if behind is NO_ROOM and len(known) < room else behind
+
+
+def unwound(
+    registers: int, unwinder: Unwinder | None, data: bytes, raw: int, pid: int, at_ns: int, frames: int
+) -> Stack:
+    """The stack of a sample whose raw data begins at `raw`, by its registers and the copy of its stack."""
+    at = raw + _U32(data, raw - 4)[0]
+    if not _U64(data, at)[0] or unwinder is None:  # PERF_SAMPLE_REGS_ABI_NONE
+        return Stack(pid, ())
+    values = struct.unpack_from(f"={registers}Q", data, at + 8)
+    at += 8 + 8 * registers
+    size = _U64(data, at)[0]
+    filled = _U64(data, at + 8 + size)[0] if size else 0
+    stack = memoryview(data)[at + 8 : at + 8 + (filled & ~7)].cast("Q")
+    return Stack(pid, unwinder.unwind(pid, values, stack, frames, at=at_ns))
+
+
+def user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack:
+    """The call chain of `count` entries at `at`; without frames where the kernel could not walk it."""
+    chain = struct.unpack_from(f"={count}Q", data, at)
+    addresses = tuple(address for address in chain if address < perf.CALLCHAIN_MARKS)
+    return Stack(pid, addresses[:frames])

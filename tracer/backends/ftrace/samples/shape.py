@@ -1,0 +1,51 @@
+"""The layout of samples.
+
+A record is `struct perf_event_header` and then, in this order, what the sample type asks for: pid and tid, time, CPU,
+call chain, raw data, registers, stack (perf_event_open(2)). The raw data is the event as its tracefs `format` file
+describes it. Here it becomes a flat *sample*, a tuple with these items:
+
+    record type, misc, size, pid, tid, time [, cpu, 0], event id, the event's fields …, resolved values …
+
+*Resolved* are the values that take more than unpacking: strings, guarded numbers, call chains. Fields of an event
+without any of these are unpacked by `struct` alone, many records at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracer.dataclass import dataclass
+from tracer.kernel import perf
+
+Sample = tuple[Any, ...]
+
+PID, TID, TIME, CPU = 3, 4, 5, 6
+"""Where these stand in a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What every sample of a session carries beside its fields: the CPU, the call chain as the kernel walks it by frame
+    pointers. Behind the fields those of clauses that want stacks have the registers in the mask `registers`, unless it
+    is 0, and a copy of the stack.
+    """
+
+    cpu: bool
+    callchain: bool
+    registers: int = 0
+
+    @property
+    def sample_type(self) -> int:
+        """For `perf_event_attr`."""
+        wanted = perf.SAMPLE_TID | perf.SAMPLE_TIME | perf.SAMPLE_RAW
+        return wanted | (perf.SAMPLE_CPU if self.cpu else 0) | (perf.SAMPLE_CALLCHAIN if self.callchain else 0)
+
+    @property
+    def prefix(self) -> str:
+        """Struct's codes up to the time or CPU, 24 or 32 bytes."""
+        return "=IHHIIQ" + ("II" if self.cpu else "")
+
+    @property
+    def event(self) -> int:
+        """Where the event's number stands in a sample; the fields follow."""
+        return 8 if self.cpu else 6

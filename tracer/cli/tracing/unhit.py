@@ -1,0 +1,46 @@
+"""Places of a wildcard that were never hit where others were, in words.
+
+That a function was not called is no news in a wildcard. So without `-v` only those are told that could not be hit, or
+hardly, and of them the first few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracer.cli.tracing.reasons import Reasons
+    from tracer.plan.points import Point
+    from tracer.resolve.model import Site
+
+_LINES, _NAMED = 3, 3
+
+
+def unhit_lines(point: Point, unhit: Sequence[Site], reasons: Reasons, number: int, verbose: bool) -> list[str]:
+    """Of one attach point, and its number."""
+    unknown, known = reasons.known_of(number, unhit, verbose)
+    total = len(point.sites)
+    lines = [
+        f"{point.text}: {_were(len(sites), total)} never hit ({_names(point, sites)}): {reason}"
+        for reason, sites in known.items()
+    ]
+    if verbose and unknown:
+        lines.append(f"{point.text}: {_were(len(unknown), total)} never hit ({_names(point, unknown)})")
+    elif not verbose and len(lines) > _LINES + 1:
+        rest = sum(map(len, [*known.values()][_LINES:]))
+        lines[_LINES:] = [f"{point.text}: so it is with {rest} more of its places; -v names them"]
+    return lines
+
+
+def _were(sites: int, total: int) -> str:
+    return f"{sites} of {total} places {'was' if sites == 1 else 'were'}"
+
+
+def _names(point: Point, sites: Collection[Site]) -> str:
+    one_file = len({site.path for site in point.sites}) == 1
+    every = dict.fromkeys(site.probe.partition(":")[2].rpartition(":")[2] if one_file else site.probe for site in sites)
+    rest = len(every) - _NAMED
+    if rest <= 1:
+        return ", ".join(every)
+    return ", ".join([*every][:_NAMED]) + f" and {rest} more"

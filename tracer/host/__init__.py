@@ -1,0 +1,1 @@
+"""What tracer asks of the system about itself: clocks, its pid namespace, its control group, its descriptors."""

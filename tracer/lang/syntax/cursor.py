@@ -1,0 +1,67 @@
+"""Where a parser is in its text, and what every part of it asks of the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from tracer.errors import Diagnostic, Fault, Source, Span
+from tracer.lang.syntax import ast
+from tracer.lang.syntax.lexer import Lexer, Token
+from tracer.lang.types.declared import USUAL
+
+TAGS = ("struct", "union", "enum")
+QUALIFIERS = ("const", "volatile")
+TYPE_WORDS = frozenset((*USUAL, "string", "buffer", "inet", "void", "signed", "unsigned", "_Bool", *QUALIFIERS))
+
+
+class Cursor:
+    """The state of a parser. Methods raise `Fault` at what they cannot read; whoever can go on from there records it.
+
+    The parsers of expressions, of statements and of clauses follow, each with what it adds.
+    """
+
+    def __init__(self, source: Source, params: Sequence[str]) -> None:
+        self.source = source
+        self.params = [param for param in params if not param.startswith("--")]
+        self.options = tuple(param for param in params if param.startswith("--"))
+        self.lexer = Lexer(source)
+        self.diagnostics: list[Diagnostic] = []
+        self.defines: Mapping[str, str] = {}
+        self.typedefs: Mapping[str, object] = {}
+        self._nesting = 0
+        self._depth = 0
+        self._predicate = False
+
+    def at(self, *texts: str) -> bool:
+        """Whether the next token is one of these operators or keywords."""
+        token = self.lexer.peek()
+        return token.kind in ("op", "keyword") and token.text in texts
+
+    def accept(self, text: str) -> Token | None:
+        """The next token if it is this operator or keyword."""
+        return self.lexer.take() if self.at(text) else None
+
+    def expect(self, text: str, where: str) -> Token:
+        """The next token, which has to be this operator."""
+        if self.at(text):
+            return self.lexer.take()
+        self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span)
+
+    def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
+        """Raises a fault. What is not as expected may be written so elsewhere."""
+        if hint is None and message.startswith("expected "):
+            from tracer.lang.syntax import slips
+
+            hint = slips.hint_at(self.source.text, span.start)
+        raise Fault(Diagnostic(message, span, hint))
+
+    # --- what the parser of expressions adds, and types need
+
+    def enclosed(self) -> ast.Expr:
+        """An expression inside brackets, where a slash always divides."""
+        raise NotImplementedError
+
+    def defined(self, token: Token) -> ast.Expr:
+        """What a `#define` says."""
+        raise NotImplementedError

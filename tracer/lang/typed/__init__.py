@@ -1,0 +1,35 @@
+"""The typed program: what `analyse` makes of the AST, and what every later stage works on.
+
+Every expression carries its type and the span of the user's text it came from. All conversions are explicit here
+(`Cast`): both operands of an arithmetic `Binary` have the type of its result, both operands of a comparison have one
+type, and what is stored in a map has the type its `MapDecl` states. Literals are folded as far as they go; `unroll` is
+already expanded, and keys written `@[(a, b)]` are the same as `@[a, b]`.
+
+Semantics shared by the C that BCC compiles and by the Python of what runs in user space:
+
+* Integers wrap at their width. Division and remainder truncate towards zero; `x / 0` is 0 and `x % 0` is x, as in BPF.
+  Shift counts are taken modulo 64. `>>` of a signed value keeps the sign.
+* `&&`, `||` and `?:` evaluate only what they need. Comparisons and logical operators give `bool`.
+* Operands, arguments and the parts of a key are evaluated from left to right; an assigned value before the key of the
+  map it goes to, as bpftrace does it.
+* A missing map key reads as 0, "" or a tuple of those. Reading does not create the key.
+* `Str` of address 0 is "". `Str`, `Load` or an argument in memory that cannot be read ends the clause at that point for
+  that hit, and the hit is counted in `Loss.unreadable`: never a made-up value.
+* A string longer than its buffer is cut to size - 1 bytes and counted in `Loss.truncated`, unless the program itself
+  gave the size (`str(x, 16)`): once at a hit for each `str(…)` whose address is fixed there (`told_once`), else each
+  time it is read. `str(x, n)` needs no byte of memory behind the n - 1 that it shows; `str(x, 1)` needs none.
+* `While` and `ForRange` run at most `LOOP_LIMIT` rounds, in user space `LOCAL_LOOP_LIMIT`; a loop that is cut
+  there is counted in `Loss.loops`.
+* `Exit` ends the clause; no hit of any clause after it counts.
+"""
+
+from __future__ import annotations
+
+from tracer.lang.typed.expressions import *  # noqa: F403
+from tracer.lang.typed.program import *  # noqa: F403
+from tracer.lang.typed.statements import *  # noqa: F403
+
+LOOP_LIMIT = 1024
+"""Rounds in a probe: the verifier of the kernel goes through each of them."""
+LOCAL_LOOP_LIMIT = 1 << 16
+"""Rounds in BEGIN, END and interval, which run in user space."""

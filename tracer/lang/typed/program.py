@@ -1,0 +1,110 @@
+"""The program: its clauses, its maps, its texts and its settings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tracer.dataclass import dataclass, field
+from tracer.errors import Diagnostic, Source, Span
+from tracer.lang.typed.expressions import Expr, Stmt
+from tracer.lang.types import Type
+from tracer.resolve.model import Site
+
+OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What becomes of a text that is not printed as printf does: it is a message, the name of a file to show, a command
+    to run, or what `join()` prints. `span` is the call.
+    """
+
+    kind: OutputKind
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class MapDecl:
+    """A map: its name with the `@`, the types of its key's parts (() without key), and what it holds.
+
+    `value` is the scalar's type, or the integer type that an aggregation works in (its signedness decides how sum, min,
+    max, avg, stats and hist read it). `kind` is "scalar" or the name of an aggregation; `parameters` are its constants.
+    `most` is how many keys its declaration (`let @x = hash(5);`) allows, 0 without one; `forgets`: where there are as
+    many, the key that was written longest ago makes room for a new one (`lruhash(5)`).
+    """
+
+    name: str
+    key: tuple[Type, ...]
+    kind: str
+    value: Type
+    span: Span
+    parameters: tuple[int, ...] = ()
+    most: int = 0
+    forgets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`probe, probe /predicate/ { body }`.
+
+    `kind`: "begin", "end", "interval" (every `period_ns`) run in user space and have no sites; "probe" runs at `sites`,
+    which may mix usdt, uprobe and uretprobe. `slots` are the types of the scratch variables. `names` are the attach
+    points as written, `spans` where they stand.
+    """
+
+    id: int
+    kind: Literal["begin", "end", "interval", "probe"]
+    names: tuple[str, ...]
+    predicate: Expr | None
+    body: tuple[Stmt, ...]
+    slots: tuple[Type, ...]
+    span: Span
+    sites: tuple[Site, ...] = ()
+    period_ns: int = 0
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What `config = { … }` or the environment sets: sizes in bytes, counts, words. A `stack_copy` of 0 leaves it to
+    the backend how much of a stack is copied to be walked.
+    """
+
+    max_strlen: int = 1024
+    max_map_keys: int = 16384
+    max_probes: int = 16384
+    max_cat_bytes: int = 10240
+    stack_copy: int = 0
+    stack_frames: int = 127
+    stack_mode: str = "bpftrace"
+    stack_unwind: str = "auto"
+    missing_probes: str = "error"
+    unsafe_returns: bool = False
+    unsafe: bool = False
+    print_maps_on_exit: bool = True
+    show_debug_info: bool = False
+    cpp_demangle: bool = True
+    tuning: tuple[tuple[str, int | bool | str], ...] = ()
+    """Settings that only `config()` tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The whole typed program. `formats` are printf and time texts, `outputs` says of those that are not printed what
+    becomes of them; `shapes` are the types that print() shows.
+
+    Bytes of a format that are not UTF-8 stand in it as Python's surrogate escapes, so in `TimestampType.format`.
+    """
+
+    source: Source
+    clauses: tuple[Clause, ...]
+    maps: dict[str, MapDecl]
+    formats: tuple[str, ...]
+    shapes: tuple[Type, ...]
+    config: Config = field(default_factory=Config)
+    warnings: tuple[Diagnostic, ...] = ()
+    outputs: dict[int, Output] = field(default_factory=dict)
+
+    def most_keys(self, map: str) -> int:
+        """How many keys a map can hold."""
+        return self.maps[map].most or self.config.max_map_keys

@@ -1,0 +1,1 @@
+"""What a caller hands to a function: its parameters, and where their values are."""

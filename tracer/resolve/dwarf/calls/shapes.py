@@ -1,0 +1,182 @@
+"""What decides where a caller puts a value of C or C++ on x86-64: which of its bytes are integers and which are not.
+
+The types of the language do not tell it: a vector of four ints is an array there, `long double` is not there at all,
+and nobody says how a struct is aligned. Sources: System V ABI, AMD64 supplement, 3.2.3;
+Itanium C++ ABI, 2.3; DWARF 5, 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from tracer.lang.types import Type, memory_size
+from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.unit import Entry
+
+Kind = Literal["integer", "real", "vector", "x87"]
+Class = Literal["", "integer", "real", "up", "x87"]
+"""Of eight bytes: padding, in a general register, in a vector register, in the same as what is before, in memory."""
+
+_STRONGEST_FIRST: tuple[Class, ...] = ("integer", "x87", "real", "up")
+"""Of what shares eight bytes."""
+
+_DEEPEST = 24
+_REGISTERS_HOLD = 16
+"""Bytes that a struct in registers has at most; longer ones are in memory."""
+
+
+class Leaf(NamedTuple):
+    """A scalar in a value. A bit field has an alignment of 1: it may begin anywhere."""
+
+    offset: int
+    size: int
+    kind: Kind
+    align: int
+
+
+class Shape(NamedTuple):
+    """A type. Arrays and structs are `made` of parts."""
+
+    size: int
+    align: int
+    leaves: tuple[Leaf, ...]
+    made: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is one vector longer than 16 bytes. The compiler's flags decide where that goes."""
+        return len(self.leaves) == 1 and self.leaves[0].kind == "vector" and self.size > _REGISTERS_HOLD
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it goes to memory for its form, as an argument and as a result."""
+        if not self.made:
+            return False
+        if self.size > _REGISTERS_HOLD or any(leaf.offset % leaf.align for leaf in self.leaves):
+            return not self.wide
+        return any(leaf.kind == "x87" for leaf in self.leaves) and len({leaf.kind for leaf in self.leaves}) > 1
+
+    @property
+    def classes(self) -> list[Class]:
+        """Of each eight bytes."""
+        found: list[set[Class]] = [set() for _ in range(0, self.size, 8)]
+        for leaf in self.leaves:
+            first, last = leaf.offset // 8, (leaf.offset + leaf.size - 1) // 8
+            for number in range(first, last + 1):
+                found[number].add(_class(leaf.kind, number > first))
+        made: list[Class] = []
+        for each in found:
+            one: Class = next((name for name in _STRONGEST_FIRST if name in each), "")
+            made.append("real" if one == "up" and (not made or made[-1] not in ("real", "up")) else one)
+        return made
+
+
+def shape_of_type(type: Type, leaves: Iterator[tuple[int, int, bool]]) -> Shape:
+    """Of a type of the language, whose scalars are at these offsets, of these sizes, floating-point numbers or not."""
+    found = tuple(Leaf(at, size, "real" if real else "integer", max(size, 1)) for at, size, real in leaves)
+    align = max((leaf.align for leaf in found), default=1)
+    return Shape(memory_size(type), align, found, len(found) != 1 or found[0].size != memory_size(type))
+
+
+def shape_of(entry: Entry | None, deep: int = 0) -> Shape:
+    """Of a type in debug information. Raises `types.UnknownType`."""
+    entry = types.plain(entry)
+    if entry is None or deep > _DEEPEST:
+        raise types.UnknownType("it has no type")
+    size = entry.number(dw.BYTE_SIZE, 0) or 0
+    match entry.tag:
+        case dw.BASE_TYPE:
+            return _base(entry, size)
+        case dw.POINTER | dw.REFERENCE | dw.RVALUE_REFERENCE | dw.UNSPECIFIED:  # the last is nullptr's
+            return _scalar(8, "integer")
+        case dw.ENUMERATION:
+            return _scalar(size, "integer")
+        case dw.POINTER_TO_MEMBER:
+            function = types.to_function(entry)
+            return Shape(16, 8, (Leaf(0, 16, "integer", 8),), True) if function else _scalar(8, "integer")
+        case dw.ARRAY:
+            return _array(entry, deep + 1)
+        case dw.STRUCTURE | dw.CLASS | dw.UNION:
+            return _record(entry, deep + 1)
+    raise types.UnknownType("a type that the language does not have")
+
+
+def holds_nullptr(entry: Entry | None, deep: int = 0) -> bool:
+    """Whether a record or an array has a member of nullptr's type."""
+    found = types.plain(entry)
+    if found is None or deep > _DEEPEST:
+        return False
+    if found.tag == dw.ARRAY:
+        return holds_nullptr(found.follow(dw.TYPE), deep + 1)
+    if found.tag not in dw.RECORDS:
+        return deep > 0 and found.tag == dw.UNSPECIFIED
+    members = (types.defined(found) or found).children()
+    return any(
+        holds_nullptr(each.follow(dw.TYPE), deep + 1)
+        for each in members
+        if each.tag in (dw.MEMBER, dw.INHERITANCE) and dw.EXTERNAL not in each
+    )
+
+
+def _class(kind: Kind, later: bool) -> Class:
+    if kind == "vector":
+        return "up" if later else "real"
+    return kind
+
+
+def _scalar(size: int, kind: Kind) -> Shape:
+    return Shape(size, size, (Leaf(0, size, kind, size),) if size else ())
+
+
+def _base(entry: Entry, size: int) -> Shape:
+    encoding, name = entry.number(dw.ENCODING, 0), entry.text()
+    if encoding == dw.COMPLEX_FLOAT:
+        part = size // 2
+        kind: Kind = "real" if part <= 8 else "x87"
+        return Shape(size, part, tuple(Leaf(at, part, kind, part) for at in (0, part)))
+    if encoding == dw.FLOAT and size > 8:
+        return _scalar(size, "x87" if name == "long double" else "vector")
+    return _scalar(size, "real" if encoding == dw.FLOAT else "integer")
+
+
+def _array(entry: Entry, deep: int) -> Shape:
+    item, count = shape_of(entry.follow(dw.TYPE), deep), 1
+    for each in types.counts_of(entry):
+        count *= each
+    size = item.size * count
+    if dw.GNU_VECTOR in entry:
+        kind: Kind = "vector" if size > 8 else "real" if size > 4 else "integer"
+        return Shape(size, size, (Leaf(0, size, kind, size),))
+    return Shape(size, item.align, tuple(_moved(item, (at * item.size for at in range(min(count, 17))))), True)
+
+
+def _record(entry: Entry, deep: int) -> Shape:
+    found = types.defined(entry)
+    if found is None:
+        raise types.UnknownType(f"{types.spelling(entry)} is declared and nowhere defined")
+    leaves: list[Leaf] = []
+    align = found.number(dw.ALIGNMENT) or 1
+    for each in found.children():
+        if each.tag not in (dw.MEMBER, dw.INHERITANCE) or dw.EXTERNAL in each or dw.DECLARATION in each:
+            continue
+        inner, bits = shape_of(each.follow(dw.TYPE), deep), types.bits_of(each)
+        if bits is None:
+            at = types.offset_of(each)
+            if at is None:
+                continue  # a virtual base: the class is passed by its address
+            leaves += _moved(inner, (at,))
+            align = max(align, inner.align, each.number(dw.ALIGNMENT) or 1)
+        else:
+            first, width = bits
+            start, end = first // 8, (first + width + 7) // 8
+            leaves.append(Leaf(start, end - start, "integer", 1))
+            align = max(align, inner.align)
+    return Shape(found.number(dw.BYTE_SIZE, 0) or 0, align, tuple(leaves), True)
+
+
+def _moved(shape: Shape, places: Iterable[int]) -> Iterator[Leaf]:
+    for at in places:
+        for leaf in shape.leaves:
+            yield leaf._replace(offset=leaf.offset + at)

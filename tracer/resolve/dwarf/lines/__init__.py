@@ -1,0 +1,1 @@
+"""Line programs: which line of which source file an address belongs to."""

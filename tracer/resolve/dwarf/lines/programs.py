@@ -1,0 +1,165 @@
+"""Line programs: which addresses a compiler says the lines of a source file begin at, and which line is at an address.
+
+`.debug_line` is one line program per compile unit: a header with the table of its source files, and a byte code that
+yields the rows (address, file, line, column, is_stmt, …). A unit is decoded only where its header can name the file at
+all, told by the bytes of the name: in the header itself, or by the name's offset in `.debug_line_str`. Of libc's 2,063
+units that leaves one for malloc.c and the 372 that include stdlib.h.
+
+Before DWARF 5 the directory that relative names start from is not in `.debug_line` but an attribute of the compile
+unit (DW_AT_comp_dir), which costs reading `.debug_info` as well.
+
+What is at an address is told by the units in which a sequence of rows begins before it.
+
+Sources: DWARF 5, 6.2 (line number information; DW_LNE_set_address begins a sequence) and 7.5.1 (unit headers).
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from tracer.errors import TracerError
+from tracer.resolve.dwarf.lines.headers import MAX_PATH, Unit, read_header, units
+from tracer.resolve.dwarf.lines.tables import LineTable, Sequence, decode, paths_of
+from tracer.resolve.dwarf.sections import content
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.opened import NONSENSE, entries_of
+from tracer.resolve.elf.file import Elf
+
+_BEGINNING = re.compile(rb"\0\x09\x02(.{8})", re.DOTALL)
+_TRIED = 8
+"""Beginnings before an address that are looked at: bytes may look like one."""
+_MANY_REFERENCES = 256
+_TOP_DIE = 1 << 14
+"""More than the attributes of a compile unit take before DW_AT_stmt_list: two paths and the compiler's options."""
+
+class LinePrograms:
+    """The line programs of one file, decoded when a source file is asked for."""
+
+    def __init__(self, elf: Elf) -> None:
+        self._elf = elf
+        self._known: dict[str, tuple[Sequence, ...]] = {}
+        self._tables: dict[int, LineTable] = {}
+
+    @property
+    def present(self) -> bool:
+        """Whether the file has any."""
+        section = self._elf.section(".debug_line")
+        return section is not None and section.size > 0 and bool(self._elf.content(section))
+
+    def of_file(self, pattern: str) -> tuple[Sequence, ...]:
+        """Every sequence that has rows of a source file whose path ends in `pattern`, on whole components.
+
+        Raises `TracerError` where the line table is damaged.
+        """
+        pattern = posixpath.normpath(pattern)
+        if pattern not in self._known:
+            try:
+                self._known[pattern] = tuple(self._sequences(pattern))
+            except NONSENSE as error:
+                raise self._elf.error(f"its line table cannot be read: {error}") from None
+        return self._known[pattern]
+
+    def source_names(self) -> set[str]:
+        """Names of source files without their directories, roughly: what to compare a misspelt one with."""
+        named = rb"[\w.+\-]+\.(?:cc?|cpp|cxx|hh?|hpp|rs|go|S|s|zig|d|f90|pas|adb|swift)(?=\0)"
+        try:
+            return {os.fsdecode(each) for text in (self._names, self._lines) for each in re.findall(named, text)}
+        except TracerError:
+            return set()
+
+    def line_at(self, address: int) -> str | None:
+        """`src/shop.c:36`; None where no line is known of it. Raises `TracerError` where the line table is damaged."""
+        try:
+            for unit in self._units_before(address):
+                if unit.start not in self._tables:
+                    self._tables[unit.start] = LineTable(self._lines, unit, self._names)
+                row = self._tables[unit.start].at(address)
+                if row is not None:
+                    return f"{row.path}:{row.line}" if row.path is not None and row.line else None
+        except NONSENSE as error:
+            raise self._elf.error(f"its line table cannot be read: {error}") from None
+        return None
+
+    @cached_property
+    def _lines(self) -> bytes:
+        return content(self._elf, ".debug_line")
+
+    @cached_property
+    def _names(self) -> bytes:
+        return content(self._elf, ".debug_line_str")
+
+    @cached_property
+    def _beginnings(self) -> tuple[list[int], list[Unit]]:
+        found = [
+            (int.from_bytes(mark[1], "little"), unit)
+            for unit in units(self._lines)
+            for mark in _BEGINNING.finditer(self._lines, unit.code, unit.end)
+        ]
+        found.sort(key=lambda each: each[0])
+        return [address for address, _ in found], [unit for _, unit in found]
+
+    def _units_before(self, address: int) -> Iterable[Unit]:
+        """The units that may hold an address, the likeliest first."""
+        addresses, each = self._beginnings
+        last = bisect_right(addresses, address)
+        return dict.fromkeys(each[max(last - _TRIED, 0) : last][::-1])
+
+    def _candidates(self, name: bytes) -> list[Unit]:
+        """The units whose header may name a file that ends in `name`."""
+        inline = name + b"\0"
+        references = [struct.pack("<I", each) for each in _starts(self._names, inline)]
+        many = len(references) > _MANY_REFERENCES  # then reading the units' tables takes less than searching for them
+        result = []
+        for unit in units(self._lines):
+            header = self._lines[unit.start : unit.code]
+            if inline in header or (unit.version >= 5 and (many or any(each in header for each in references))):
+                result.append(unit)
+        return result
+
+    def _sequences(self, pattern: str) -> Iterator[Sequence]:
+        candidates = self._candidates(os.fsencode(posixpath.basename(pattern)))
+        homes = self._directories_before_5({unit.start for unit in candidates if unit.version < 5})
+        for unit in candidates:
+            header = read_header(self._lines, unit, self._names)
+            paths = paths_of(header, homes.get(unit.start, b""))
+            wanted = {number: path for number, path in paths if _ends_in(path, pattern)}
+            if wanted:
+                yield from decode(self._lines[unit.code : unit.end], header, wanted)
+
+    def _directories_before_5(self, wanted: set[int]) -> dict[int, bytes]:
+        """DW_AT_comp_dir by the place of the unit's line program."""
+        if not wanted or (entries := entries_of(self._elf, keep=True)) is None:
+            return {}
+        marks = [struct.pack("<I", each) for each in wanted]
+        found: dict[int, bytes] = {}
+        for unit in entries.units:
+            # Reading a unit's abbreviations is what takes time: only where the offset can stand in its first entry.
+            beginning = unit.data[unit.first : min(unit.end, unit.first + _TOP_DIE)]
+            if any(mark in beginning for mark in marks):
+                program = unit.top.number(dw.STMT_LIST)
+                if program is not None:
+                    found[program] = os.fsencode(unit.top.text(dw.COMP_DIR))
+            if len(found) >= len(wanted):
+                break
+        return found
+
+
+def _starts(strings: bytes, inline: bytes) -> set[int]:
+    """Every offset of a string table from which a string ends in `inline`: linkers let strings share their ends."""
+    result: set[int] = set()
+    at = strings.find(inline)
+    while at >= 0:
+        first = max(at - MAX_PATH, 0)
+        result.update(range(max(strings.rfind(b"\0", first, at) + 1, first), at + 1))
+        at = strings.find(inline, at + 1)
+    return result
+
+
+def _ends_in(path: str, pattern: str) -> bool:
+    return path == pattern or path.endswith(f"/{pattern}")

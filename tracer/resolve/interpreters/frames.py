@@ -1,0 +1,187 @@
+"""The frames of interpreters in the stacks of one trace: which processes have one, and what their functions are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tracer.dataclass import dataclass
+from tracer.lang.types import is_interpreted
+from tracer.resolve.interpreters.model import (
+    BOUNDARY,
+    UNREADABLE,
+    Function,
+    Image,
+    Interpreter,
+    Refused,
+    begins_evaluation,
+    instruction_of,
+    is_frame,
+    is_resumed,
+    number_of,
+    with_number,
+)
+from tracer.resolve.interpreters.pairing import merged
+from tracer.resolve.interpreters.python.interpreter import INTERPRETER as PYTHON
+from tracer.resolve.processes.maps import Mapping
+from tracer.resolve.symbols.processes import Image as Held
+from tracer.resolve.symbols.processes import Process, Processes
+
+INTERPRETERS: tuple[Interpreter, ...] = (PYTHON,)
+
+_MOST_FUNCTIONS = 1 << 16
+_MOST_HELD = 64
+_WITH_NAME = ("python",)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An interpreter in a process; what its file says is `bias` further on there."""
+
+    image: Image
+    bias: int
+
+
+class Interpreters:
+    """`processes` gives what is known of processes at the moment."""
+
+    def __init__(self, processes: Callable[[], Processes]) -> None:
+        self._processes = processes
+        self._images: dict[tuple[str, int], Image | None] = {}
+        self._functions: dict[int, tuple[int, Function]] = {}
+        self._first: dict[object, int] = {}
+        self._loaded: dict[int, list[tuple[tuple[Mapping, ...], tuple[Loaded, ...]]]] = {}
+        self.layouts: list[Image] = []
+        """Each with its place in this list, by which a hit names it."""
+        self.refused: dict[str, str] = {}
+        self.unpaired: set[str] = set()
+        """The interpreters whose frames some stack lacks."""
+
+    def found(self) -> Iterator[tuple[int, Loaded]]:
+        """The processes that have mapped an interpreter since the last call."""
+        processes = self._processes()
+        fresh, processes.fresh = processes.fresh, set()
+        for pid in fresh:
+            process = processes.get(pid)
+            if process is not None:
+                yield from ((pid, each) for each in self._in(processes, pid, process.image(0)))
+
+    def learn(self, number: int, image: Image, parts: object) -> None:
+        """What a hit, or the memory of the process, says of the function of that number."""
+        if len(self._functions) >= _MOST_FUNCTIONS:
+            number_before, (_, before) = next(iter(self._functions.items()))
+            del self._functions[number_before]
+            if self._first.get(before.identity) == number_before:
+                del self._first[before.identity]
+        function = image.interpreter.function(image.layout, parts)
+        self._functions[number] = self._first.setdefault(function.identity, number), function
+
+    def stack(self, pid: int, addresses: Sequence[int], native: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        """One stack of what a hit has: native addresses, zeros up to the most frames that were asked for, words.
+        `native` are the former where they were not known yet at the hit.
+        """
+        most = next((at for at, each in enumerate(addresses) if is_interpreted(each)), len(addresses))
+        own = tuple(filter(None, addresses[:most])) if native is None else native
+        words = self._complete(addresses[most:])
+        processes = self._processes()
+        process = processes.get(pid)
+        ranges = [
+            (start + each.bias, end + each.bias)
+            for each in (self._of(processes, pid, process) if process is not None else ())
+            for start, end in each.image.evaluates
+        ]
+        if not ranges:
+            return own
+        # At the very start of the function its frames are still those of its caller.
+        own_start = {start for start, _ in ranges} & set(own[:1])
+        stack, paired = merged(
+            own, words, lambda at: at not in own_start and any(start <= at < end for start, end in ranges),
+            most if words else len(own),
+        )  # fmt: skip
+        if not paired:
+            self.unpaired.add(PYTHON.name)
+        return stack
+
+    def function(self, frame: int) -> Function | None:
+        """The function of a frame's word; None where it is not known."""
+        known = self._functions.get(number_of(frame))
+        return None if known is None else known[1]
+
+    def text(self, frame: int) -> str:
+        """`file:function:line` of a frame's word, as far as it is known."""
+        function = self.function(frame)
+        if function is None:
+            return UNREADABLE
+        instruction = instruction_of(frame)
+        line = None if instruction is None else function.line(instruction)
+        return f"{function.file}:{function.name}" + ("" if line is None else f":{line}")
+
+    def _complete(self, words: Sequence[int]) -> list[int]:
+        """Without the frames of functions that are not called yet; equal functions have one number."""
+        kept = []
+        for each in words:
+            known = self._functions.get(number_of(each)) if is_frame(each) else None
+            if known is None:
+                kept.append(each)
+                continue
+            (first, function), instruction = known, instruction_of(each)
+            if instruction is None or instruction >= function.begun or is_resumed(each):
+                kept.append(with_number(each, first))
+            elif begins_evaluation(each):
+                kept.append(BOUNDARY)
+        return kept
+
+    def _of(self, processes: Processes, pid: int, process: Process) -> list[Loaded]:
+        """Those that it has, or had before."""
+        found: list[Loaded] = []
+        for held in process.images:
+            found += [each for each in self._in(processes, pid, held) if each not in found]
+        return found
+
+    def _in(self, processes: Processes, pid: int, held: Held) -> tuple[Loaded, ...]:
+        if len(self._loaded) >= _MOST_FUNCTIONS:
+            self._loaded.clear()
+        kept = self._loaded.setdefault(pid, [])
+        for mappings, loaded in kept:
+            if mappings is held.mappings:
+                return loaded
+        loaded = tuple(
+            Loaded(image, bias)
+            for mapping in held.mappings
+            if mapping.file is not None and _may_hold(mapping, held.mappings)
+            and (image := self._image(processes, pid, mapping)) is not None
+            and (bias := self._bias(processes, pid, mapping)) is not None
+        )  # fmt: skip
+        kept.insert(0, (held.mappings, loaded))
+        del kept[_MOST_HELD:]
+        return loaded
+
+    def _image(self, processes: Processes, pid: int, mapping: Mapping) -> Image | None:
+        assert mapping.file is not None
+        if mapping.file not in self._images:
+            place = processes.place(pid, mapping, mapping.start)
+            found = None
+            for interpreter in INTERPRETERS if place is not None else ():
+                found = interpreter.find(place[0].elf, mapping.path) if place is not None else None
+                if found is not None:
+                    break
+            if isinstance(found, Refused):
+                self.refused[found.name] = found.reason
+                found = None
+            self._images[mapping.file] = found
+            if found is not None:
+                self.layouts.append(found)
+        return self._images[mapping.file]
+
+    def _bias(self, processes: Processes, pid: int, mapping: Mapping) -> int | None:
+        place = processes.place(pid, mapping, mapping.start)
+        for segment in place[0].elf.loads if place is not None else ():
+            first = segment.offset & -4096
+            if segment.flags & 1 and first <= mapping.offset < segment.offset + segment.file_size:
+                return mapping.start - mapping.offset - (segment.address - segment.offset)
+        return None
+
+
+def _may_hold(mapping: Mapping, every: Sequence[Mapping]) -> bool:
+    """Whether it is worth a look at its symbols: by its name, or as the program itself, which is mapped lowest."""
+    name = mapping.path.rpartition("/")[2].lower()
+    return any(each in name for each in _WITH_NAME) or mapping.file == every[0].file

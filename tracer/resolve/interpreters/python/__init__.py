@@ -1,0 +1,1 @@
+"""CPython: `INTERPRETER` is its object."""

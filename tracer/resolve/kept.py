@@ -1,0 +1,42 @@
+"""What one run keeps for the next of what it found: values of our classes as marshal knows them, and who found them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from tracer.dataclass import names
+
+
+def plain(value: Any, classes: Mapping[str, type]) -> Any:
+    """A value as something that marshal knows: an object as its class's name and its fields, a tuple with no name."""
+    if value.__class__ is tuple:
+        return ("", *[plain(each, classes) for each in value])
+    name = value.__class__.__name__
+    return (name, *[plain(getattr(value, each), classes) for each in names(value)]) if name in classes else value
+
+
+def made(value: Any, classes: Mapping[str, type]) -> Any:
+    """The opposite of `plain`."""
+    if value.__class__ is not tuple:
+        return value
+    items = [made(each, classes) for each in value[1:]]
+    return classes[value[0]](*items) if value[0] else tuple(items)
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """What resolves, and the types that it tells, in the version that is here."""
+    here = os.path.dirname(__file__)
+    rooms = (here, os.path.join(os.path.dirname(here), "lang", "types"))
+    every = [folder for room in rooms for folder, _, _ in os.walk(room) if not folder.endswith("__pycache__")]
+    return repr([modules(folder) for folder in every])
+
+
+def modules(folder: str, end: str = ".py") -> list[tuple[str, int, int]]:
+    """The files of a folder, by name, size and time."""
+    with os.scandir(folder) as entries:
+        files = [(each.name, each.stat()) for each in entries if each.name.endswith(end)]
+    return sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)
