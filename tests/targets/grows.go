@@ -89,6 +89,9 @@ func main() {
 		}()
 	}
 	all.Wait()
+	for runtime.NumGoroutine() > 1 {
+		runtime.Gosched() // done is told before the return that is counted
+	}
 	cart := &Cart{}
 	for i := 0; i < 50; i++ {
 		cart.Add(leaf(i), "pear")
