@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tracer.lang import typed
 from tracer.lang.builtins.registry import FUNCTIONS
-from tracer.lang.print_typed import expression
+from tracer.lang.printing.typed import expression
 from tracer.lang.types import (
     BoolType,
     IntType,

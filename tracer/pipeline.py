@@ -189,9 +189,9 @@ def dump(
     environment: Mapping[str, str] | None = None, activation: Activation | None = None,
 ) -> str:
     """What `-d STAGE` shows."""
-    from tracer.lang.print_typed import print_typed
+    from tracer.lang.printing.syntax import print_ast
+    from tracer.lang.printing.typed import print_typed
     from tracer.lang.syntax.parser import parse
-    from tracer.lang.syntax.printer import print_ast
 
     if stage == "ast":
         return print_ast(parse(source, params))

@@ -19,7 +19,7 @@ from tests.proof.world import Hit, Memory, make_hit, make_memory
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.print_typed import print_typed
+from tracer.lang.printing.typed import print_typed
 from tracer.plan.dump import dump_steps
 from tracer.plan.features import Feature
 from tracer.plan.lower import lower

@@ -134,7 +134,7 @@ def command(
     switch_off(features)
     source, params = program_text(expression, words or [], included, include_paths)
     if fmt:
-        from tracer.lang.syntax.layout import laid_out
+        from tracer.lang.printing.layout import laid_out
 
         sys.stdout.write(laid_out(source))
         return 0

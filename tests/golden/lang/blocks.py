@@ -24,9 +24,9 @@ from typing import NamedTuple
 from tests.unit.lang.programs import rendered, sites_of
 from tracer.errors import ProgramError, Source
 from tracer.lang.analyse import analyse
-from tracer.lang.print_typed import print_typed
+from tracer.lang.printing.syntax import print_ast
+from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax.parser import parse
-from tracer.lang.syntax.printer import print_ast
 
 HERE = Path(__file__).parent
 PARAMS = ("42", "cocoa", "-7")

@@ -16,7 +16,7 @@ from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.builtins import registry
 from tracer.lang.builtins.model import Function, Value
-from tracer.lang.print_typed import print_typed
+from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations
 from tracer.lang.types.combine import LITERAL, SMALL, join

@@ -7,7 +7,7 @@ import pytest
 from tests.typed_ir import N, builtin, clause, num, program, run, text
 from tests.unit.lang.programs import analysed, faults
 from tracer.lang import typed
-from tracer.lang.print_typed import print_typed
+from tracer.lang.printing.typed import print_typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
 
 UINT16 = IntType(16, False)

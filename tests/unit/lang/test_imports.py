@@ -10,7 +10,7 @@ from tests.unit.lang.programs import sites_of
 from tracer.cli.errors import error_text
 from tracer.errors import ProgramError, Source
 from tracer.lang.analyse import analyse
-from tracer.lang.print_typed import print_typed
+from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax.parser import parse
 
 FILES: dict[str, str | bytes] = {

@@ -7,9 +7,9 @@ import pytest
 from tests.contract.cases import CASES
 from tests.golden.lang.blocks import PARAMS, blocks, files
 from tracer.errors import ProgramError, Source
-from tracer.lang.syntax.layout import laid_out
+from tracer.lang.printing.layout import laid_out
+from tracer.lang.printing.syntax import print_ast
 from tracer.lang.syntax.parser import parse
-from tracer.lang.syntax.printer import print_ast
 
 PROGRAMS = [block.program for kind in ("dumps", "errors") for file in files(kind) for block in blocks(file)]
 PROGRAMS += [case.program for case in CASES]

@@ -14,11 +14,11 @@ from tests.unit.lang import invariants
 from tests.unit.lang.programs import sites_of
 from tracer.errors import Diagnostic, ProgramError, Source, Span
 from tracer.lang.analyse import analyse
-from tracer.lang.print_typed import print_typed
+from tracer.lang.printing.syntax import expression, print_ast
+from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.expressions import MAX_DIAGNOSTICS
 from tracer.lang.syntax.parser import parse
-from tracer.lang.syntax.printer import expression, print_ast
 
 PROGRAMS = [block.program for kind in ("dumps", "errors") for path in files(kind) for block in blocks(path)]
 PIECES = [

@@ -6,9 +6,9 @@ else it divides.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn
 
-from tracer.dataclass import names, replace
+from tracer.dataclass import replace
 from tracer.errors import Fault, Source, Span
 from tracer.lang import unsupported
 from tracer.lang.syntax import ast
@@ -19,8 +19,6 @@ PRECEDENCE = {
     "||": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, "<=": 8, ">": 8, ">=": 8,
     "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "%": 11,
 }  # fmt: skip
-
-AnyPart = TypeVar("AnyPart", bound="ast.Expr | ast.TypeName")
 
 TERNARY = 1
 MAX_NESTING = 64
@@ -205,6 +203,8 @@ class ExpressionParser(Cursor):
 
     def defined(self, token: Token) -> ast.Expr:
         """What a `#define` says, an expression of its own; inside, the macro's own name is a plain one."""
+        from tracer.lang.syntax.c.directives import placed_at
+
         body = self.defines[token.text]
         inner = type(self)(Source(body), self.params)
         inner.defines = {name: text for name, text in self.defines.items() if name != token.text}
@@ -217,7 +217,7 @@ class ExpressionParser(Cursor):
         if not whole:
             self.fail(f"'{token.text}' stands for no expression", token.span, f"#define {token.text} {body}".strip())
         self._depth = inner._depth
-        return _placed(expr, token.span)
+        return placed_at(expr, token.span)
 
     def _no_operand(self, token: Token) -> NoReturn:
         if token.kind == "keyword":
@@ -368,19 +368,3 @@ class ExpressionParser(Cursor):
                 expr = self._deeper(self._increment(token, expr, prefix=False))
             else:
                 return expr
-
-
-def _placed(node: AnyPart, span: Span) -> AnyPart:
-    """The same tree, all of which stands at one place."""
-    changes: dict[str, Any] = {}
-    for name in names(node):
-        value: Any = getattr(node, name)
-        if isinstance(value, Span):
-            changes[name] = span
-        elif isinstance(value, (ast.Expr, ast.TypeName)):
-            changes[name] = _placed(value, span)
-        elif isinstance(value, tuple):
-            changes[name] = tuple(
-                [_placed(each, span) if isinstance(each, (ast.Expr, ast.TypeName)) else each for each in value]
-            )
-    return replace(node, **changes)

@@ -170,11 +170,6 @@ class BufferType(ArrayType):
 class InetType(ArrayType):
     """An address of the Internet: its family in eight bytes (AF_INET, AF_INET6), then sixteen; IPv4 needs four."""
 
-    @staticmethod
-    def of() -> InetType:
-        """The type."""
-        return InetType(IntType(8, False), 24)
-
     def __str__(self) -> str:
         return "inet"
 
@@ -182,11 +177,6 @@ class InetType(ArrayType):
 @dataclass(frozen=True, slots=True)
 class MacType(ArrayType):
     """A hardware address of six bytes."""
-
-    @staticmethod
-    def of() -> MacType:
-        """The type."""
-        return MacType(IntType(8, False), 6)
 
     def __str__(self) -> str:
         return "macaddr"
@@ -350,6 +340,8 @@ UINT8 = IntType(8, False)
 INT64 = IntType(64, True)
 UINT64 = IntType(64, False)
 BOOL = BoolType()
+INET = InetType(UINT8, 24)
+MAC = MacType(UINT8, 6)
 
 INTEGER_TYPES: Final[dict[str, IntType | BoolType]] = {
     "bool": BOOL,

@@ -20,9 +20,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tracer.backends.bcc.maps.contents import Contents, Raw
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.elements import Element, element_of
-from tracer.backends.bcc.maps.generations import Generations, generation_of, moved_to
 from tracer.backends.bcc.maps.layout import encode, wrap
-from tracer.backends.bcc.maps.marks import History, Marks, clears, in_order, mark_of
+from tracer.backends.bcc.maps.resets import (
+    Generations,
+    History,
+    Marks,
+    clears,
+    generation_of,
+    in_order,
+    mark_of,
+    moved_to,
+)
 from tracer.backends.bcc.maps.tables import Shape
 from tracer.kernel import bpf
 from tracer.lang.types import IntType, Value, has_stack

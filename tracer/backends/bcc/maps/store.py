@@ -14,7 +14,7 @@ from tracer.backends.bcc.maps.contents import Contents
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.kernel_map import AddedMap, ScalarMap
 from tracer.backends.bcc.maps.layout import wrap
-from tracer.backends.bcc.maps.marks import Marks, clears
+from tracer.backends.bcc.maps.resets import Marks, clears
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import Program

@@ -10,11 +10,12 @@ from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import (
+    INET,
+    MAC,
     UINT64,
     ArrayType,
     BoolType,
     BufferType,
-    InetType,
     IntType,
     MacType,
     PointerType,
@@ -130,7 +131,7 @@ def _inet(call: Call, family: int, address: tuple[typed.Expr, ...]) -> typed.Exp
     """An address: its family in eight bytes, then sixteen for the address."""
     rest = 16 - sum(memory_size(part.type) for part in address)
     zeros = [_number(0, call, UINT8)] * (rest % 8) + [_number(0, call)] * (rest // 8)
-    return typed.Pack(InetType.of(), call.span, (_number(family, call), *address, *zeros))
+    return typed.Pack(INET, call.span, (_number(family, call), *address, *zeros))
 
 
 def _ntop(call: Call) -> typed.Expr | None:
@@ -174,8 +175,8 @@ def _macaddr(call: Call) -> typed.Expr | None:
         return None
     if isinstance(value.type, MacType):
         return value
-    found = _block(value, MacType.of())
-    return replace(found, type=MacType.of()) if isinstance(found, typed.Load | typed.Part | typed.Pack) else found
+    found = _block(value, MAC)
+    return replace(found, type=MAC) if isinstance(found, typed.Load | typed.Part | typed.Pack) else found
 
 
 # --- comparing

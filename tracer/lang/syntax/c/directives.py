@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
-from tracer.dataclass import NamedTuple
+from tracer.dataclass import NamedTuple, names, replace
 from tracer.errors import Diagnostic, Fault, Span
+from tracer.lang.syntax import ast
+
+AnyPart = TypeVar("AnyPart", bound="ast.Expr | ast.TypeName")
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*([a-z]+)((?:\\\r?\n|[^\n])*)", re.M)
@@ -154,3 +158,19 @@ def _read(output: str) -> tuple[dict[str, str], str, set[int]]:
         else:
             headers.append(line)
     return _defined(iter(definitions)), "\n".join(headers), lines
+
+
+def placed_at(node: AnyPart, span: Span) -> AnyPart:
+    """What a macro stands for, all of which stands where its name does."""
+    changes: dict[str, Any] = {}
+    for name in names(node):
+        value: Any = getattr(node, name)
+        if isinstance(value, Span):
+            changes[name] = span
+        elif isinstance(value, (ast.Expr, ast.TypeName)):
+            changes[name] = placed_at(value, span)
+        elif isinstance(value, tuple):
+            changes[name] = tuple(
+                [placed_at(each, span) if isinstance(each, (ast.Expr, ast.TypeName)) else each for each in value]
+            )
+    return replace(node, **changes)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.bpf import FakeBpf, Map, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of
-from tracer.backends.bcc.maps import generations, marks
+from tracer.backends.bcc.maps import resets
 from tracer.backends.bcc.maps.control import Control, control_size
 from tracer.backends.bcc.maps.layout import encode
 from tracer.backends.bcc.maps.store import KernelMaps
@@ -159,8 +159,7 @@ def rigs() -> Iterator[Callable[..., Rig]]:
     """Makes the maps of programs."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        for module in (marks, generations):
-            patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+        patch.setattr(resets, "time", SimpleNamespace(monotonic=clock.monotonic))
 
         def make(text: str, cpus: int = 4, **settings: int) -> Rig:
             made = _rig(stack.enter_context(fake_bpf(cpus=cpus, **settings)), clock, text)

@@ -1,12 +1,15 @@
-"""Resets: clear(@x) and zero(@x) in a probe.
+"""Resets: how a map that probes write is cleared, by user space and by the probes.
 
-Hits that come after them must count, so they cannot wait for user space: the program raises the map's *mark* in the
-control block, and every key carries the mark at which it was made. A mark (c, z) counts the clears and the zeros so
-far. At (c, z) the map has the elements of (c, z) with their values, and those of (c, z') with z' < z with 0; all others
-have been cleared.
+User space has *generations* of a hash: every key carries the number of its generation. To clear is to raise the number
+in the control block: programs make new elements from then on, and the old ones stay readable until nothing is added to
+them any more.
 
-The records of the statements tell user space, in order with those of `print(@x)`, which elements may go. They are given
-back `SETTLED_S` later, when no program that found one before the reset still adds to it.
+Hits that come after clear(@x) or zero(@x) in a probe must count, so these cannot wait for user space: the program
+raises the map's *mark* in the control block, and every key carries the mark at which it was made. A mark (c, z) counts
+the clears and the zeros so far. At (c, z) the map has the elements of (c, z) with their values, and those of (c, z')
+with z' < z with 0; all others have been cleared. The records of the statements tell user space, in order with those of
+`print(@x)`, which elements may go. They are given back `SETTLED_S` later, when no program that found one before the
+reset still adds to it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Generic, TypeVar
 
 from tracer.backends.bcc.maps.contents import Raw
@@ -29,7 +33,44 @@ SETTLED_S = 0.05
 E = TypeVar("E")
 
 _TOGETHER_S = 0.01
+_generation = struct.Struct("=I")
 _mark = struct.Struct("=Q")
+
+
+def generation_of(raw: Raw) -> int:
+    """The generation that an element was made in."""
+    return int(_generation.unpack_from(raw[1])[0])
+
+
+def moved_to(raw: Raw, generation: int) -> Raw:
+    """The same key in another generation."""
+    return raw[0], _generation.pack(generation) + raw[1][4:]
+
+
+class Generations:
+    """The generations of one map: the current one, and when earlier ones ended."""
+
+    def __init__(self, control: Control, index: int) -> None:
+        self._control = control
+        self._index = index
+        self._ended: dict[int, float] = {}
+
+    def current(self) -> int:
+        """The one that new keys carry."""
+        return self._control.generation(self._index) & 0xFFFF_FFFF
+
+    def end(self) -> None:
+        """New hits go to new elements from here on."""
+        now = time.monotonic()
+        # In the order in which they ended: those before the first that has not settled have.
+        for each in list(takewhile(lambda each: self._ended[each] <= now - SETTLED_S, self._ended)):
+            del self._ended[each]
+        self._ended[self.current()] = now
+        self._control.next_generation(self._index)
+
+    def has_settled(self, generation: int) -> bool:
+        """Whether nothing is added to an earlier one any more."""
+        return self._ended.get(generation, 0.0) <= time.monotonic() - SETTLED_S
 
 
 def in_order(mark: int) -> int:

@@ -1,11 +1,11 @@
-"""The dump of the typed program; `lang.syntax.printer` says how it looks."""
+"""The dump of the typed program; `lang.printing.syntax` says how it looks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from tracer.lang import typed
-from tracer.lang.syntax.printer import quoted
+from tracer.lang.printing.syntax import quoted
 from tracer.lang.types import TimestampType, Type
 from tracer.lang.walk import children
 
