@@ -20,12 +20,12 @@ LAYERS = [
     "resolve.symbols",
     "resolve.binary", "resolve.places", "resolve.functions",
     "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",
-    "kernel.trials", "kernel.uprobe_events", "plan", "overhead", "backends", "backends.bcc.host", "backends.bcc.maps",
+    "kernel.trials", "kernel.uprobe_events", "plan", "backends", "backends.bcc.host", "backends.bcc.maps",
     "backends.bcc.events", "backends.bcc.codegen", "backends.bcc.compile", "backends.bcc.attach", "backends.bcc",
     "backends.ftrace.fetchargs", "backends.ftrace.filters", "backends.ftrace.counting.trigger",
     "backends.ftrace.program", "backends.ftrace.refusals", "backends.ftrace.counting.uses",
     "backends.ftrace.counting.hist_choice", "backends.ftrace.compile", "backends.ftrace.samples",
-    "backends.ftrace.read", "backends.ftrace", "backends.choose", "render", "target", "tracing",
+    "backends.ftrace.read", "backends.ftrace", "backends.choose", "render", "target", "overhead", "tracing",
     "pipeline", "demo", "cli", "__main__",
 ]  # fmt: skip
 """Lowest first: folders, and modules that do not belong where their folder does. A module is of the longest name here

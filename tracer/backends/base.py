@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tracer.overhead.guard import Cost
 from tracer.plan.model import Plan
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
+    from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.features import Capabilities, Feature
     from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.unwind.walker import Step

@@ -11,7 +11,7 @@ from tracer.results.store import LocalMaps
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
-    from tracer.overhead.guard import Cost
+    from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.model import Plan
     from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.model import Site

@@ -13,9 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Session
+    from tracer.kernel.trials.hit_cost import Cost
 
 SECOND = 1_000_000_000
 _BEAT, _PENDING = SECOND // 10, SECOND // 20
@@ -23,27 +27,6 @@ _LEAST_SHARE = 0.1
 """Of one CPU: less is not worth a warning."""
 _LEAST_RATE = 1000
 """Hits a second below which nothing is measured: a hit would have to cost 100 us to make a tenth of a CPU of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a hit costs the traced program, in nanoseconds: measured, or assumed for the reason `unmeasured`."""
-
-    ns: float
-    unmeasured: str = ""
-
-
-class Hits(Protocol):
-    """The part of a session that the guard asks."""
-
-    def point_hits(self) -> Sequence[int] | None:
-        """See `backends.base.Session`."""
-
-    def hit_cost(self, point: int) -> Cost | None:
-        """See `backends.base.Session`."""
-
-    def detach_point(self, point: int) -> None:
-        """See `backends.base.Session`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,7 @@ class Guard:
         while self._found:
             self._tell(self._found.popleft())
 
-    def look(self, session: Hits, clock: Callable[[], int]) -> None:
+    def look(self, session: Session, clock: Callable[[], int]) -> None:
         """One look, if it is due; `clock` says what time it is, as in `start`.
 
         To read hits takes time too, and more where the machine is busy: what lies between two readings is counted as if
@@ -131,7 +114,7 @@ class Guard:
         hits, time = self._looks[-1][1][point] - before[point], self._now - then
         return (hits, time / SECOND) if time <= SECOND else (hits * SECOND // time, 1.0)
 
-    def _cut(self, session: Hits, limit: int) -> None:
+    def _cut(self, session: Session, limit: int) -> None:
         for point in list(self._worth_saying):
             hits, seconds = max(self._since(look, point) for look in (0, 1))
             if hits > limit:
@@ -140,7 +123,7 @@ class Guard:
                 self._measuring.discard(point)
                 self._found.append(Cut(point, hits, seconds, (self._now - self._started) / SECOND))
 
-    def _weigh(self, session: Hits, point: int) -> None:
+    def _weigh(self, session: Session, point: int) -> None:
         """Whether something is to be said of its share of a CPU; asks the session for the cost where that may be."""
         rate = self._since(0, point)[0]
         if rate < _LEAST_RATE and point not in self._measuring:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tracer.overhead.guard import SECOND, Cost, Cut, Guard, Heavy
+from tracer.kernel.trials.hit_cost import Cost
+from tracer.overhead.guard import SECOND, Cut, Guard, Heavy
+
+if TYPE_CHECKING:
+    from tracer.backends.base import Session
 
 MS = SECOND // 1000
 
@@ -43,6 +48,10 @@ class FakeSession:
         self.detached.append(point)
 
 
+def look(guard: Guard, session: FakeSession, clock: Callable[[], int] | None = None) -> None:
+    guard.look(cast("Session", session), clock or session.clock)
+
+
 def watched(session: FakeSession, max_rate: int | None = None, seconds: float = 5.0) -> list[Heavy | Cut]:
     """What a guard finds whose loop comes by whenever it asks to, and once late."""
     found: list[Heavy | Cut] = []
@@ -51,7 +60,7 @@ def watched(session: FakeSession, max_rate: int | None = None, seconds: float = 
     end = session.now + int(seconds * SECOND)
     while session.now < end and not guard.idle:
         session.pass_time(session.now + max(int(guard.wait_s(session.now) * SECOND), MS))
-        guard.look(session, session.clock)
+        look(guard, session)
         guard.tell()
     return found
 
@@ -83,7 +92,7 @@ def test_it_is_said_again_when_it_has_doubled() -> None:
         for part in range(4):
             session.rates[0] = rate
             session.pass_time((second - 1) * SECOND + (part + 1) * SECOND // 4)
-            guard.look(session, session.clock)
+            look(guard, session)
             guard.tell()
     assert [round(each.share, 2) for each in found if isinstance(each, Heavy)] == [0.15, 0.3]
 
@@ -112,7 +121,7 @@ def test_a_burst_that_lies_across_two_seconds_counts_as_one() -> None:
     for beat in range(1, 40):
         session.rates[0] = 6000 if 19 <= beat <= 20 else 0
         session.pass_time(beat * SECOND // 10)
-        guard.look(session, session.clock)
+        look(guard, session)
         guard.tell()
     assert [(each.hits, round(each.after_s, 1)) for each in found if isinstance(each, Cut)] == [(1200, 2.0)]
 
@@ -124,7 +133,7 @@ def test_nobody_who_looks_late_is_taken_for_a_flood() -> None:
     guard.start(0)
     for now in (SECOND // 10, 5 * SECOND, 9 * SECOND, 9 * SECOND + 1, 20 * SECOND):
         session.pass_time(now)
-        guard.look(session, session.clock)
+        look(guard, session)
         guard.tell()
     assert found == []
 
@@ -138,7 +147,7 @@ def test_a_look_that_tells_nothing_is_no_look_at_all() -> None:
     for beat in range(1, 100):
         session.pass_time(beat * SECOND // 10)
         session.point_hits = known if beat % 9 == 0 else lambda: None  # type: ignore[method-assign]
-        guard.look(session, session.clock)
+        look(guard, session)
         guard.tell()
     assert found == []
 
@@ -147,10 +156,10 @@ def test_what_is_found_aside_is_told_later() -> None:
     session = FakeSession(1e6)
     found: list[Heavy | Cut] = []
     guard = Guard(1, 1000, found.append)
-    guard.look(session, session.clock)  # before anything is attached
+    look(guard, session)  # before anything is attached
     guard.start(0)
     session.pass_time(SECOND // 10)
-    guard.look(session, session.clock)
+    look(guard, session)
     assert (session.detached, found, guard.idle) == ([0], [], True)
     guard.tell()
     assert [each.point for each in found] == [0]
@@ -172,7 +181,7 @@ def rates(*looks: tuple[int, int, int]) -> list[int]:
     for begun, ended, hits in looks:
         session.counted = [hits]
         moments = iter((begun, ended))
-        guard.look(session, lambda moments=moments: next(moments))  # type: ignore[misc]
+        look(guard, session, lambda moments=moments: next(moments))  # type: ignore[misc]
         guard.tell()
     return [each.hits_per_s for each in found if isinstance(each, Heavy)]
 

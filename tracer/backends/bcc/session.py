@@ -35,7 +35,6 @@ from tracer.kernel import bpf, buffers
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to
-from tracer.overhead.cost import HitCosts
 from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
     from tracer.backends.bcc.maps.stacks import Stacks
     from tracer.backends.nested_returns import Nested
-    from tracer.overhead.guard import Cost
+    from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.resolve.interpreters.frames import Interpreters
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
@@ -55,7 +54,6 @@ then a record wakes us, or the third figure.
 
 _CATCH_UP = 128
 """Events decoded before the ring is emptied again."""
-
 
 
 class BccSession:
@@ -73,6 +71,7 @@ class BccSession:
         multi = self._multi = trials.has_multi(pid is not None)
         self._attachments = Attachments(pid, multi)
         self._nested: Nested | None = None
+        self._costs: HitCosts | None = None
         self._own_returns: list[int] = []
         self._detached = False
         self._exited = False
@@ -102,8 +101,6 @@ class BccSession:
             )  # fmt: skip
             undo.callback(self._attachments.detach)
             self._points = points(self.plan)
-            self._costs = HitCosts()
-            undo.callback(self._costs.close)
             if self._followed is not None:
                 from tracer.backends.bcc.host.follow import follow
 
@@ -246,6 +243,11 @@ class BccSession:
 
     def hit_cost(self, point: int) -> Cost | None:
         """See `backends.base.Session`."""
+        if self._costs is None:
+            from tracer.kernel.trials.hit_cost import HitCosts
+
+            self._costs = HitCosts()
+            self._undo.callback(self._costs.close)
         return self._costs.of(self._points[point].sites)
 
     def detach_point(self, point: int) -> None:

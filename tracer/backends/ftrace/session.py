@@ -23,7 +23,6 @@ from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
-from tracer.overhead.cost import HitCosts
 from tracer.plan.points import points
 from tracer.resolve.model import Site, Target
 from tracer.results.events import Event as Happening
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
-    from tracer.overhead.guard import Cost
+    from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.resolve.interpreters.frames import Interpreters
 
 _COMPILED_AT_ONCE = 64
@@ -63,7 +62,7 @@ class FtraceSession:
         self._definitions: Definitions | None = None
         self._triggers: HistTriggers | None = None
         self._hits: EventHits | None = None
-        self._costs = HitCosts()
+        self._costs: HitCosts | None = None
         self._attachment: Attachment | None = None
         self._gone: set[int] = set()
         self._dropped = 0
@@ -203,6 +202,10 @@ class FtraceSession:
         if self._hits is None or self._attachment is None:
             return None
         sample_type = self._attachment.shape.sample_type if self._hits.is_sampled(point) else 0
+        if self._costs is None:
+            from tracer.kernel.trials.hit_cost import HitCosts
+
+            self._costs = HitCosts()
         return self._costs.of(points(self._program.plan)[point].sites, sample_type)
 
     def detach_point(self, point: int) -> None:
@@ -219,7 +222,8 @@ class FtraceSession:
 
     def close(self) -> None:
         """Undoes everything, newest first."""
-        self._costs.close()
+        if self._costs is not None:
+            self._costs.close()
         if self._attachment is not None:
             self._attachment.close()
         if self._definitions is not None:

@@ -13,14 +13,12 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import lru_cache
 
 if __name__ == "__main__":  # run by its path, isolated
     sys.path.insert(0, os.path.abspath(f"{__file__}/../../../.."))
 
 from tracer.dataclass import replace
-from tracer.host.polling import readable
 from tracer.kernel.trials.red_zone import has_trampolines
 from tracer.resolve.model import Site
 from tracer.resolve.safety.opcodes import NOP10
@@ -51,15 +49,13 @@ def calls_nop10() -> bool:
         process = start(__file__)
     except OSError:
         return False
-    ready: list[int] = []
+    answer = None
     try:
-        with suppress(BrokenPipeError):
-            os.write(process.to, NOP10.hex().encode() + b"\n")
-        ready = readable((process.back,), _PATIENCE_S)
-        answer = os.read(process.back, 16) if ready else b""
+        process.ask(NOP10.hex())
+        answer = process.answer(_PATIENCE_S)
     finally:
-        process.end(wait=bool(ready))
-    return answer == b"true\n"
+        process.end(wait=answer is not None)
+    return answer == "true\n"
 
 
 def rewrites(instruction: str) -> bool:

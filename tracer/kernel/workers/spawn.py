@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 
 from tracer.dataclass import dataclass
+from tracer.host.polling import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,15 @@ class Worker:
     pid: int
     to: int
     back: int
+
+    def ask(self, question: str) -> None:
+        """Sends it a line."""
+        with suppress(BrokenPipeError):
+            os.write(self.to, f"{question}\n".encode())
+
+    def answer(self, patience_s: float = 0) -> str | None:
+        """What it has written at once; "" of one that died, None where there is nothing yet."""
+        return os.read(self.back, 4096).decode() if readable((self.back,), patience_s) else None
 
     def end(self, wait: bool = True) -> None:
         """Closes both pipes, and takes note of its end."""

@@ -19,10 +19,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if __name__ == "__main__":  # run by its path, isolated
-    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../../.."))
 
-from tracer.host.polling import readable
-from tracer.overhead.guard import Cost
+from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
     import ctypes
@@ -54,6 +53,15 @@ _ROUND_NS = 4_000_000
 _BODY = 64
 _RING = 1 << 20
 
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a hit costs the traced program, in nanoseconds: measured, or assumed for the reason `unmeasured`."""
+
+    ns: float
+    unmeasured: str = ""
+
+
 Kind = tuple[str, bool, int]
 """What is tried, in hex digits; whether the probe is a return probe; the sample type of its event, 0 without one."""
 
@@ -72,17 +80,21 @@ class HitCosts:
 
     def of(self, sites: Sequence[Site], sample_type: int = 0) -> Cost | None:
         """The mean over these sites; None while some of their kinds are being measured."""
+        from tracer.kernel.trials.instructions import codes_of
+
         if self._asked is not None:
             kind, process = self._asked
-            if not readable((process.back,), 0):
+            if (answer := process.answer()) is None:
                 return None
-            answer = os.read(process.back, 4096).decode()  # of one write, or nothing from one that died
             self.close()
             try:
                 self._known[kind] = Cost(float(answer))
             except ValueError:
                 self._known[kind] = Cost(ASSUMED_NS, answer or "the process that measures it died")
-        kinds = _kinds(sites[:: -(-len(sites) // _MOST_SITES) or 1], sample_type)
+        kinds: list[Kind] = []
+        for site in sites[:: -(-len(sites) // _MOST_SITES) or 1]:
+            with suppress(OSError):
+                kinds += [(instruction_like(code), site.kind == "uretprobe", sample_type) for code in codes_of([site])]
         if not kinds:
             return Cost(ASSUMED_NS, "the file cannot be opened any more")
         for kind in kinds:
@@ -104,20 +116,9 @@ class HitCosts:
 
         try:
             self._asked = kind, start(__file__)
-            with suppress(BrokenPipeError):
-                os.write(self._asked[1].to, b"%s %d %d\n" % (kind[0].encode(), *kind[1:]))
+            self._asked[1].ask(f"{kind[0]} {kind[1]:d} {kind[2]}")
         except OSError as error:
             self._known[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
-
-
-def _kinds(sites: Sequence[Site], sample_type: int) -> list[Kind]:
-    from tracer.kernel.trials.instructions import codes_of
-
-    found: list[Kind] = []
-    for site in sites:
-        with suppress(OSError):
-            found += [(instruction_like(code), site.kind == "uretprobe", sample_type) for code in codes_of([site])]
-    return found
 
 
 # --- the process ---

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tracer.dataclass import replace
+from tracer.kernel.trials import hit_cost
+from tracer.kernel.trials.hit_cost import ASSUMED_NS, Cost, HitCosts
 from tracer.kernel.workers import spawn
-from tracer.overhead import cost
-from tracer.overhead.cost import ASSUMED_NS, HitCosts
-from tracer.overhead.guard import Cost
 from tracer.resolve.model import FileIdentity, Site
 
 
@@ -56,7 +55,7 @@ def test_the_cost_of_an_attach_point_is_the_mean_over_its_kinds(
     while found is None:
         found = costs.of([site, returning, site, stepped], 7)
     assert found == Cost((7 + 7 + 7 + 11) / 4)
-    assert asked == [cost.__file__] * 3
+    assert asked == [hit_cost.__file__] * 3
 
 
 def test_a_process_that_dies_is_a_reason(monkeypatch: pytest.MonkeyPatch, site: Site, tmp_path: Path) -> None:
@@ -77,7 +76,7 @@ def test_a_file_that_is_gone_has_no_instruction_to_measure(site: Site) -> None:
 
 
 def test_the_process_says_why_it_has_no_answer() -> None:
-    command = [sys.executable, cost.__file__]
+    command = [sys.executable, hit_cost.__file__]
     done = subprocess.run(command, input="no-hex 1 0\n", capture_output=True, text=True)
     assert done.returncode == 0 and "hexadecimal" in done.stdout
 

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
+from tracer.kernel.trials.hit_cost import instruction_like, loop_code
 from tracer.kernel.trials.scratch import code_file
-from tracer.overhead.cost import instruction_like, loop_code
 
 LIKE = {
     "90": "90", "66 2e 0f 1f 84 00 00 00 00 00": "662e0f1f840000000000",
