@@ -73,6 +73,7 @@ def keep(topic: str, answers: dict[str, Answer]) -> None:
 def record(wanted: Sequence[Case], everything: Sequence[Case]) -> None:
     """Asks for the cases and writes their topics anew."""
     bpftrace = os.environ["BPFTRACE"]
+    build(TARGET)  # once, not in each of the threads
     with ThreadPoolExecutor(3) as pool:
         asked = dict(zip(map(str, wanted), pool.map(lambda case: ask(case, bpftrace), wanted), strict=True))
     for topic in {case.topic for case in wanted}:

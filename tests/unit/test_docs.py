@@ -180,6 +180,11 @@ def instructions() -> str:
     return table((f"made by libbcc {libbcc()}, for x86-64", "instructions"), *rows)
 
 
+def ignored() -> str:
+    names = {*config.TUNING, *config.UNTOLD} - {*config.KNOWN, *unsupported.SETTINGS}
+    return fill(", ".join(f"`{name}`" for name in sorted(names)), 138)
+
+
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "language.md": {
         "attach": lambda: table(("probe", "written"), *((f"`{each.name}`", each.form) for each in KINDS.values())),
@@ -188,7 +193,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "statements": lambda: functions("statement"),
         "functions": lambda: functions("value"),
         "settings": settings,
-        "ignored": lambda: fill(", ".join(f"`{name}`" for name in sorted(set(config.TUNING) - set(config.KNOWN))), 138),
+        "ignored": ignored,
         "limits": limits,
         "no-probes": lambda: left_out(unsupported.PROBES),
         "no-functions": lambda: left_out(unsupported.FUNCTIONS, "{}()".format),

@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     except TracerError as error:
-        _say_error(error, _is_verbose(arguments))
+        quiet = any(word in ("-q", "--quiet", "--no-warnings") for word in arguments)
+        _say_error(error, _is_verbose(arguments), warnings=not quiet)
         _drop_output()
         return error.exit_code
     except RecursionError:
@@ -178,10 +179,10 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
     _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
 
 
-def _say_error(error: TracerError, verbose: bool = False) -> None:
+def _say_error(error: TracerError, verbose: bool = False, warnings: bool = True) -> None:
     from tracer.cli.errors import error_text
 
-    _say(error_text(error, verbose=verbose))
+    _say(error_text(error, verbose=verbose, warnings=warnings))
 
 
 def _say(text: str) -> None:

@@ -26,10 +26,13 @@ _NEAR = 4096
 _LONG = re.compile(r"\S{1000,}")
 
 
-def error_text(error: TracerError, verbose: bool = False, width: int | None = None) -> str:
-    """What the user sees of an error, ending in a newline; `verbose` adds the compiler's or verifier's own words."""
+def error_text(error: TracerError, verbose: bool = False, width: int | None = None, warnings: bool = True) -> str:
+    """What the user sees of an error, ending in a newline; `verbose` adds the compiler's or verifier's own words;
+    `warnings`: those beside the error are said too.
+    """
     if isinstance(error, ProgramError):
-        text = diagnostics_text(error.source, error.diagnostics, width)
+        said = [each for each in error.diagnostics if warnings or each.severity == "error"]
+        text = diagnostics_text(error.source, said, width)
     else:
         text = f"tracer: error: {_with_hint(error.message, error.hint)}\n"
     if verbose and error.detail:

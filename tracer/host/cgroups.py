@@ -1,4 +1,4 @@
-"""The numbers of control groups (cgroup v2), by which BPF knows them too."""
+"""The numbers of control groups (cgroup v2), by which BPF knows them too, and their paths."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import os
 import re
 import struct
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 _AT_FDCWD = -100
 _HANDLE = struct.Struct("=IiQ")  # struct file_handle of name_to_handle_at(2), with room for one number
@@ -29,19 +31,44 @@ def own() -> int | None:
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             inside = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
-        root = _mounted()
+        root = next((point for point, kind, inside_it in _mounts() if (kind, inside_it) == ("cgroup2", "/")), None)
         return None if inside is None or root is None else number_of(root + inside)
     except OSError:
         return None
 
 
-def _mounted() -> str | None:
-    """Where the whole hierarchy that this process sees is mounted."""
+def paths_of(number: int, names: str = "*") -> str:
+    """The paths of the groups with that number as bpftrace writes them, `unified:/a,cpu:/b`: in each mounted hierarchy
+    whose name matches a wildcard, version 2 first. A group of version 1 can have the number of another.
+    """
+    mounts = [("unified" if kind == "cgroup2" else os.path.basename(point), point) for point, kind, _ in _mounts()]
+    mounts.sort(key=lambda mount: (mount[0] != "unified", mount))
+    matched = [mount for mount in dict.fromkeys(mounts) if fnmatchcase(mount[0], names)]
+    return ",".join([f"{name}:{path}" for name, point in matched if (path := _path(number, point))])
+
+
+_found: dict[tuple[int, str], str] = {}
+
+
+def _path(number: int, point: str) -> str:
+    """Where below a mount point the group is, or was; "" where it is nowhere."""
+    if (number, point) in _found:
+        return _found[number, point]
+    for folder, _, _ in os.walk(point):
+        try:
+            if os.stat(folder).st_ino == number:
+                return _found.setdefault((number, point), folder[len(point) :] or "/")
+        except OSError:
+            continue  # it has gone
+    return ""
+
+
+def _mounts() -> Iterator[tuple[str, str, str]]:
+    """Where cgroup file systems are mounted, whether `cgroup` or `cgroup2`, and which group stands there."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             words, _, rest = line.partition(" - ")
-            if rest.startswith("cgroup2 "):
+            kind = rest.partition(" ")[0]
+            if kind in ("cgroup", "cgroup2"):
                 _, _, _, root, point, *_ = words.split(" ")
-                if root == "/":
-                    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), point)
-    return None
+                yield re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), point), kind, root

@@ -39,22 +39,37 @@ KNOWN = (*LIMITS, *WORDS)
 TUNING: dict[str, int | bool | str] = {
     "cpp_demangle": True,
     "lazy_symbolication": True,
-    "use_blazesym": True,
+    "print_maps_on_exit": True,
+    "use_blazesym": False,
     "show_debug_info": False,
-    "cache_user_symbols": "PER_PID",
     "log_size": 1000000,
     "max_bpf_progs": 1024,
+    "max_cat_bytes": 10240,
+    "max_map_keys": 16384,
+    "max_probes": 16384,
+    "max_strlen": 1024,
     "on_stack_limit": 32,
-    "perf_rb_pages": 64,
+    "perf_rb_pages": 0,
+    "str_trunc_trailer": "",
     "unstable_import_statement": "error",
-    "unstable_tseries": "enable",
+    "unstable_tseries": "warn",
     "unstable_typeinfo": "error",
     "unstable_dw_ustack": "warn",
+    "missing_probes": "error",
+    "stack_mode": "bpftrace",
     "license": "GPL",
 }
-"""Settings that tune bpftrace itself, and what they are unless they are set: all they do here is to be told, but for
-those that are settings here too.
+"""The settings of bpftrace in its order, and what they are unless they are set. All that those which are no settings
+here do is to be told, but for the features that a program calls unstable.
 """
+
+_STEADY = {"enable": "enable", "true": "enable", "warn": "warn", "error": "error", "false": "error"}
+"""What can become of a feature that bpftrace calls unstable, as it is written and as it is told."""
+
+_LICENSES = ("GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL")
+
+UNTOLD = ("cache_user_symbols",)
+"""Settings of bpftrace that it does not tell."""
 
 GONE = (
     "symbol_source", "max_type_res_iterations", "max_ast_nodes", "unstable_addr", "unstable_import", "unstable_macro",
@@ -65,10 +80,13 @@ GONE = (
 
 def told(config: Config) -> list[tuple[str, int | bool | str]]:
     """What `config()` says."""
-    sizes = ("max_strlen", "max_map_keys", "max_probes", "max_cat_bytes")
-    own = (*sizes, "print_maps_on_exit", "missing_probes", "stack_mode")
-    tuned = {**TUNING, **dict(config.tuning), **{name: getattr(config, name) for name in TUNING if name in KNOWN}}
-    return [*((name, getattr(config, name)) for name in own), *tuned.items()]
+    tuned = {**TUNING, **dict(config.tuning)}
+    return [(name, getattr(config, name) if name in KNOWN else value) for name, value in tuned.items()]
+
+
+def asked_of(config: Config, feature: str) -> str:
+    """What the program wants to become of a feature that bpftrace calls unstable: enable, warn or error."""
+    return str(dict(config.tuning).get(f"unstable_{feature}", "enable"))
 
 
 _PREFIXES = ("bpftrace_", "tracer_")
@@ -86,18 +104,20 @@ def configure(
             fault = Diagnostic("a program cannot allow itself to be unsafe", setting.span, "run it with --unsafe")
         elif name in KNOWN:
             config, fault = _set(config, name, setting.value, setting.value_span)
-        elif name in TUNING:
-            config, fault = _tuned(config, name, setting)
+        elif name in UNTOLD:
+            continue
+        elif name in TUNING and name not in unsupported.SETTINGS:
+            config, fault = _tuned(config, name, setting.value, setting.value_span)
         else:
             fault = _refuse(name, setting)
         if fault:
             found.append(fault)
-    for variable in sorted(environment or ()):
+    environment = environment or {}
+    for variable in sorted(environment):
         name = _plain(variable)
-        if name in KNOWN and variable.lower() != name:
-            config, fault = _set(
-                config, name, (environment or {})[variable], NOWHERE, f" (environment variable {variable})"
-            )
+        if name in (*KNOWN, *TUNING) and name not in unsupported.SETTINGS and variable.lower() != name:
+            set_it = _set if name in KNOWN else _tuned
+            config, fault = set_it(config, name, environment[variable], NOWHERE, f" (environment variable {variable})")
             if fault:
                 found.append(fault)
     return config, found
@@ -119,23 +139,38 @@ def _set(config: Config, name: str, value: str, span: Span, origin: str = "") ->
             return config, Diagnostic(f"{name} must be {' or '.join(words)}, not '{value}'{origin}", span)
         return _with(config, name, found == "true" if truth else found), None
     least, most = LIMITS[name]
-    number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
+    number = _number(value)
     if not least <= number <= most:
         return config, Diagnostic(f"{name} must be a number from {least} to {most}, not '{value}'{origin}", span)
     return _with(config, name, number), None
 
 
-def _tuned(config: Config, name: str, setting: Setting) -> tuple[Config, Diagnostic | None]:
-    value: int | bool | str = setting.value
-    if isinstance(TUNING[name], bool):
-        if value not in ("0", "1", "false", "true"):
-            return config, Diagnostic(f"{name} must be true or false, not '{value}'", setting.value_span)
-        value = value in ("1", "true")
-    elif isinstance(TUNING[name], int):
-        if not (setting.value.isascii() and setting.value.isdigit() and len(setting.value) < 19):
-            return config, Diagnostic(f"{name} must be a number, not '{value}'", setting.value_span)
-        value = int(value)
-    return replace(config, tuning=(*config.tuning, (name, value))), None
+def _number(text: str) -> int:
+    """A number as people write it, -1 where it is none."""
+    try:
+        return int(text, 16 if text[:2].lower() == "0x" else 10) if text.isascii() and text.isalnum() else -1
+    except ValueError:
+        return -1
+
+
+def _tuned(config: Config, name: str, value: str, span: Span, origin: str = "") -> tuple[Config, Diagnostic | None]:
+    made: int | bool | str = value
+    wanted = ""
+    if name.startswith("unstable_"):
+        truth = "true" if _number(value) > 0 else "false" if _number(value) == 0 else value.lower()
+        made = _STEADY.get(truth, "")
+        wanted = "" if made else "enable, warn or error"
+    elif name == "license":
+        wanted = "" if value in _LICENSES else f"one that the kernel takes ({', '.join(_LICENSES)})"
+    elif isinstance(TUNING[name], bool):
+        wanted = "" if value in ("0", "1", "false", "true") else "true or false"
+        made = value in ("1", "true")
+    else:
+        made = _number(value)
+        wanted = "" if 0 <= made < 1 << 63 else "a number"
+    if wanted:
+        return config, Diagnostic(f"{name} must be {wanted}, not '{value}'{origin}", span)
+    return replace(config, tuning=(*config.tuning, (name, made))), None
 
 
 def _with(config: Config, name: str, value: int | str | bool) -> Config:

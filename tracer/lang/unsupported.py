@@ -48,7 +48,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(
         ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
     ),
-    "cgroup_path": ("paths of cgroups are not looked up", "cgroup is the number, and cgroupid(path) that of a folder"),
     "unwatch": ("there are no watchpoints", None),
     "typeinfo": ("types cannot be asked for in a program", None),
     **dict.fromkeys(

@@ -10,6 +10,7 @@ from tracer.host.clock import boot_time_ns
 from tracer.lang.types import (
     ArrayType,
     BoolType,
+    CgroupPathType,
     EnumType,
     FloatType,
     IntType,
@@ -136,6 +137,10 @@ class ValueText:
                 return self._symbol
             case UsernameType():
                 return username
+            case CgroupPathType(names=names):
+                from tracer.host.cgroups import paths_of
+
+                return lambda number: _encoded(paths_of(number, names))
             case TimestampType(format=format):
                 from tracer.render.strftime import format_time
 

@@ -14,6 +14,7 @@ from tracer.lang.types import (
     UINT64,
     BoolType,
     BufferType,
+    CgroupPathType,
     FloatType,
     IntType,
     StringType,
@@ -240,7 +241,7 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
             if op not in arithmetic.COMPARISONS:
                 assert isinstance(expr.type, IntType)
                 return arithmetic.binary(op, one, other, expr.type, ctx.once)
-            if isinstance(one.type, UsernameType):
+            if isinstance(one.type, (UsernameType, CgroupPathType)):
                 one, other = (Op(UINT64, "as", (side,)) for side in (one, other))
             if isinstance(one.type, (IntType, BoolType)):
                 return arithmetic.compare(op, one, other)

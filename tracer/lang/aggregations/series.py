@@ -52,6 +52,7 @@ _NAMES = tuple(_REDUCTIONS)
 
 
 def _parameters(call: Call) -> tuple[int, ...] | None:
+    call.context.stable("tseries", "tseries()", call.span)
     if None in call.args[1:]:
         return None
     interval, count, name = (*call.args[1:], "")[:3]

@@ -10,6 +10,7 @@ from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang import typed
 from tracer.lang.check.facts import Facts
+from tracer.lang.config import asked_of
 from tracer.lang.syntax import ast
 from tracer.lang.types import Type
 from tracer.lang.types.combine import settled
@@ -108,6 +109,14 @@ class Context:
     def warn(self, message: str, span: Span, hint: str | None = None) -> None:
         """Records a warning."""
         self.record(Diagnostic(message, span, hint, "warning"))
+
+    def stable(self, feature: str, word: str, span: Span) -> None:
+        """Says what the program has asked for of a feature that bpftrace calls unstable."""
+        asked = asked_of(self.config, feature)
+        if asked == "error":
+            self.error(f"{word} is switched off by unstable_{feature}", span, "enable allows it")
+        elif asked == "warn":
+            self.warn(f"{word} is what bpftrace calls unstable", span, f"unstable_{feature} = enable says nothing")
 
     def record(self, diagnostic: Diagnostic) -> None:
         """Notes what there is to say, once."""

@@ -9,6 +9,7 @@
 | StackType | `Stack(pid, addresses)`, innermost frame first |
 | SymbolType | `Symbol(pid, address)` |
 | UsernameType | int, the uid; the name is looked up when it is rendered |
+| CgroupPathType | int, the cgroup's number; its paths are looked up when it is rendered |
 | TimestampType | int, nanoseconds since boot; formatted when it is rendered |
 | FloatType | int, the bits without sign; a number when it is rendered |
 | PointerType, EnumType | int, as the integers that they are |
@@ -278,6 +279,16 @@ class UsernameType:
 
 
 @dataclass(frozen=True, slots=True)
+class CgroupPathType:
+    """The number of a cgroup, shown as its paths in the hierarchies that the wildcard `names` matches."""
+
+    names: str = "*"
+
+    def __str__(self) -> str:
+        return "cgroup path"
+
+
+@dataclass(frozen=True, slots=True)
 class TimestampType:
     """Nanoseconds since boot, shown through strftime(3)'s `format` in local time."""
 
@@ -305,6 +316,7 @@ Type = (
     | StackType
     | SymbolType
     | UsernameType
+    | CgroupPathType
     | TimestampType
     | FloatType
     | ArrayType

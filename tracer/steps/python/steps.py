@@ -24,8 +24,8 @@ from tracer.steps.walk import walk
 
 
 class PythonSteps:
-    """Prints one clause. `always` says of a source that it can be read at every hit; `crowded` whether a value may be
-    missing because the kernel had no room for it; `rounds` is where its loops end.
+    """Prints one clause. `always` says of a source that every hit has it; `crowded`: the clause runs at hits,
+    so a value may be missing because the kernel had no room for it; `rounds` is where its loops end.
     """
 
     def __init__(
@@ -97,8 +97,9 @@ class PythonSteps:
             else:
                 return  # nobody needs it but what is read at it, which is a part of the hit
         if isinstance(source, values.UserStack):
-            with self.writer.block(f"if not {name}.addresses:"):
-                self.writer.line(f"{self.loss}.stacks += 1")
+            if self.crowded:
+                with self.writer.block(f"if not {name}.addresses:"):
+                    self.writer.line(f"{self.loss}.stacks += 1")
         elif not self.always(source):
             self._leaves_without(name, source)
         if isinstance(source, values.Text) and source.measured:

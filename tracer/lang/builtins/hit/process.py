@@ -8,7 +8,7 @@ import re
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.types import BOOL, UINT64, StringType, UsernameType
+from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType
 from tracer.lang.types.combine import SMALL
 
 COMM_SIZE = 16
@@ -106,6 +106,11 @@ def _group_at(call: Call) -> typed.Expr | None:
         return None
 
 
+def _group_path(call: Call) -> typed.Expr:
+    number, *names = call.args
+    return typed.Call(CgroupPathType(*names), call.span, call.name, (number,))
+
+
 def _count(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.constant(cpus(), UINT64)
 
@@ -178,5 +183,12 @@ FUNCTIONS = (
         "cgroupid", "value", "cgroupid(path)", (Argument("text", "the path of cgroupid()"),), None,
         "number of the cgroup that a folder of the file system stands for, as cgroup has it",
         'if (cgroup == cgroupid("/sys/fs/cgroup/user.slice")) { @ = count(); }', "uint64", rule=_group_at,
+    ),
+    Function(
+        "cgroup_path", "value", "cgroup_path(number[, names])",
+        (Argument("unsigned", "the number of cgroup_path()"), Argument("text", "the names of cgroup_path()")), None,
+        "path of the cgroup with that number, in each hierarchy whose name matches: unified is version 2",
+        "@[cgroup_path(cgroup)] = count();", "cgroup path", optional=1, rule=_group_path,
+        lower=lambda ctx, call: ctx.op("as", call.type, ctx.value(call.args[0])),
     ),
 )  # fmt: skip

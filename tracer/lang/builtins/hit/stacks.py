@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, StackType, SymbolType
 
+if TYPE_CHECKING:
+    from tracer.lang.check.context import Context
+
+
+def noted(context: Context, name: str, span: Span) -> None:
+    """Says what there is to say of a stack before it is read."""
+    if name == "dw_ustack":
+        context.stable(name, name, span)
+    if not context.unit.reads("probe"):
+        what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
+        context.warn(what, span, "a usdt, uprobe or uretprobe has the stack of the program that hits it")
+
 
 def _ustack(call: Call) -> typed.Expr | None:
+    noted(call.context, call.name, call.span)
     mode, *rest = call.args or ("",)
     frames = rest[0] if rest else call.context.config.stack_frames
     if not 1 <= frames <= STACK_FRAMES_MOST:

@@ -49,6 +49,10 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
     if value.place == "probe" and not ctx.unit.reads("probe"):
         ctx.error(f"{word} is not known in {ctx.unit.place}", span, f"{word} belongs to a usdt, uprobe or uretprobe")
         return None
+    if value.node is typed.UStack:
+        from tracer.lang.builtins.hit import stacks
+
+        stacks.noted(ctx, word, span)
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 

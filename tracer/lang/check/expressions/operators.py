@@ -14,6 +14,7 @@ from tracer.lang.types import (
     UINT64,
     BoolType,
     BufferType,
+    CgroupPathType,
     IntType,
     PointerType,
     StringType,
@@ -74,7 +75,7 @@ def _converted(
 def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
     """`==` and `!=` of strings and of tuples."""
     if left.type == right.type:
-        if is_block(left.type) or isinstance(left.type, (SymbolType, UsernameType)):
+        if is_block(left.type) or isinstance(left.type, (SymbolType, UsernameType, CgroupPathType)):
             return typed.Binary(BOOL, span, op, left, right)
         if isinstance(left.type, TimestampType):
             return _converted(op, left, right, UINT64, span, BOOL)
