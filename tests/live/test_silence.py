@@ -77,19 +77,28 @@ def test_a_silent_trace_says_why_after_five_seconds(
         assert said(done.err)[2:] == ["no probe was hit"]
 
 
-def test_a_trace_that_was_hit_says_nothing_after_five_seconds(
+def test_after_five_seconds_with_hits_only_what_nobody_runs_or_lets_pass_is_told(
     backend: str, place: Place, tmp_path: Path, clean: None
 ) -> None:
     path = place("silent")
+    idle = path.with_name("silent_idle")
+    shutil.copy(path, idle)
     with target(path, 60) as process:
         running(process, path)
-        program = f"uprobe:{path}:unused, uprobe:{path}:shop {{ @[func] = count(); }}"
+        never = f"usdt:{path}:silent:gated", f"uprobe:{idle}:shop", f"uprobe:{path}:unused"
+        program = f"{', '.join(never)}, uprobe:{path}:shop {{ @[probe] = count(); }}"
         with tracing(tmp_path, "--backend", backend, "-e", program) as trace:
-            time.sleep(7)
-            assert said(trace.err) == []
+            attached = time.monotonic()
+            trace.wait_for("silent_idle:shop was never hit", 12)
+            assert time.monotonic() - attached > 4.5
             done = trace.stop()
-        reason = f"process {process.pid} (silent) has loaded {path}, but did not call it"
-        assert said(done.err) == [f"uprobe:{path}:unused was never hit: {reason}"]
+        whom = f"process {process.pid} (silent)"
+        # What was said is not said again.
+        assert said(done.err) == [
+            f"{never[0]} was never hit: its semaphore reads 0 in {whom}, which therefore passes the probe by",
+            f"{never[1]} was never hit: no process that runs now has loaded {idle}",
+            f"{never[2]} was never hit: {whom} has loaded {path}, but did not call it",
+        ]
 
 
 def test_a_file_that_was_replaced_while_it_runs_is_told_by_the_process(

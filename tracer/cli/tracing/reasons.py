@@ -61,11 +61,12 @@ class Reasons:
         point = self._points[number]
         if self._refused and all(place_of(site) in self._refused for site in point.sites):
             return "the kernel cannot probe the instruction there"
-        paths = sorted({site.path for site in point.sites})
-        elsewhere = self._elsewhere(paths)
-        if elsewhere is not None:
-            return elsewhere
-        return self._of_semaphores(point.sites) or self._of_code(point) or self._not_called(point, paths)
+        return self.of_processes(number) or self._of_code(point) or self._not_called(point, _paths(point))
+
+    def of_processes(self, number: int) -> str | None:
+        """What processes tell, as long as they are as they are: nobody runs the file, or all pass the probe by."""
+        point = self._points[number]
+        return self._elsewhere(_paths(point)) or self._of_semaphores(point.sites)
 
     def known_of(self, number: int, unhit: Sequence[Site], all: bool) -> tuple[list[Site], dict[str, list[Site]]]:
         """The sites of an attach point that were not hit where others were: those that may just not have been called,
@@ -153,6 +154,10 @@ class Reasons:
                 if text is not None and text not in said:
                     said.append(text)
         return "; ".join(said) or None
+
+
+def _paths(point: Point) -> list[str]:
+    return sorted({site.path for site in point.sites})
 
 
 def _another(path: str, others: Sequence[Other]) -> str:

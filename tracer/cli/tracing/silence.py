@@ -1,7 +1,9 @@
-"""Attach points that are never hit, and why: said once five seconds have gone by without any hit, and at the end.
+"""Attach points that are never hit, and why: said once after five seconds, and at the end.
 
-Nothing of it costs anything at a hit: hits are counted anyway (`Session.point_hits`), and files and processes are
-looked at while nothing comes, or when the probes are gone.
+After five seconds without any hit all are told. Where others were hit, only those are whose file nobody runs or whose
+semaphore is down: that something was not called by then is no news. Nothing of it costs anything at a hit: hits are
+counted anyway (`Session.point_hits`). Files are looked at while nothing comes, or when the probes are gone; processes
+also where hits are so few that no buffer fills meanwhile.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tracer.tracing import Outcome
 
 PATIENCE_S = 5.0
+_FEW_HITS = 20_000
+"""In that time."""
 
 _EACH = 3
 """Attach points for one reason that have a line each; more share one."""
@@ -64,11 +68,15 @@ class Silence:
         if silent is None:
             return  # the kernel's list cannot be had at the moment
         self._due = float("inf")
-        if len(silent) == len(self._of_probes()):
-            self._note_semaphores(silent)
-            for line in self._lines(silent):
-                self._said.add(line)
-                self._say(line)
+        all = len(silent) == len(self._of_probes())
+        if not silent or not all and sum(self._hits) > _FEW_HITS:
+            return
+        self._note_semaphores(silent)
+        explained = self._explained
+        reasons = {number: explained.of(number) if all else explained.of_processes(number) for number in silent}
+        for line in self._lines({number: reason for number, reason in reasons.items() if reason is not None}):
+            self._said.add(line)
+            self._say(line)
 
     def before_detach(self) -> None:
         """Called when the trace is over and its probes are still there."""
@@ -88,7 +96,7 @@ class Silence:
         reasons = self._reasons(silent)
         for number in silent:
             renderer.silent(self._points[number].text, reasons[number])
-        lines = [line for line in self._lines(silent, reasons) if line not in self._said]
+        lines = [line for line in self._lines(reasons) if line not in self._said]
         if silent and not lines and len(silent) == len(self._of_probes()):
             return ["no probe was hit"]
         return lines + list(self._rejected(outcome, silent, cut)) + list(self._unhit(silent, cut))
@@ -176,8 +184,7 @@ class Silence:
 
         return Reasons(self._points, self._target, self._session.left_out, self._semaphores)
 
-    def _lines(self, silent: Collection[int], reasons: dict[int, str] | None = None) -> list[str]:
-        reasons = self._reasons(silent) if reasons is None else reasons
+    def _lines(self, reasons: dict[int, str]) -> list[str]:
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)

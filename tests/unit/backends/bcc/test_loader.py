@@ -108,12 +108,37 @@ def test_where_there_is_no_room_for_maps_nothing_is_left_open(
     assert [fd for fd in fake.maps if os.path.exists(f"/proc/self/fd/{fd}")] == []
 
 
-def test_a_key_that_this_kernel_cannot_have_is_said_under_its_map(
-    fake: FakeBpf, monkeypatch: pytest.MonkeyPatch
+STRINGS = "give its strings sizes, as in str(arg0, 64)"
+FRAMES = "take {0} frames of its stacks at most, as in ustack({0})"
+
+
+@pytest.mark.parametrize(
+    ("key", "ways"),
+    [
+        ("str(arg1)", [STRINGS]),
+        ("ustack", [FRAMES.format(56)]),
+        ("ustack(57), arg1", [FRAMES.format(56)]),
+        ("str(arg1), comm, ustack", [STRINGS, FRAMES.format(48)]),
+        ("str(arg1), ustack(30)", [STRINGS]),
+        ("ustack, (1, ustack)", [FRAMES.format(24)]),
+    ],
+)
+def test_a_key_that_this_kernel_cannot_have_is_said_under_its_map_with_what_it_can_have(
+    fake: FakeBpf, monkeypatch: pytest.MonkeyPatch, key: str, ways: list[str]
 ) -> None:
     monkeypatch.setattr(trials, "has", lambda feature: feature != "long_keys")
-    with pytest.raises(ProgramError):
-        created(plan_of(probe("{ @[str(arg1)] = count(); }")))
+    with pytest.raises(ProgramError) as caught:
+        created(plan_of(probe(f"{{ @[{key}] = count(); }}")))
+    (said,) = caught.value.diagnostics
+    assert said.hint == ", ".join((*ways, "or --backend ftrace"))
+
+
+@pytest.mark.parametrize(
+    "key", ["str(arg1, 64)", "ustack(56)", "str(arg1, 64), comm, ustack(48)", "ustack(24), (1, ustack(24))"]
+)
+def test_a_key_as_long_as_was_said_is_taken(fake: FakeBpf, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setattr(trials, "has", lambda feature: feature != "long_keys")
+    created(plan_of(probe(f"{{ @[{key}] = count(); }}")))
 
 
 def test_variants_whose_code_is_the_same_share_a_program(fake: FakeBpf) -> None:

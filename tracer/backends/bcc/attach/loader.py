@@ -32,7 +32,6 @@ from tracer.backends.bcc.host.refused import (
     NO_ATOMICS,
     TOO_MANY_MAPS,
     Refused,
-    long_key,
     reads_back,
 )
 from tracer.backends.bcc.maps.control import control_size
@@ -154,7 +153,10 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     for table in generated.tables.values():
         for number, key_size in _parts(table):
             if key_size > LONGEST_OLD_KEY and not trials.has("long_keys"):
-                raise long_key(table.decl, plan)
+                from tracer.backends.bcc.attach.long_keys import long_key
+
+                assert table.key is not None
+                raise long_key(table.decl, table.key, plan)
             maps[FIRST_TABLE + number] = _create_table(table, key_size, many)
 
 

@@ -10,7 +10,7 @@ from tracer.errors import Diagnostic, ProgramError, Span, TracerError
 from tracer.plan.features import Unsupported
 
 if TYPE_CHECKING:
-    from tracer.lang.typed import Clause, MapDecl
+    from tracer.lang.typed import Clause
     from tracer.plan.model import Plan
 
 _REMEDY = "shorten it, give its strings sizes as in str(arg0, 64), spread it over several clauses, or --backend ftrace"
@@ -24,10 +24,6 @@ _TOO_MUCH = {
 NO_ATOMICS = Unsupported(
     "the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)",
     "leave out min(), max(), ++ as a value, strings of more than 64 bytes, printed strings; or --backend ftrace",
-)
-NO_LONG_KEYS = Unsupported(
-    "the kernel's BPF maps take keys of 512 bytes at most (Linux 5.11 takes longer ones)",
-    "give its strings sizes, as in str(arg0, 64), or --backend ftrace",
 )
 MOST_MAPS = 64
 """Of one program (MAX_USED_MAPS in include/linux/bpf.h, E2BIG)."""
@@ -69,14 +65,6 @@ def under_the_clause(error: Refused, plan: Plan) -> TracerError:
     if reason is None:
         return error
     return _at(clause, plan, f"this clause is too much for bcc: {reason}", _REMEDY, error.detail)
-
-
-def long_key(map: MapDecl, plan: Plan) -> ProgramError:
-    """The error for a map whose key is too long for the kernel."""
-    message = f"the key of {map.name} is not available with bcc: {NO_LONG_KEYS.reason}"
-    return ProgramError(
-        plan.program.source, [Diagnostic(message, map.span, NO_LONG_KEYS.hint)], exit_code=1
-    )
 
 
 def reads_back(code: bytes) -> bool:
