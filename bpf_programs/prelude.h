@@ -4,9 +4,9 @@
  * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. CONTROL is one too: the address of
  * the control block, which is the only element of its map, so that no hit looks it up (Linux 5.2). SLEEPABLE says whether programs
  * may wait for a page of the traced process, COOKIES whether links tell which site was hit, KERNEL_READS whether helpers
- * may read the kernel's memory, NAMESPACED whether tracer has process numbers of its own, TASKS whether what the kernel
- * keeps of processes is read (tasks.h); the generated part defines them before it includes this, and the maps LOSSES,
- * RING and SCRATCH, and struct control.
+ * may read the kernel's memory, NAMESPACED whether tracer has process numbers of its own, NO_ATOMICS whether programs can
+ * do no more to memory than add, TASKS whether what the kernel keeps of processes is read (tasks.h); the generated part
+ * defines them before it includes this, and the maps LOSSES, RING and SCRATCH, and struct control.
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
@@ -455,9 +455,17 @@ static __always_inline u64 check_cut(long length, u32 size, u64 from, u64 told)
 /* What does not fit the 512 bytes of BPF's stack. A sleepable or preempted program is interleaved with others on its CPU,
  * so a slot belongs to one invocation, not to a CPU: `busy` is taken by compare-and-swap. A CPU starts its search at
  * its own slots, which stay in its cache. Strings in a slot keep their `used` lengths, so that only those bytes are cleared.
+ *
+ * Where programs cannot compare and swap (before Linux 5.12) none sleeps, and none is preempted or interleaved: trace_call_bpf
+ * forbids it (uprobes go without it since Linux 6.0, 8c7dcb84e3b7). There a slot does belong to a CPU.
  */
 static __always_inline void *scratch_take(void)
 {
+#if NO_ATOMICS
+	u32 slot = current_cpu();
+
+	return map_lookup(SCRATCH, &slot);
+#else
 	u32 start = current_cpu() * 8;
 
 #pragma clang loop unroll(disable)
@@ -471,12 +479,15 @@ static __always_inline void *scratch_take(void)
 			return busy;
 	}
 	return NULL;
+#endif
 }
 
 static __always_inline void scratch_give(void *slot)
 {
+#if !NO_ATOMICS
 	/* Not a plain store: what was written to the slot must be seen before it is free. */
 	__sync_val_compare_and_swap((u64 *)slot, 1, 0);
+#endif
 }
 #endif
 

@@ -42,6 +42,8 @@ def compile_program(text: str, sleepable: bool, cookies: bool, reads: bool) -> N
             sleepable=sleepable and bool(program.generated.waits),
             cookies=cookies,
             kernel_reads=reads or not program.copies,
+            # No kernel here is between Linux 5.12 and 6.0, which brought these two.
+            atomics=sleepable or not program.generated.scratch_slots,
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.harness.cli import tracer
@@ -10,13 +12,13 @@ from tests.targets.build import build
 
 pytestmark = pytest.mark.live
 
+FRAME = re.compile(rb"0x[0-9a-f]+")  # the program has another address each time
+
 ATOMICS = (
     "this clause is not available with bcc:"
     " the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)"
 )
-FEWER = (
-    "leave out min(), max(), ++ as a value, strings of more than 64 bytes, printed strings; or --backend ftrace"
-)
+FEWER = "leave out min(), max(), ++ as a value; or --backend ftrace"
 LONG_KEY = (
     "the key of @ is not available with bcc:"
     " the kernel's BPF maps take keys of 512 bytes at most (Linux 5.11 takes longer ones)"
@@ -32,7 +34,7 @@ def program(body: str) -> str:
     ("without", "body", "reason", "remedy", "marked"),
     [
         ("atomics", "@m = max(arg2);", ATOMICS, FEWER, "usdt:{}:depot:parcel"),
-        ("atomics", 'printf("%s\\n", str(arg1));', ATOMICS, FEWER, "usdt:{}:depot:parcel"),
+        ("atomics", 'printf("%d\\n", @n++);', ATOMICS, FEWER, "usdt:{}:depot:parcel"),
         ("long_keys", "@[str(arg1)] = count();", LONG_KEY, SHORTER, "@[str(arg1)]"),
     ],
 )
@@ -61,3 +63,13 @@ def test_short_strings_and_counts_need_nothing_new() -> None:
     words = ("--backend", "bcc", "-e", program("@[str(arg1, 64)] = count(); @n++;"), "-c", f"{build('depot')} 40")
     old = tracer(*words, env={"TRACER_WITHOUT": "atomics,long_keys,late_allocation,sleepable,uprobe_multi"})
     assert (old.status, old.out) == (0, tracer(*words).out), old.err
+
+
+@pytest.mark.parametrize(
+    "body", ["@[str(arg1, 200)] = count();", 'printf("%s %s\\n", comm, str(arg1));', "print(ustack);"]
+)
+def test_long_strings_stacks_and_what_is_printed_do_without_compare_and_swap(body: str) -> None:
+    words = ("--backend", "bcc", "-e", program(body), "-c", f"{build('depot')} 40")
+    old = tracer(*words, env={"TRACER_WITHOUT": "atomics,long_keys,late_allocation,sleepable,uprobe_multi"})
+    assert (old.status, old.err) == (0, "Attached 1 probe\n")
+    assert FRAME.sub(b"", old.out) == FRAME.sub(b"", tracer(*words).out) != b""

@@ -129,15 +129,33 @@ def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch)
     assert found.closing(Outcome(0, Loss(), 0, 1), rendered, ()) == ["no probe was hit"]
 
 
-def test_five_seconds_with_a_hit_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("hits", "lines"),
+    [
+        ((0, 1), []),
+        ((0, 1, 0), ["uprobe:/bin/b:h was never hit: nobody runs /bin/b"]),
+        ((0, 1_000_000, 0), []),
+        ((1, 1, 1), []),
+    ],
+)
+def test_five_seconds_with_hits_tell_of_files_that_nobody_runs_unless_hits_are_many(
+    monkeypatch: pytest.MonkeyPatch, hits: tuple[int, ...], lines: list[str]
+) -> None:
+    from tracer.cli.tracing import reasons
+
+    def of_processes(self: reasons.Reasons, number: int) -> str | None:
+        path = self._points[number].sites[0].path
+        return f"nobody runs {path}" if path == "/bin/b" else None
+
     now = [100.0]
+    monkeypatch.setattr(reasons.Reasons, "of_processes", of_processes)
     monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
-    found, session, said = silence((0, 1))
+    found, session, said = silence(hits)
     found.start()
     now[0] += 6
     found.look()
     found.look()
-    assert (session.asked, said) == (1, [])
+    assert (session.asked, said) == (1, lines)
 
 
 def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,13 +22,14 @@ def load_sleepable(
     waits = program.generated.waits
     said: tuple[str, ...] = ()
     reads = not program.copies or trials.has("kernel_reads")
+    atomics = not program.generated.scratch_slots or trials.has("atomics")
     translated = program.asks_for_numbers and pid_namespace.translated()
     here = pid_namespace.words(target.pid or 0) if translated or program.generated.tasks else ()
 
     def load(sleepable: bool) -> None:
         compiled = compile_text(
             program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
-            namespaced=translated and bool(here),
+            namespaced=translated and bool(here), atomics=atomics,
         )
         waiting = waits if sleepable else frozenset[str]()
         load_programs(

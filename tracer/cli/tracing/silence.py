@@ -69,7 +69,7 @@ class Silence:
             return  # the kernel's list cannot be had at the moment
         self._due = float("inf")
         all = len(silent) == len(self._of_probes())
-        if not silent or not all and sum(self._hits) > _FEW_HITS:
+        if not silent or (not all and sum(self._hits) > _FEW_HITS):
             return
         self._note_semaphores(silent)
         explained = self._explained

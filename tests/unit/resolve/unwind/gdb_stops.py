@@ -1,6 +1,7 @@
 # mypy: ignore-errors
-"""Run by gdb (`gdb -batch -x`): stops a program where $BREAKS says, and writes down of each stop the registers in
-perf's order, the stack from its pointer up, and the frames that gdb finds. Inlined functions and tail calls have none.
+"""Run by gdb (`gdb -batch -x`): stops a program, or the process that gdb is attached to, where $BREAKS says, and writes
+down of each stop the registers in perf's order, the stack from its pointer up, and the frames that gdb finds. Inlined
+functions and tail calls have none.
 """
 
 import os
@@ -47,7 +48,11 @@ def stop():
 
 for each in os.environ["BREAKS"].split(","):
     gdb.execute(f"break {each}")
-gdb.execute("run > /dev/null 2>&1 < /dev/null")
+attached = bool(gdb.selected_inferior().pid)
+if attached:
+    gdb.execute("continue")
+else:
+    gdb.execute("run")  # with what follows, the arguments of the command line were gone
 left, stops, maps = int(os.environ["PASS_BY"]), [], ""
 while gdb.selected_inferior().pid and len(stops) < int(os.environ["STOPS"]):
     if left:
@@ -60,4 +65,4 @@ while gdb.selected_inferior().pid and len(stops) < int(os.environ["STOPS"]):
 with open(os.environ["OUT"], "wb") as file:
     pickle.dump((maps, stops), file)
 if gdb.selected_inferior().pid:
-    gdb.execute("kill")
+    gdb.execute("detach" if attached else "kill")

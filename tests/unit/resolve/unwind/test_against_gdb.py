@@ -1,53 +1,22 @@
-"""Stacks as gdb finds them, and as we do from the registers and a copy of the stack alone."""
+"""Stacks as gdb finds them, and as we do; `gdb_by_hand.py` beside takes more of more programs."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.unit.resolve.conftest import Build
-from tracer.resolve.processes import maps
-from tracer.resolve.symbols.processes import Image, Process, Processes
-from tracer.resolve.symbols.unwinder import Unwinder
-from tracer.resolve.unwind.registers import X86_64
+from tests.unit.resolve.unwind.stops import HERE, compared
 from tracer.resolve.unwind.walker import ELSEWHERE, WHOLE
 
-HERE = Path(__file__).parent
 FRAMES = (HERE / "frames.cc").read_text()
-PID = 1 << 30
 PYTHON = "import json, re; json.dumps([re.compile(str(i)).pattern for i in range(9)])"
 BASH = "f() { local a=$1; [[ $a < 5 ]] && f 7; x=$(echo $a); }; for i in 1 2 3; do f $i; done"
 PERL = "sub f { my $n = shift; return $n ? f($n - 1).'x' : '' } print f(5); $x =~ s/(a|b)+/c/ for 1..9"
 NODE = "function f(n) { return n ? f(n - 1) + JSON.stringify({n}) : '' } for (let i = 0; i < 200; i++) f(i % 9)"
-
-
-def compared(tmp_path: Path, argv: list[str], breaks: str, stops: int, pass_by: int = 0) -> tuple[Unwinder, int, int]:
-    """The unwinder with its endings, how many stacks there were, and how many were gdb's to the last frame."""
-    out = tmp_path / "stops"
-    said = subprocess.run(
-        ["gdb", "-nx", "-q", "-batch", "-x", str(HERE / "gdb_stops.py"), "--args", *argv],
-        env={**os.environ, "BREAKS": breaks, "STOPS": str(stops), "PASS_BY": str(pass_by), "OUT": str(out)},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert out.exists(), said.stdout[-2000:] + said.stderr[-2000:]
-    text, found = pickle.loads(out.read_bytes())
-    processes = Processes()
-    code = tuple(each for each in map(maps._mapping, text.splitlines()) if each is not None and each.executable)
-    processes._known[PID] = Process(1, [Image(0, code)], read_at=float("inf"))
-    unwinder = Unwinder(lambda: processes, X86_64)
-    equal = 0
-    for registers, stack, frames in found:
-        words = memoryview(stack)[: len(stack) & ~7].cast("Q")
-        ours = list(unwinder.unwind(PID, registers, words, 127))
-        # Where nothing says that a stack ends, gdb goes on to what is no code: the zero below Go's goexit, the
-        # arguments of the program above the dynamic loader's _start.
-        equal += ours == [frame for frame in frames if any(each.start <= frame < each.end for each in code)]
-    processes.close()
-    return unwinder, len(found), equal
 
 
 @pytest.mark.parametrize("flags", [("-O3", "-fomit-frame-pointer"), ("-O3", "-static"), ("-O1", "-fno-plt")])

@@ -33,8 +33,6 @@ def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
     cold = "" if has("sleepable") else "what lies on a page not in memory is counted as unreadable"
     read = Supported(but=cold)
-    short = "" if has("atomics") else "none that are printed, or of more than 64 bytes"
-    text = Supported(but="; ".join(filter(None, (short, cold))))
     keys = () if has("long_keys") else ("no keys of more than 512 bytes",)
     aggregation = (*(() if has("atomics") else ("no min, max",)), *keys)
     map = (*(() if has("atomics") else ("no ++ as a value",)), *keys)
@@ -56,8 +54,8 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.GLOBAL_INDEXED: Supported(),
         Feature.NUMBERS: Supported(but="" if has("btf") else "not in a pid namespace of its own (a container)"),
         Feature.UID: Supported(),
-        Feature.STRING: text,
-        Feature.STRING_COMPUTED: text,
+        Feature.STRING: read,
+        Feature.STRING_COMPUTED: read,
         Feature.LOAD: read,
         Feature.LOAD_COMPUTED: read,
         Feature.BUFFER_SIZED: read,

@@ -23,7 +23,7 @@ _TOO_MUCH = {
 
 NO_ATOMICS = Unsupported(
     "the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)",
-    "leave out min(), max(), ++ as a value, strings of more than 64 bytes, printed strings; or --backend ftrace",
+    "leave out min(), max(), ++ as a value; or --backend ftrace",
 )
 MOST_MAPS = 64
 """Of one program (MAX_USED_MAPS in include/linux/bpf.h, E2BIG)."""
