@@ -34,7 +34,7 @@ class Controls:
     `wake` are descriptors that become readable when something was set, a watched process ended, or the output's reader
     has gone; `signals` is the one of them that signals make readable (-1: none), and `acknowledge` reads that empty, so
     that the next wait waits again. `meanwhile` is called while nobody takes what is to be written, `regularly` in every
-    round of the loop, once a second at least, `before_detach` after the last.
+    round of the loop, once a second at least, `before_detach` after the last; `before_attach` before there are probes.
     """
 
     stop: bool = False
@@ -46,6 +46,7 @@ class Controls:
     acknowledge: Callable[[], None] = lambda: None
     meanwhile: Callable[[], None] = lambda: None
     regularly: Callable[[], None] = lambda: None
+    before_attach: Callable[[], None] = lambda: None
     before_detach: Callable[[], None] = lambda: None
 
 
@@ -108,6 +109,7 @@ class _Trace:
         self.run_handler(self.begin)
         attached = 0
         if self.code is None:
+            self.controls.before_attach()
             attached = self.session.attach(lambda: self.controls.stop)
             if not self.controls.stop:
                 on_attached(attached)

@@ -31,6 +31,7 @@ class Recipe:
 
 
 _DEPOT = ("depot.c", "depot_plain.c")
+_ANSWER = ("-O2", "-shared", "-fPIC", "-nostdlib", "-fcf-protection=none")
 
 RECIPES: dict[str, Recipe] = {
     "depot": Recipe(_DEPOT, ("-O2", "-g", "-fno-omit-frame-pointer")),
@@ -59,6 +60,8 @@ RECIPES: dict[str, Recipe] = {
     "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),
     "gated": Recipe(("gated.c",)),
     "gated-nopie": Recipe(("gated.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
+    "answer-1": Recipe(("answer.c",), (*_ANSWER, "-DANSWER=1")),
+    "answer-2": Recipe(("answer.c",), (*_ANSWER, "-DANSWER=2")),
     "allocs": Recipe(("allocs.c",)),
     "digs": Recipe(("digs.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")),
     "calls": Recipe(("calls.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-shared", "-fPIC")),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.render.values import ValueText
@@ -41,8 +42,8 @@ class Effects(Protocol):
     def file(self, name: bytes, most: int, /) -> bytes:
         """The first bytes of a file; none where it cannot be read, which is said."""
 
-    def command(self, text: bytes, /) -> bytes:
-        """What a command of the shell prints, once it has ended."""
+    def command(self, text: bytes, show: Callable[[bytes], None], /) -> None:
+        """Runs a command of the shell, and shows what it prints once it has ended."""
 
 
 class _None:
@@ -52,8 +53,8 @@ class _None:
     def file(self, name: bytes, most: int) -> bytes:
         return b""
 
-    def command(self, text: bytes) -> bytes:
-        return b""
+    def command(self, text: bytes, show: Callable[[bytes], None]) -> None:
+        pass
 
 
 class Renderer(ABC):
@@ -167,7 +168,7 @@ class Renderer(ABC):
                 self.print_bytes(output, self._effects.file(text, self._program.config.max_cat_bytes))
             elif output.kind == "system":
                 self.flush()
-                self.print_bytes(output, self._effects.command(text))
+                self._effects.command(text, partial(self.print_bytes, output))
             elif output.kind == "join":
                 self.print_bytes(output, text)
             else:

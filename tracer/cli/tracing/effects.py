@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from tracer.cli.tracing.output import Words
+    from tracer.host.leases import Leases
+
+_LOOK_S = 0.1
 
 
 class Effects:
@@ -14,6 +20,8 @@ class Effects:
 
     def __init__(self, words: Words) -> None:
         self._words = words
+        self.leases: Leases | None = None
+        self._unfinished: list[tuple[Popen[bytes], Callable[[bytes], None]]] = []
 
     def say(self, text: bytes) -> None:
         """A line on stderr."""
@@ -29,11 +37,30 @@ class Effects:
             self.say(b"ERROR: failed to open file '%b' (%b)\n" % (name, reason.encode()))
             return b""
 
-    def command(self, text: bytes) -> bytes:
-        """What a command prints. The shell gets the text as the program's format made it."""
-        from subprocess import PIPE, STDOUT, run
+    def command(self, text: bytes, show: Callable[[bytes], None]) -> None:
+        """Shows what a command prints. The shell gets the text as the program's format made it.
 
-        done = run(["/bin/sh", "-c", text.partition(b"\0")[0]], stdout=PIPE, stderr=STDOUT, check=False)
-        if done.returncode:
-            self.say(b"ERROR: command exited with code %d\n" % done.returncode)
-        return done.stdout
+        A command that is about to write what is probed waits for the end of the trace, so the trace cannot wait for it.
+        """
+        from subprocess import PIPE, STDOUT, Popen, TimeoutExpired
+
+        process = Popen(["/bin/sh", "-c", text.partition(b"\0")[0]], stdout=PIPE, stderr=STDOUT)
+        while True:
+            try:
+                self._end(process, show, _LOOK_S)
+                return
+            except TimeoutExpired:
+                if self.leases is not None and self.leases.wanted is not None:
+                    self._unfinished.append((process, show))
+                    return
+
+    def finish(self) -> None:
+        """Waits for commands that the trace did not wait for."""
+        for process, show in self._unfinished:
+            self._end(process, show, None)
+
+    def _end(self, process: Popen[bytes], show: Callable[[bytes], None], timeout_s: float | None) -> None:
+        printed = process.communicate(timeout=timeout_s)[0]
+        if process.returncode:
+            self.say(b"ERROR: command exited with code %d\n" % process.returncode)
+        show(printed)

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,7 @@ from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.host.polling import readable
 from tracer.pipeline import open_session
 from tracer.render import renderer_of
 from tracer.render.loss import counted
@@ -34,12 +35,15 @@ if TYPE_CHECKING:
     from tracer.cli.tracing.silence import Silence
     from tracer.cli.tracing.stacks import Wanted
     from tracer.errors import Diagnostic, Source
+    from tracer.host.leases import Leases
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
+    from tracer.plan.model import Plan
     from tracer.target.child import Child
     from tracer.target.running import RunningProcess
 
 _NAMED = 3
+_WRITTEN = "the trace was ended, for somebody is about to write {}: probes in a file that changes harm who runs it"
 _IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has no code of its own to wait in"
 
 
@@ -94,7 +98,8 @@ def trace(compiled: Compiled, request: Request) -> int:
         names = stack.enter_context(closing(Names(plan, target)))
         controls.regularly = names.keep_up
         controls.wake = (*controls.wake, *names.wake)
-        arguments = plan.program, names, out, request.quiet, Effects(words)
+        effects = Effects(words)
+        arguments = plan.program, names, out, request.quiet, effects
         if request.stacks is None:
             renderer = renderer_of(request.format)(*arguments)
         else:
@@ -104,6 +109,9 @@ def trace(compiled: Compiled, request: Request) -> int:
                 request.stacks, request.output is None, request.buffering, controls, stack, *arguments
             )
         renderer.tells_failures = request.failures
+        leases = None
+        if plan.probes:
+            leases = effects.leases = stack.enter_context(_leases(plan, controls))
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder, session.interpreters = names.unwinder, names.interpreters
@@ -129,7 +137,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             if not request.quiet:
                 say(attached, prefix="")
             if request.verbose:
-                note(*session.details[len(known) :])
+                note(*session.details[len(known) :], *_not_leased(leases))
             if silence is not None:
                 silence.start()
 
@@ -158,6 +166,14 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer.finish()
         out.finish()
         session.close()
+        if leases is not None:
+            leases.release()
+            if leases.wanted is not None:
+                say(_WRITTEN.format(leases.wanted))  # with -q too
+                effects.finish()
+                out.finish()
+                if child is not None:
+                    _wait_for(child, controls)
         if session.left is not None:
             say(session.left)
         broken, ended = names.endings(running.backend or "")
@@ -205,6 +221,32 @@ def _warn(words: Words, source: Source, warning: Diagnostic) -> None:
 def _regularly(names: Names, silence: Silence) -> None:
     names.keep_up()
     silence.look()
+
+
+def _leases(plan: Plan, controls: Controls) -> Leases:
+    """Of each file that is to be probed one, from the moment before: who is about to write it ends the trace."""
+    from tracer.host.leases import Leases
+
+    def end() -> None:
+        controls.stop = True
+
+    leases = Leases(end)
+    sites = {id(site.identity): site for site in plan.sites}.values()
+    files = {(site.identity.device, site.identity.inode): site.path for site in sites}
+    controls.before_attach = lambda: leases.take(files.values())
+    return leases
+
+
+def _not_leased(leases: Leases | None) -> Iterator[str]:
+    for path, reason in leases.refused.items() if leases is not None else ():
+        yield f"no lease on {path}: who writes it while it is probed is not noticed: {reason}"
+
+
+def _wait_for(child: Child, controls: Controls) -> None:
+    """Until the command of -c has ended, or somebody asks for the end: it may be the one who writes."""
+    while not controls.hurry and not child.ended():
+        readable([fd for fd in (controls.signals, child.pidfd) if fd >= 0], 1.0)
+        controls.acknowledge()
 
 
 def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:

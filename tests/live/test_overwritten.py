@@ -1,0 +1,76 @@
+"""A file that is overwritten in place while it is probed: no probe is left when the first byte is written.
+
+The kernel keeps a probe at its offset in the file, and a copy of the instruction that it was put on. So a process that
+runs the new file would execute the instruction of the old one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import PATIENCE_S, read_line, target, tell, tracer, tracing
+from tests.targets.build import build
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+_ASKED = """
+import ctypes, sys
+answer = ctypes.CDLL(sys.argv[1]).answer
+for line in sys.stdin:
+    print(answer(), flush=True)
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    path = tmp_path / "answer.so"
+    shutil.copy(build("answer-1"), path)
+    return path
+
+
+def asked(library: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return target(sys.executable, "-c", _ASKED, library)
+
+
+def answer(process: subprocess.Popen[bytes]) -> int:
+    tell(process)
+    return int(read_line(process))
+
+
+def ended_for(library: Path) -> str:
+    return (
+        f"tracer: the trace was ended, for somebody is about to write {library}:"
+        " probes in a file that changes harm who runs it\n"
+    )
+
+
+def test_who_overwrites_it_waits_until_the_probes_are_gone(backend: str, library: Path, tmp_path: Path) -> None:
+    program = f"uprobe:{library}:answer {{ @ = count(); }}"
+    with asked(library) as running, tracing(tmp_path, "--backend", backend, "-e", program) as trace:
+        assert [answer(running) for _ in range(3)] == [1, 1, 1]
+        subprocess.run(["cp", build("answer-2"), library], check=True, timeout=PATIENCE_S)
+        with asked(library) as another:
+            assert [answer(each) for each in (running, another, running, another)] == [2, 2, 2, 2]
+        done = trace.wait()
+    assert (done.status, done.text, done.err) == (0, "@: 3\n", "Attached 1 probe\n" + ended_for(library))
+    assert library.read_bytes() == build("answer-2").read_bytes()
+
+
+def test_the_command_may_write_it_and_is_not_ended(library: Path) -> None:
+    command = f"cp {build('answer-2')} {library} && echo written && exit 3"
+    done = tracer("-q", "-e", f"uprobe:{library}:answer {{ @ = count(); }}", "-c", f"sh -c '{command}'")
+    assert (done.status, done.text.split()) == (0, ["written"])
+    assert done.err == ended_for(library) + "tracer: sh ended with status 3\n"
+
+
+def test_a_command_of_the_program_may_write_it(library: Path) -> None:
+    command = f"cp {build('answer-2')} {library} && echo written"
+    program = f'uprobe:{library}:answer {{ @ = count(); }} interval:ms:1 {{ system("{command}"); }}'
+    done = tracer("-q", "--unsafe", "-e", program)
+    assert (done.status, done.text.split(), done.err) == (0, ["written"], ended_for(library))

@@ -1,0 +1,91 @@
+"""Read leases (fcntl(2), F_SETLEASE): who opens a file to write it waits until the lease on it is given back.
+
+A probe belongs to a place in a file, whatever instruction lies there later: a file must not be written while it is
+probed. What the kernel answers (tried on Linux 6.18 and 6.1):
+
+- ext4, tmpfs, overlayfs and read-only bind mounts give leases. There is none on a file that is open for writing
+  (EAGAIN), on another user's without CAP_LEASE (EACCES), and where the file system has none (EINVAL).
+- Any open for writing asks for it back, though nothing may be written (O_RDWR, touch(1)), and so does truncate(2).
+  Until then it waits, but with O_NONBLOCK (touch, truncate(1)) it fails with EAGAIN; touch then does without.
+- Renaming over the file, unlinking it (ld, install, tar, dpkg), chmod(2) and chown(2) do not ask: what maps the old
+  file keeps it. Nor does running it. To open a file that runs for writing fails by itself (ETXTBSY).
+- On overlayfs who writes through the overlay asks, also where the lease is on the file of the upper layer. Who writes
+  to the upper layer itself does not ask for a lease on the overlay's file.
+- Each tracer has its own lease, and the writer waits for all. A lease goes with the last descriptor of its open file:
+  killing the process gives it back. One that is not given back (SIGSTOP) ends after 45 s
+  (/proc/sys/fs/lease-break-time).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import FrameType
+
+MOST = 256
+"""Files, that the signal's handler asks for one by one."""
+
+_REASONS = {
+    errno.EAGAIN: "it is open for writing",
+    errno.EINVAL: "its file system gives none",
+    errno.EACCES: "it is another user's, and CAP_LEASE is missing",
+}
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class Leases:
+    """From `take` to `release`. `wanted` is the first file that somebody is about to write; when there is one `tell` is
+    called, by the handler of SIGIO. `refused` are files without a lease, and why.
+    """
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.wanted: str | None = None
+        self.refused: dict[str, str] = {}
+        self._tell = tell
+        self._files: dict[int, str] = {}
+
+    def take(self, paths: Iterable[str]) -> None:
+        """Takes a lease on each file, where the kernel gives one."""
+        signal.signal(signal.SIGIO, self._look)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGIO,))
+        for path in paths:
+            try:
+                if len(self._files) == MOST:
+                    raise OSError(0, f"{MOST} files have one")
+                descriptor = os.open(path, _FLAGS)
+                try:
+                    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+                except OSError:
+                    os.close(descriptor)
+                    raise
+            except OSError as error:
+                self.refused[path] = _REASONS.get(error.errno or 0, error.strerror or "")
+            else:
+                self._files[descriptor] = path
+        self._look()  # the handler may have come before the file was in the table
+
+    def release(self) -> None:
+        """Gives all back: who waits goes on. The handler stays, and finds nothing."""
+        files, self._files = self._files, {}
+        for descriptor in files:
+            with suppress(OSError):  # the kernel has waited long enough
+                # Not by closing alone: a process that was forked may have the file open.
+                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            os.close(descriptor)
+
+    def __enter__(self) -> Leases:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def _look(self, number: int = 0, frame: FrameType | None = None) -> None:
+        for descriptor, path in self._files.items():
+            if self.wanted is None and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
+                self.wanted = path
+                self._tell()
