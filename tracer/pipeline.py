@@ -70,8 +70,9 @@ def plan(
     @lru_cache(maxsize=1)
     def outside() -> DebugInfo:
         from tracer.resolve.dwarf.debug_info import DebugInfo
+        from tracer.resolve.symbols.demangle import demangler
 
-        return DebugInfo(site for own in sites.values() for site in own)
+        return DebugInfo((site for own in sites.values() for site in own), demangler)
 
     if any(sites.values()):
         tree = replace(tree, types=replace(tree.types, outside=outside))
@@ -98,6 +99,7 @@ def probes(
     """The probes that a program would be attached to, each once, in the order of its text; BEGIN and END are none."""
     from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
+    from tracer.resolve.listing import as_written
     from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
@@ -106,7 +108,8 @@ def probes(
     found: list[str] = []
     for index, clause in enumerate(tree.clauses):
         found += [point.text for point in clause.points if point.kind == "interval"]
-        found += sorted({site.probe for site in sites.get(index, ())})
+        named = {site.probe: site for site in sites.get(index, ())}
+        found += [as_written(site, clause.points[site.point]) for _, site in sorted(named.items())]
     return list(dict.fromkeys(found))
 
 

@@ -22,6 +22,7 @@ char shop[16] = "corner shop";
 struct clerk { int number, hours; const char *name; } clerk = {3, 4, "Ada"};
 __thread int thread_local_number = 9;
 __attribute__((noinline)) void sell(int amount) { sold += amount; owed -= amount; __asm__ volatile(""); }
+__attribute__((noinline)) void pass_on(int amount) { sell(amount); }
 int main(void)
 {
     for (int i = 1; i <= 4; i++) {
@@ -34,12 +35,31 @@ int main(void)
 """
 
 
+SHOP_CC = r"""
+#include <cstdio>
+template <typename T> struct Box { static T value; };
+template <> int Box<int>::value = 12;
+namespace shop {
+int sold = 7;
+static int hidden = 3;
+struct Cart { static long total; };
+long Cart::total = 99;
+float rate = 2.5;
+namespace { int own = 5; }
+__attribute__((noinline)) int sell(int amount) { sold += amount; hidden++; own++; return sold + hidden + own; }
+void show() { printf("(%d, %d, %d, %d, %ld, %g)\n", sold, hidden, own, Box<int>::value, Cart::total, rate); }
+}
+int main() { for (int i = 0; i < 2; i++) { shop::show(); shop::sell(1); } }
+"""
+
+
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("till")
     (folder / "till.c").write_text(TILL_C)
     for name, flags in {"pie": ["-g"], "fixed": ["-g", "-no-pie"], "bare": []}.items():
-        subprocess.run(["gcc", "-w", "-O1", *flags, "till.c", "-o", name], cwd=folder, check=True)
+        options = ["-w", "-O1", "-foptimize-sibling-calls", *flags]
+        subprocess.run(["gcc", *options, "till.c", "-o", name], cwd=folder, check=True)
     return folder
 
 
@@ -86,8 +106,28 @@ def test_what_has_no_place_is_said_under_its_name(
     assert line.index("^") == program.index(name) and f"{'^' * len(name)} error: {reason}" in line
 
 
-def test_where_a_function_returns_no_variable_is_known(backend: str, builds: Path, clean: None) -> None:
-    program = f"uretprobe:{builds / 'pie'}:sell {{ print(uaddr(\"owed\")); }}"
+def test_where_a_function_returns_variables_have_their_new_values(backend: str, builds: Path, clean: None) -> None:
+    program = f"uretprobe:{builds / 'pie'}:sell {{ printf(\"%d\\n\", *uaddr(\"owed\")); }}"
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", str(builds / "pie"))
+    assert (done.status, done.err) == (0, "")
+    numbers = [line for line in done.printed.decode().split("\n") if line.lstrip("-").isdigit()]
+    assert numbers == ["-6", "-8", "-11", "-15"]
+
+
+def test_where_only_the_caller_is_probed_no_variable_is_known(backend: str, builds: Path, clean: None) -> None:
+    program = f"uretprobe:{builds / 'pie'}:pass_on {{ print(uaddr(\"owed\")); }}"
     done = tracer("run", "--backend", backend, "-e", program)
     assert done.status == 2
-    assert "error: uaddr() is not known when the function returns" in done.err
+    assert "error: uaddr() is not known when the function returns; keep it from a uprobe" in done.err
+
+
+def test_names_of_cpp_are_taken_as_people_write_them(backend: str, tmp_path: Path, clean: None) -> None:
+    (tmp_path / "shop.cc").write_text(SHOP_CC)
+    subprocess.run(["g++", "-g", "-O1", "shop.cc", "-o", "shop"], cwd=tmp_path, check=True)
+    names = ("shop::sold", "shop::hidden", "shop::(anonymous namespace)::own", "Box<int>::value", "shop::Cart::total")
+    values = ", ".join(f'*uaddr("{name}")' for name in (*names, "shop::rate"))
+    program = f'uprobe:{tmp_path / "shop"}:"shop::sell" {{ print(({values})); }}'
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", str(tmp_path / "shop"))
+    assert (done.status, done.err) == (0, "")
+    own = [line for line in done.printed.decode().split("\n") if line]
+    assert sorted(own) == sorted(2 * ["(7, 3, 5, 12, 99, 2.5)", "(8, 4, 6, 12, 99, 2.5)"])

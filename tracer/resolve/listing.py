@@ -11,19 +11,20 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError
 from tracer.lang.syntax.attach import refusal, scan
-from tracer.probes.model import AttachKind, ProbeKind
+from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X, printable
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found
-from tracer.resolve.model import ArgSpec, NothingThere, Target, Unreadable
+from tracer.resolve.model import ArgSpec, NothingThere, Site, Target, Unreadable
 from tracer.resolve.processes.maps import root, within
 from tracer.resolve.usdt.notes import UsdtNote
 
@@ -282,6 +283,31 @@ def quoted(part: str, path: bool = False) -> str:
     ):
         return part
     return '"' + in_quotes(part).replace('"', '\\"') + '"'
+
+
+def as_written(site: Site, point: AttachPoint) -> str:
+    """The probe of a site in a form that can be written again: a file or a name stands in quotes where it has to."""
+    kind, _, rest = site.probe.partition(":")
+    ends = [at for at, character in enumerate(rest) if character == ":"]
+    end = next((at for at in ends if _is_file(rest[:at], site.path)), None)
+    if end is None:
+        return site.probe  # the file has gone, or is that of a process
+    path, name, offset = rest[:end], rest[end + 1 :], f"+{point.offset}" if point.offset else ""
+    if kind == "usdt":
+        given = f"{point.provider}:"
+        provider = given[:-1] if name.startswith(given) else name.partition(":")[0]
+        name = f"{quoted(provider)}:{quoted(name[len(provider) + 1 :])}"
+    elif point.address is None and point.source is None:
+        name = quoted(name.removesuffix(offset)) + offset
+    return f"{kind}:{quoted(path, path=True)}:{name}"
+
+
+@lru_cache(maxsize=64)
+def _is_file(name: str, path: str) -> bool:
+    try:
+        return os.path.samefile(name, path)
+    except (OSError, ValueError):
+        return False
 
 
 def in_quotes(part: str) -> str:

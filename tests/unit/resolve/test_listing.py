@@ -15,7 +15,7 @@ from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
 from tracer.resolve.elf.layout import printable
-from tracer.resolve.listing import list_lines, list_probes, quoted
+from tracer.resolve.listing import as_written, list_lines, list_probes, quoted
 from tracer.resolve.model import Target
 from tracer.resolve.sites.expand import expand
 
@@ -207,8 +207,10 @@ def test_what_is_listed_can_be_attached_as_it_stands(tmp_path: Path) -> None:
     ).write(tmp_path / "a b")
     found: dict[str, dict[int, str]] = {"usdt": {}, "uprobe": {}}
     for listed in list_probes(str(path), EVERYONE):
-        (site,) = expand(parse(Source(listed.probe + " { }")), EVERYONE)[0]
+        tree = parse(Source(listed.probe + " { }"))
+        (site,) = expand(tree, EVERYONE)[0]
         assert site.address == listed.sites[0].address, listed.probe
+        assert as_written(site, tree.clauses[0].points[0]) == listed.probe
         found[listed.kind][site.address] = listed.probe
     assert sorted(found["uprobe"]) == list(places.values())
     assert probes(f"uprobe:{path}:*") == probes(f"uprobe:{path}")

@@ -44,7 +44,7 @@ from tracer.resolve.dwarf.units.ranges import fixed_address
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
-from tracer.resolve.elf.variables import variable_of
+from tracer.resolve.elf.variables import Demangler, last_word, variable_of
 from tracer.resolve.model import FileIdentity, Site
 
 _KIND = "types"
@@ -56,15 +56,16 @@ _NOTHING = "there is no debug information of it"
 
 
 class DebugInfo:
-    """Of the files of these sites."""
+    """Of the files of these sites. `demangler` reads names of C++ and Rust."""
 
-    def __init__(self, sites: Iterable[Site]) -> None:
+    def __init__(self, sites: Iterable[Site], demangler: Callable[[], Demangler] | None = None) -> None:
         self._files: dict[str, _File] = {}
         for site in sites:
             key = _key(site.identity)
             file = self._files.get(key)
             if file is None:
-                file = self._files[key] = _File(key, site.path, site.identity.build_id is not None)
+                lasting = site.identity.build_id is not None
+                file = self._files[key] = _File(key, site.path, lasting, demangler)
             if site.kind != "usdt":
                 file.addresses.add(site.address)
 
@@ -98,8 +99,8 @@ class DebugInfo:
 class _File:
     """One file. `known` are the answers so far."""
 
-    def __init__(self, key: str, path: str, lasting: bool) -> None:
-        self.key, self._path, self._lasting = key, path, lasting
+    def __init__(self, key: str, path: str, lasting: bool, demangler: Callable[[], Demangler] | None = None) -> None:
+        self.key, self._path, self._lasting, self._demangler = key, path, lasting, demangler
         self.addresses: set[int] = set()
         self._variables: dict[str, tuple[int, Type] | str] = {}
         self._elf: Elf | None = None
@@ -192,15 +193,16 @@ class _File:
     def _variable(self, name: str) -> tuple[int, Type] | str:
         try:
             with closing(Elf(self._path)) as elf:
-                found = variable_of(Symbols(elf, find_debug_file), name)
+                found = variable_of(Symbols(elf, find_debug_file), name, self._demangler)
         except TracerError as error:
             return error.message
         if isinstance(found, str):
             return found
 
         def kind(entries: Entries) -> Type | None:
-            for entry in named(entries, name, _VARIABLES, declared=True):
-                if fixed_address(entry) == found.address:
+            plain = last_word(name) if "::" in name else name
+            for entry in named(entries, plain, _VARIABLES, declared=True):
+                if fixed_address(entry) == found.address or entry.text(dw.LINKAGE_NAME) == found.name:
                     with suppress(types.UnknownType):
                         return types.type_of(attribute(entry, dw.TYPE), self.key)
             return None

@@ -165,6 +165,11 @@ class Table:
             if row[3] and row[1] & 15 not in (STT_SECTION, STT_FILE)
         ]
 
+    def mangled(self, word: str) -> list[str]:
+        """The names of the string table that C++ and Rust have made of one with that word in it."""
+        names = re.findall(rb"(?:^|\0)(_[RZ][^\0]{,%d})(?=\0)" % MAX_NAME, self._strings)
+        return [name.decode() for name in names if word.encode() in name and name.isascii()]
+
     def holding(self, address: int) -> list[Function]:
         """The functions of known size that hold the address."""
         rows = [

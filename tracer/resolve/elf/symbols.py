@@ -178,6 +178,11 @@ class Symbols:
                 return tuple(found[address] for address in sorted(found))
         return ()
 
+    def mangled(self, word: str) -> list[str]:
+        """The names of C++ and Rust in which a word stands, whatever they name."""
+        tables = self._in_turn()
+        return sorted({name for some in tables for table in some for name in table.mangled(word)})
+
     def imports(self, name: str) -> bool:
         """Whether this file uses the function of another library."""
         return any(table is not None and table.imports(name) for table in (self.exported, self.static))

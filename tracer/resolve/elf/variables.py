@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from tracer.resolve.elf.symbol_table import STT_TLS, Variable
 from tracer.resolve.elf.symbols import Symbols
 
+Demangler = Callable[[str], str | None]
 
-def variable_of(symbols: Symbols, name: str) -> Variable | str:
-    """The variable of that name; else why it is none, or which of several it is cannot be told."""
+
+def variable_of(symbols: Symbols, name: str, demangler: Callable[[], Demangler] | None = None) -> Variable | str:
+    """The variable of that name; else why it is none, or which of several it is cannot be told. With a demangler the
+    name may be one of C++ or Rust as people write it.
+    """
     found = symbols.variables(name)
+    if not found and demangler is not None and "::" in name:
+        found = _written(symbols, name, demangler())
     if not found:
         stripped = ", which is stripped" if symbols.stripped else ""
         return f"{name} is not in the symbol table of this file{stripped}"
@@ -19,3 +28,13 @@ def variable_of(symbols: Symbols, name: str) -> Variable | str:
     if found[0].absolute:
         return f"{name} is an absolute number, not a variable"
     return found[0]
+
+
+def last_word(name: str) -> str:
+    """`counter` of `shop::counter`, which stands in the mangled name, too."""
+    return re.findall(r"\w+", name)[-1] if re.search(r"\w", name) else name
+
+
+def _written(symbols: Symbols, name: str, demangle: Demangler) -> tuple[Variable, ...]:
+    names = [each for each in symbols.mangled(last_word(name)) if demangle(each) == name]
+    return tuple({each.address: each for mangled in names for each in symbols.variables(mangled)}.values())

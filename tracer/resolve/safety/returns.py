@@ -62,8 +62,9 @@ def plan_return(
     recursion: Callable[[Function], bool | None] = lambda function: False, walked: bool = False,
 ) -> ReturnPlan:  # fmt: skip
     """How to see each return of the function; `recursion` asks `Recursion`. `walked`: its return address is best left
-    alone, since stacks are looked at that it may stand on. Raises `ElfError` with the reason where it
-    cannot be done safely; if `unsafe` only where it would break the program without an exception too.
+    alone, since stacks are looked at that it may stand on, or the probe has to be in the file. Raises `ElfError` with
+    the reason where it cannot be done safely; if `unsafe` only where it would break the program without an exception
+    too.
     """
     if function.name in RETURNS_TWICE:
         raise code.elf.error(
@@ -89,7 +90,7 @@ def plan_return(
         if danger is None or (unsafe and not unwinding.go):
             return probe
         raise _refusal(code, function, danger, str(reason), "" if unwinding.go else UNSAFE) from None
-    if not unwinding.go and not any(each.calls for each in instructions) and len(parts) == 1:
+    if not (unwinding.go or walked or any(each.calls for each in instructions)) and len(parts) == 1:
         # It calls nothing: nothing can throw through it.
         return replace(probe, danger=None, nests=False)
     if danger is None and not returns:

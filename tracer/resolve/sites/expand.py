@@ -91,10 +91,14 @@ def expand(
 
 def _walks_stacks(program: Program) -> bool:
     """Whether a return probe could stand on a stack that the program asks for: another clause looks at stacks, or there
-    are return probes of other functions.
+    are return probes of other functions. Or a clause asks at the return where the file is loaded, which only a probe
+    in the function knows.
     """
-    returns = [point for clause in program.clauses for point in clause.points if point.kind == "uretprobe"]
-    looking = [clause for clause in program.clauses if _asks_for_stacks(clause)]
+    returning = [clause for clause in program.clauses if any(point.kind == "uretprobe" for point in clause.points)]
+    if any(_asks_for(("uaddr",), clause) for clause in returning):
+        return True
+    returns = [point for clause in returning for point in clause.points if point.kind == "uretprobe"]
+    looking = [clause for clause in program.clauses if _asks_for(_STACKS, clause)]
     if not returns or not looking:
         return False
     only = returns[0]
@@ -102,9 +106,9 @@ def _walks_stacks(program: Program) -> bool:
     return several or any(only not in clause.points for clause in looking)
 
 
-def _asks_for_stacks(clause: Clause) -> bool:
+def _asks_for(names: tuple[str, ...], clause: Clause) -> bool:
     return any(
-        isinstance(node, Name | Call) and node.name in _STACKS
+        isinstance(node, Name | Call) and node.name in names
         for part in (clause.predicate, *clause.body)
         if part is not None
         for node in walk(part)

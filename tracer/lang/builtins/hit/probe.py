@@ -143,12 +143,13 @@ def _variable(call: Call) -> typed.Expr | None:
     """The load bias comes with the hit: the probe's own address is what the instruction pointer holds less it."""
     context, (name,) = call.context, call.args
     sites, arch = context.unit.sites, host()
-    entered = [site for site in sites if site.kind in ("usdt", "uprobe")]
-    if not entered or len(entered) < len(sites) or arch is None or context.types.outside is None:
+    inside = [site for site in sites if site.kind != "uretprobe"]  # there the instruction pointer is the caller's
+    if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
         where = "when the function returns" if sites else "without a probe that is there"
-        context.error(f"uaddr() is not known {where}", call.span, "use it in a uprobe or usdt probe of the same file")
+        hint = f'keep it from a uprobe or usdt probe of the same file: @v[tid] = uaddr("{name}");'
+        context.error(f"uaddr() is not known {where}", call.span, hint)
         return None
-    found = {context.types.outside().variable(site, name) for site in entered}
+    found = {context.types.outside().variable(site, name) for site in inside}
     places = [each for each in found if not isinstance(each, str)]
     if len(found) > 1:
         context.error(f"{name} is at another distance from each probe", call.span, "write a clause for each of them")
