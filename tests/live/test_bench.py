@@ -57,7 +57,9 @@ def test_every_contestant_that_is_here_has_a_figure_and_tracer_answers_right(tmp
     }
     for row in asked:
         for who in TRACERS:
-            assert has_figure(row, who), row
+            # Ten sites can take a second while others use the machine; then a hundred are not asked for.
+            if not (row["contestants"][who].get("absent") or "").startswith("would take "):
+                assert has_figure(row, who), row
             assert row["contestants"][who]["faults"] == [], row
     bpftrace = next((who for who in rows["count"]["contestants"] if who.startswith("bpftrace ")), None)
     assert (bpftrace is not None) == (shutil.which("bpftrace") is not None)
