@@ -31,6 +31,15 @@ union Mixed { double d; long l; };
 union Long { long double l; int i; };
 struct Bits { unsigned a : 3; unsigned long b : 40; };
 struct __attribute__((packed)) Packed { char c; int i; };
+struct __attribute__((packed)) Tight { long a; M128 v; };
+struct Moved { Moved() = default; Moved(const Moved &) = delete; Moved(Moved &&) = default; int a; };
+struct Kept { Kept() = default; Kept(const Kept &) = delete; Kept &operator=(const Kept &) = delete; int a; };
+struct Added { Added() = default; Added(const Added &, int = 1); int a; };
+Added::Added(const Added &, int) {}
+F packed(Tight t, A16 a, int after) { return after; }
+F copied(Moved m, Kept k, int after) { return after; }
+F added(int before, Added a, int after) { return after; }
+extern "C" __attribute__((noinline, noipa)) Moved moved(int after) { return {}; }
 F wide(char c, int i, int j, int k, int l, int m, char n, __int128 w, int after) { return after; }
 F method(int (S::*f)(int), int S::*v, int after) { return after; }
 F vectors(M128I v, V s, int after, M128 w) { return after; }
@@ -47,6 +56,7 @@ extern "C" __attribute__((noinline, noipa)) A16 in_registers(int after) { return
 extern "C" __attribute__((noinline, noipa)) A32 by_address(int after) { return {1}; }
 extern "C" __attribute__((noinline, noipa)) M256 either(int after) { return M256{}; }
 int main() {
+  packed(Tight(), {}, 3); copied(Moved(), Kept(), 3); added(1, Added(), 3); moved(1);
   wide(1, 2, 3, 4, 5, 6, 7, 8, 9); method(&S::m, &S::v, 3); vectors(M128I{}, V(), 1, M128{});
   longer(M256{}, 1, 2, 3, 4, 5, 6, 7);
   complex(1, 2, 3); in_memory(1, {2}, 3, 4, {}, 5, {}); aligned({}, 1, 2, 3, 4, {}, {}); small(M32{}, 1);
@@ -55,6 +65,10 @@ int main() {
 """
 
 PLACES: dict[str, dict[str, list[int] | int | None]] = {
+    "packed": {"t": 8, "a": [0, 1], "after": [2]},
+    "copied": {"m": [0], "k": [1], "after": [2]},
+    "added": {"before": [0], "a": None, "after": None},
+    "moved": {"after": [0]},
     "wide": {"n": 8, "w": 24, "after": 40},
     "method": {"v": [2], "after": [3]},
     "vectors": {"v": None, "s": None, "after": [0]},
@@ -105,11 +119,49 @@ struct N { std::nullptr_t p; long x; };
 extern "C" __attribute__((noinline)) int wide(int a, int b, int c, int d, int e, __int128 w, int after) { return a; }
 extern "C" __attribute__((noinline)) int fits(int a, __int128 w, int after) { return a; }
 extern "C" __attribute__((noinline)) int null(int a, N n, int after) { return a; }
+#include <optional>
+#include <string>
+#include <vector>
+extern "C" std::string text(std::pair<std::string, int> p, std::optional<std::string> o, int after) { return p.first; }
+extern "C" std::optional<std::vector<int>> hidden(int after) { return {}; }
 int main() { return wide(1, 2, 3, 4, 5, 6, 7) + fits(1, 2, 3) + null(1, N(), 3); }
 """)
-    program = compiled(tmp_path, tmp_path / "own.cc", "-O1", "-g", compiler="clang")
+    program = compiled(tmp_path, tmp_path / "own.cc", "-std=c++17", "-O1", "-g", compiler="clang++")
+    text = parameters(program, "text")
+    assert [text[each].pieces[0][2] for each in ("p", "o", "after")] == [1, 2, 3] and text["p"].indirect
+    assert parameters(program, "hidden")["after"].pieces[0][2] == 1
     for name in ("wide", "null"):
         found = parameters(program, name)
         assert found["a"].pieces and not found["a"].reason
         assert "clang places it" in found["after"].reason
     assert [register for _, _, register, _ in parameters(program, "fits")["after"].pieces] == [3]
+
+
+def test_where_clang_has_changed_how_a_function_is_called_debug_information_alone_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "load", lambda kind, key: None)
+    monkeypatch.setattr(cache, "store", lambda kind, key, content: None)
+    (tmp_path / "moved.c").write_text("""
+#include <stdio.h>
+#define F __attribute__((noinline)) static int
+struct P { long a, b; };
+F constant(int a, int k, int b) { printf("%d %d", a, b); return a + k; }
+F half(struct P p, int b) { printf("%ld %d", p.b, b); return b; }
+F whole(int unused, struct P p, int b) { printf("%ld %ld %d", p.a, p.b, b); return b; }
+F behind(int a, int b, int c, int d, int e, int f, int unused, int g) { printf("%d", g); return a+b+c+d+e+f; }
+int main(int c, char **v) {
+  struct P p = {c, c + 1};
+  return constant(c, 7, c) + half(p, c) + whole(1, p, c) + behind(c, c, c, c, c, c, c, c);
+}
+""")
+    program = compiled(tmp_path, tmp_path / "moved.c", "-O2", "-g", compiler="clang")
+    places = {
+        name: {each.name: each.pieces for each in parameters(program, name).values()}
+        for name in ("constant", "half", "whole", "behind")
+    }
+    assert places["constant"] == {"a": ((0, 4, 0, 0),), "k": (), "b": ((0, 4, 1, 0),)}
+    assert places["half"] == {"p": (), "b": ((0, 4, 1, 0),)}
+    assert places["whole"] == {"unused": (), "p": ((0, 8, 0, 0), (8, 8, 1, 0)), "b": ((0, 4, 2, 0),)}
+    reasons = {each.name: each.reason for each in parameters(program, "behind").values()}
+    assert "optimised it out" in reasons["unused"] and "do not pass it as the ABI says" in reasons["g"]

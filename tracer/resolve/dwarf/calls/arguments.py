@@ -5,7 +5,7 @@ stored what it says. Only a compiler that changed how one of its own functions i
 register at the first instruction.
 
 Sources: System V ABI, AMD64 supplement, 3.2.3; Itanium C++ ABI, 3.1.2; AAPCS64, 6.8.2; Go's internal ABI specification
-(abi-internal.md); rustc, compiler/rustc_target/src/callconv.
+(abi-internal.md). `rust.py` has Rust's.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from tracer.dataclass import NamedTuple
 from tracer.lang.types import ArrayType, BoolType, FloatType, IntType, StructType, Type, memory_size
 from tracer.resolve.arch import X86_64, Arch
+from tracer.resolve.dwarf.calls.forms import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
 Pieces = tuple[tuple[int, int, int, int], ...]
 """(offset in the value, size, number of the register among the arguments, lowest bit there) each."""
 
 IN_FLOATS = "it is passed in a floating-point register, which no probe can read"
-_NO_RULE = "it is passed in a way of Rust's own"
+EMPTY = "it is empty"
 _WIDE = "a vector of more than 16 bytes, of which the compiler's flags say where it is passed"
 
 
@@ -61,7 +62,7 @@ def alignment(type: Type) -> int:
     return max((leaf.size for leaf in _leaves(type)), default=1)
 
 
-def _words(size: int, first: int, start: int = 0) -> Pieces:
+def words(size: int, first: int, start: int = 0) -> Pieces:
     """A value in whole registers, one behind the other; of the last in parts, where it is no integer's size."""
     found = []
     for at in range(0, size, 8):
@@ -86,9 +87,10 @@ class Convention:
         self.stack = arch.stack_arg
         self.lost = self.stack_lost = ""
 
-    def hidden(self, type: Type | Shape | None, by_reference: bool) -> None:
+    def hidden(self, type: Type | Shape | Form, by_reference: bool) -> None:
         """Where the result goes, the caller may say in a register before all others."""
-        if type is None or self.arch is not X86_64:
+        assert not isinstance(type, Form)
+        if self.arch is not X86_64:
             return  # aarch64 has a register of its own for it
         shape = type if isinstance(type, Shape) else _shape(type)
         if shape.wide:
@@ -96,8 +98,9 @@ class Convention:
         elif by_reference or shape.in_memory:
             self.integers += 1
 
-    def place(self, type: Type | Shape, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
         """Where the next parameter is; on x86-64 its shape says so."""
+        assert not isinstance(type, Form)
         if self.lost:
             return Place(reason=self.lost)
         if by_reference:
@@ -137,13 +140,13 @@ class Convention:
         if shape.in_memory or "x87" in classes:
             return self._on_stack(shape.size, shape.align)
         if not integers + reals:
-            return Place(reason="it is empty")
+            return Place(reason=EMPTY)
         if self.integers + integers > len(self.arch.args) or self.reals + reals > 8:
             return self._on_stack(shape.size, shape.align)
         pieces: Pieces = ()
         for at, kind in enumerate(classes):
             if kind == "integer":
-                pieces += _words(min(8, shape.size - 8 * at), self.integers, 8 * at)
+                pieces += words(min(8, shape.size - 8 * at), self.integers, 8 * at)
                 self.integers += 1
         self.reals += reals
         if reals:
@@ -160,7 +163,7 @@ class Convention:
             self.reals = 8
             return self._on_stack(size, alignment(type))
         if not size:
-            return Place(reason="it is empty")
+            return Place(reason=EMPTY)
         if size > 16:
             return self._indirect()
         if self.integers + (size + 7) // 8 > len(self.arch.args):
@@ -168,22 +171,22 @@ class Convention:
             return self._on_stack(size, alignment(type))
         first = self.integers
         self.integers += (size + 7) // 8
-        return Place(_words(size, first))
+        return Place(words(size, first))
 
 
 class GoConvention(Convention):
     """Go from 1.17 on: each scalar of a value in a register of its own, or the whole on the stack."""
 
-    def hidden(self, type: Type | Shape | None, by_reference: bool) -> None:
+    def hidden(self, type: Type | Shape | Form, by_reference: bool) -> None:
         """Results have registers of their own."""
 
-    def place(self, type: Type | Shape, by_reference: bool = False) -> Place:
+    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
         """See `Convention`."""
-        assert not isinstance(type, Shape)
+        assert not isinstance(type, Shape | Form)
         integers, reals, pieces = self.integers, self.reals, []
         leaves = list(_leaves(type))
         if not memory_size(type):
-            return Place(reason="it is empty")
+            return Place(reason=EMPTY)
         if _has_array(type, 2):
             return self._on_stack(memory_size(type), alignment(type))
         for leaf in leaves:
@@ -213,40 +216,3 @@ def _has_array(type: Type, longest: int) -> bool:
         case StructType(fields=fields):
             return any(_has_array(field.type, longest) for field in fields)
     return False
-
-
-class RustConvention(Convention):
-    """Rust's own: one or two scalars in registers, what is larger than two words by its address."""
-
-    def place(self, type: Type | Shape, by_reference: bool = False) -> Place:
-        """See `Convention`."""
-        assert not isinstance(type, Shape)
-        if self.lost:
-            return Place(reason=self.lost)
-        size, leaves = memory_size(type), list(_leaves(type))
-        if not size or not leaves:
-            return Place(reason="it is empty")
-        if not isinstance(type, StructType | ArrayType) or size > 16:
-            return super().place(type, size > 16)
-        if len({leaf.offset for leaf in leaves}) == len(leaves) <= 2 and not _has_array(type, 1):
-            return self._scalars(leaves)
-        if size <= 8 and size in (1, 2, 4, 8):
-            return super().place(IntType(8 * size, False))
-        self.lost = _NO_RULE
-        return Place(reason=_NO_RULE)
-
-    def _scalars(self, leaves: list[_Leaf]) -> Place:
-        reals = sum(leaf.real for leaf in leaves)
-        needed = len(leaves) - reals
-        if self.integers + needed > len(self.arch.args):
-            self.lost = _NO_RULE
-            return Place(reason=_NO_RULE)
-        pieces = []
-        for leaf in leaves:
-            if not leaf.real:
-                pieces.append((leaf.offset, leaf.size, self.integers, 0))
-                self.integers += 1
-        self.reals += reals
-        if reals:
-            return Place(reason=IN_FLOATS if not pieces else f"a part of it: {IN_FLOATS}")
-        return Place(tuple(pieces))

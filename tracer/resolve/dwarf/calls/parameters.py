@@ -6,31 +6,34 @@ Debug information tells names and types; `arguments.py` has the rules of where a
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
-from tracer.lang.types import IntType, PointerType, Type
+from tracer.lang.types import IntType, PointerType, Type, memory_size
 from tracer.lang.types.outside import Parameter
-from tracer.resolve.arch import ARCHES, X86_64
+from tracer.resolve.arch import ARCHES, X86_64, Arch
 from tracer.resolve.dwarf import types
-from tracer.resolve.dwarf.calls.arguments import Convention, GoConvention, RustConvention
+from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, GoConvention, Place
+from tracer.resolve.dwarf.calls.entered import is_moved, register_of, stated
+from tracer.resolve.dwarf.calls.forms import Form, form_of, is_direct
+from tracer.resolve.dwarf.calls.rust import RustConvention
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
-from tracer.resolve.dwarf.functions import attribute, function_at, has, name_of, parameters_of
+from tracer.resolve.dwarf.functions import attribute, function_at, has, linked_name, name_of, parameters_of
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
-from tracer.resolve.dwarf.units.ranges import location_at, start_of
+from tracer.resolve.dwarf.units.ranges import start_of
 from tracer.resolve.dwarf.units.unit import Entry
 from tracer.resolve.model import Site
 
 _CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
+_RUSTC = re.compile(r"rustc version 1\.(\d+)\.")
+_EITHER = 'Rust passes it in one way and extern "C" in another, and nothing says which the function has'
+_COPIED = "whether it may be copied as bytes stands nowhere: a constructor takes more than it"
 _CLANG = "clang places it, and what follows, otherwise than the ABI says"
 _DEEPEST = 16
+_ADDRESS = IntType(64, False)
+_IN_CLASS = 1
+"""DW_DEFAULTED_in_class; what is defaulted outside of it is a function as any other."""
 _GO_CHECK = 256
 """Bytes of a Go function that check its stack; its arguments stay where they are there."""
-_REGISTERS = {
-    62: ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16))),
-    183: tuple(f"x{number}" for number in range(31)),
-}
-"""By the number of the ELF header's machine: the names of DWARF's registers from 0 on."""
 
 
 def parameters_at(entries: Entries, site: Site, file: str) -> tuple[Parameter, ...] | str | None:
@@ -52,20 +55,34 @@ def _each(
     entries: Entries, function: Entry, language: int, start: int, probe: str, file: str
 ) -> list[Parameter]:
     arch = ARCHES[entries.elf.machine]
-    kind = {dw.GO: GoConvention, dw.RUST: RustConvention}.get(language, Convention)
-    convention = kind(arch)
-    result = attribute(function, dw.TYPE)
-    shaped = kind is Convention and arch is X86_64
-    clang = shaped and "clang" in function.unit.top.text(dw.PRODUCER)
-    with suppress(types.UnknownType):
-        if result is not None:
-            shape = shape_of(result) if shaped else types.type_of(result, file)
-            convention.hidden(shape, _by_reference(result))
+    rust = language == dw.RUST
+    shaped = arch is X86_64 and language not in (dw.GO, dw.RUST)
+    producer = function.unit.top.text(dw.PRODUCER)
+    convention = _convention(arch, language, producer)
+    # A name that other languages can use may be that of a function with their convention.
+    foreign = Convention(arch) if rust and linked_name(function) == name_of(function) else None
+    clang = shaped and "clang" in producer
+
+    def described(kinds: Entry | None) -> Type | Shape | Form:
+        return form_of(kinds) if rust else shape_of(kinds) if shaped else types.type_of(kinds, file)
+
+    result = types.plain(attribute(function, dw.TYPE))
+    try:
+        if result is not None and (rust or shaped):
+            addressed = shaped and _by_reference(result)
+            convention.hidden(_ADDRESS if addressed else described(result), addressed)
+        if result is not None and foreign is not None:
+            foreign.hidden(types.type_of(result, file), False)
+    except types.UnknownType as error:
+        (foreign or convention).lost = f"it depends on what is returned, and {error.message}"
     changed = _CHANGED.search(probe) is not None
     local = not has(function, dw.EXTERNAL) and language != dw.GO
+    parameters = parameters_of(function)
+    direct = [own for each, own in parameters if not rust or is_direct(attribute(each, dw.TYPE))]
+    moved = local and is_moved(function, direct)
     found: list[Parameter] = []
     lost = ""
-    for declared, own in parameters_of(function):
+    for declared, own in parameters:
         if language == dw.GO and own.number(dw.VARIABLE_PARAMETER):
             continue  # a result
         kinds = attribute(declared, dw.TYPE)
@@ -79,12 +96,16 @@ def _each(
         except types.UnknownType as error:
             unknown, type = error.message, IntType(64, False)
         try:
-            if unknown and not shaped:
+            if unknown and not shaped and not rust:
                 raise types.UnknownType(unknown)
-            shape = shape_of(kinds) if shaped else type
-            if clang and _is_clangs_own(shape, kinds, len(arch.args) - convention.integers):
+            addressed = shaped and _by_reference(kinds)
+            shape = _ADDRESS if addressed else described(kinds)
+            if clang and not addressed and _is_clangs_own(shape, kinds, len(arch.args) - convention.integers):
                 convention.lost = convention.lost or _CLANG
-            place = convention.place(shape, _by_reference(kinds))
+            place = convention.place(shape, addressed)
+            if foreign is not None:
+                foreign.lost = foreign.lost or unknown
+                place = place if place == foreign.place(type) or place.reason else Place(reason=_EITHER)
         except types.UnknownType as error:
             lost = lost or f"{error.message}, and so has no known place"
             found.append(Parameter(name, text, reason=lost))
@@ -92,14 +113,16 @@ def _each(
         if unknown:
             found.append(Parameter(name, text, reason=lost or unknown))
             continue
-        register = _register(own, start, entries.elf.machine) if changed or local else None
+        register = register_of(own, start, arch) if changed or local else None
         reason = lost or place.reason
         pieces = place.pieces
-        if register in arch.args and language != dw.GO and len(pieces) <= 1:
-            number = arch.args.index(register)
+        if moved and dw.LOCATION in own and reason != EMPTY and IN_FLOATS not in reason:
+            place = stated(own, start, arch, place, memory_size(type))
+            reason, pieces = place.reason, place.pieces
+        elif register is not None and len(pieces) <= 1 and not moved:
             if pieces or place.stack is not None:
                 size = pieces[0][1] if pieces else 8
-                place, pieces = place._replace(stack=None), ((0, size, number, 0),)
+                place, pieces = place._replace(stack=None), ((0, size, register, 0),)
         elif changed or (local and dw.LOCATION not in own and language != dw.GO):
             value = own.signed(dw.CONST_VALUE)
             reason = "the compiler has optimised it out" + ("" if value is None else f": it is always {value}")
@@ -114,21 +137,19 @@ def _each(
     return found
 
 
-def _is_clangs_own(shape: Shape | Type | None, kinds: Entry | None, left: int) -> bool:
+def _convention(arch: Arch, language: int, producer: str) -> Convention:
+    if language == dw.RUST:
+        version = _RUSTC.search(producer)
+        return RustConvention(arch, older=version is not None and int(version[1]) < 62)
+    return (GoConvention if language == dw.GO else Convention)(arch)
+
+
+def _is_clangs_own(shape: Shape | Type | Form, kinds: Entry | None, left: int) -> bool:
     """Whether clang passes a value in a way of its own, with so many registers left. Clang 14 aligns an __int128 on the
     stack to eight bytes and leaves no register behind it, and puts a struct that holds a nullptr_t in memory.
     """
     assert isinstance(shape, Shape)
     return (left < 2 and not shape.made and shape.size == 16 and "integer" in shape.classes) or holds_nullptr(kinds)
-
-
-def _register(entry: Entry, start: int, machine: int) -> str | None:
-    """The register that holds a parameter at the function's start, where debug information says so."""
-    expression = location_at(entry, start)
-    if not expression or len(expression) != 1 or not 0x50 <= expression[0] <= 0x6F:  # DW_OP_reg0 to reg31
-        return None
-    registers, number = _REGISTERS[machine], expression[0] - 0x50
-    return registers[number] if number < len(registers) else None
 
 
 def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
@@ -143,29 +164,34 @@ def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
     if stated is not None:
         return stated == dw.BY_REFERENCE
     name = found.text().partition("<")[0]
+    copies: set[bool] = set()
+    unsure = False
     for each in found.children():
         if each.tag in (dw.MEMBER, dw.INHERITANCE):
             if each.text().startswith("_vptr") or dw.VIRTUALITY in each:
                 return True
             if dw.EXTERNAL not in each and _by_reference(each.follow(dw.TYPE), deep + 1):
                 return True
-        elif each.tag == dw.SUBPROGRAM and dw.DEFAULTED not in each and _is_special(each, name, found):
-            return True
-    return False
+        elif each.tag == dw.SUBPROGRAM and each.text() in (name, f"~{name}"):
+            is_copy, more = (False, False) if each.text() != name else _copies(each, found)
+            own = dw.DELETED not in each and each.number(dw.DEFAULTED) != _IN_CLASS
+            if own and ((is_copy and not more) or each.text() != name):
+                return True
+            unsure = unsure or (is_copy and more)
+            if is_copy and not more:
+                copies.add(dw.DELETED in each)
+    if unsure:
+        raise types.UnknownType(_COPIED)
+    return copies == {True}  # nothing is left to copy it with
 
 
-def _is_special(function: Entry, name: str, record: Entry) -> bool:
-    own = function.text()
-    return own == f"~{name}" or (own == name and _copies(function, record))
-
-
-def _copies(constructor: Entry, record: Entry) -> bool:
-    """Whether a constructor takes a reference to its own class alone."""
+def _copies(constructor: Entry, record: Entry) -> tuple[bool, bool]:
+    """Whether what a constructor takes first is a reference to its own class, and whether it takes more, which may have
+    default values: nothing tells.
+    """
     taken = [each for each in constructor.children() if each.tag == dw.PARAMETER and dw.ARTIFICIAL not in each]
-    if len(taken) != 1:
-        return False
-    kind = types.plain(taken[0].follow(dw.TYPE))
+    kind = types.plain(taken[0].follow(dw.TYPE)) if taken else None
     if kind is None or kind.tag not in dw.REFERENCES:
-        return False
+        return False, False
     below = types.plain(kind.follow(dw.TYPE))
-    return below is not None and below.id == record.id
+    return below is not None and below.id == record.id, len(taken) > 1

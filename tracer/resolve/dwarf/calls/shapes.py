@@ -157,7 +157,8 @@ def _record(entry: Entry, deep: int) -> Shape:
     if found is None:
         raise types.UnknownType(f"{types.spelling(entry)} is declared and nowhere defined")
     leaves: list[Leaf] = []
-    align = found.number(dw.ALIGNMENT) or 1
+    size, stated = found.number(dw.BYTE_SIZE, 0) or 0, found.number(dw.ALIGNMENT) or 1
+    align, packed = stated, False
     for each in found.children():
         if each.tag not in (dw.MEMBER, dw.INHERITANCE) or dw.EXTERNAL in each or dw.DECLARATION in each:
             continue
@@ -167,13 +168,16 @@ def _record(entry: Entry, deep: int) -> Shape:
             if at is None:
                 continue  # a virtual base: the class is passed by its address
             leaves += _moved(inner, (at,))
-            align = max(align, inner.align, each.number(dw.ALIGNMENT) or 1)
+            own = each.number(dw.ALIGNMENT) or 1
+            stated, align = max(stated, own), max(align, inner.align, own)
+            packed = packed or at % inner.align > 0
         else:
             first, width = bits
             start, end = first // 8, (first + width + 7) // 8
             leaves.append(Leaf(start, end - start, "integer", 1))
             align = max(align, inner.align)
-    return Shape(found.number(dw.BYTE_SIZE, 0) or 0, align, tuple(leaves), True)
+    # Nobody says that a struct is packed, but it has what no other has.
+    return Shape(size, stated if packed or size % align else align, tuple(leaves), True)
 
 
 def _moved(shape: Shape, places: Iterable[int]) -> Iterator[Leaf]:

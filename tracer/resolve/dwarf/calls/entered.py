@@ -1,0 +1,73 @@
+"""Where debug information itself says that a parameter is, at the first instruction of a function.
+
+LLVM changes how a function is called that only its own file calls: it leaves out what is unused or a constant, and all
+that follows moves up. No name tells that it did. So of such functions nothing else is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tracer.resolve.arch import Arch
+from tracer.resolve.dwarf.calls.arguments import Pieces, Place, words
+from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.ranges import location_at
+from tracer.resolve.dwarf.units.unit import Entry
+
+_REGISTERS = {
+    62: ("ax", "dx", "cx", "bx", "si", "di", "bp", "sp", *(f"r{number}" for number in range(8, 16))),
+    183: tuple(f"x{number}" for number in range(31)),
+}
+"""By the number of the ELF header's machine: the names of DWARF's registers from 0 on."""
+
+_REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
+_ELSEWHERE = "its callers do not pass it as the ABI says, and debug information does not say how"
+
+
+def is_moved(function: Entry, direct: Iterable[Entry]) -> bool:
+    """Whether a function of one file alone may be called in another way: LLVM made it, and has optimised it. New
+    versions say so of the function (seen in rustc 1.97); others describe the calls in it then, or give parameters that
+    are passed as they are, `direct`, no one place for all the time.
+    """
+    producer = function.unit.top.text(dw.PRODUCER)
+    if "clang" not in producer and "rustc" not in producer:
+        return False
+    found = [each.raw(dw.LOCATION) for each in direct]
+    described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
+    own = function.number(dw.CALLING_CONVENTION) == dw.NO_CALL
+    return own or described or any(each is None or not isinstance(each[1], bytes) for each in found)
+
+
+def register_of(entry: Entry, start: int, arch: Arch) -> int | None:
+    """The number of the argument's register that holds a parameter at the function's start, if that is stated."""
+    expression = location_at(entry, start)
+    return _number(expression[0], _REG, arch) if expression and len(expression) == 1 else None
+
+
+def stated(entry: Entry, start: int, arch: Arch, by_rule: Place, size: int) -> Place:
+    """Of a function that may be called in another way. `by_rule` is how else it would be passed."""
+    expression = location_at(entry, start) or b""
+    if by_rule.indirect:
+        number = _number(expression[0], _BREG, arch) if len(expression) == 2 and not expression[1] else None
+        return Place(reason=_ELSEWHERE) if number is None else Place(((0, 8, number, 0),), indirect=True)
+    found: Pieces = ()
+    at = offset = 0
+    while at < len(expression):
+        number = None if expression[at] == _PIECE else _number(expression[at], _REG, arch)
+        if expression[at] != _PIECE and number is None:
+            return Place(reason=_ELSEWHERE)
+        at += number is not None
+        part, at = leb(expression, at + 1) if at < len(expression) else (size, at)
+        if number is not None:
+            found += tuple((offset + byte, width, one, bit) for byte, width, one, bit in words(min(part, 8), number))
+        offset += part
+    covered = {byte for start, part, *_ in found for byte in range(start, start + part)}
+    wanted = {byte for start, part, *_ in by_rule.pieces for byte in range(start, start + part)} or set(range(size))
+    return Place(found) if wanted <= covered else Place(reason=_ELSEWHERE)
+
+
+def _number(operation: int, first: int, arch: Arch) -> int | None:
+    registers = _REGISTERS[arch.machine]
+    name = registers[operation - first] if 0 <= operation - first < len(registers) else ""
+    return arch.args.index(name) if name in arch.args else None

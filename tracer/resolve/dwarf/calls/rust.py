@@ -1,0 +1,84 @@
+"""Where Rust's own convention puts values: one or two scalars each for itself, what else fits a word as an integer, and
+the rest by its address.
+
+The rules are those from rustc 1.62 on: before, up to two words that are no scalars were passed in registers. Source:
+rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.
+"""
+
+from __future__ import annotations
+
+from tracer.lang.types import Type
+from tracer.resolve.arch import X86_64, Arch
+from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, Pieces, Place, words
+from tracer.resolve.dwarf.calls.forms import Form, Scalar
+from tracer.resolve.dwarf.calls.shapes import Shape
+
+_NO_RULE = "it is passed in a way of Rust's own"
+_RESULT = "what it returns is passed in a way of Rust's own"
+_SPLIT = "a part of it is on the stack"
+_WORD = 8
+
+
+class RustConvention(Convention):
+    """Of a function; `older`: by a compiler before 1.62."""
+
+    def __init__(self, arch: Arch, older: bool = False) -> None:
+        super().__init__(arch)
+        self._older = older
+
+    def hidden(self, type: Type | Shape | Form, by_reference: bool = False) -> None:
+        """See `Convention`."""
+        assert isinstance(type, Form)
+        form = type
+        if (not form.known and form.size > _WORD) or self._has_older(form) or len(form.scalars) * form.size > 32:
+            self.lost = _RESULT
+        elif self.arch is X86_64 and form.size > _WORD and not form.scalars:
+            self.integers += 1
+
+    def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
+        """See `Convention`."""
+        assert isinstance(type, Form)
+        form = type
+        if not form.size:
+            return Place(reason=EMPTY)
+        if not self.lost and (not form.known or self._has_older(form) or not self._holds_wide(form)):
+            self.lost = _NO_RULE
+        if self.lost:
+            return Place(reason=self.lost)
+        if form.scalars:
+            return self._scalars(form.scalars)
+        return self._indirect() if form.size > _WORD else self._word(form.size)
+
+    def _has_older(self, form: Form) -> bool:
+        return self._older and not form.scalars and _WORD < form.size <= 2 * _WORD
+
+    def _holds_wide(self, form: Form) -> bool:
+        """Whether 16 bytes find their registers, if there are such: without, versions differ."""
+        wide = sum(each.size > _WORD for each in form.scalars)
+        return not wide or (self.arch is X86_64 and self.integers + 2 * wide <= len(self.arch.args))
+
+    def _word(self, size: int) -> Place:
+        register = self._register()
+        return self._on_stack(_WORD, _WORD) if register is None else Place(words(size, register))
+
+    def _scalars(self, scalars: tuple[Scalar, ...]) -> Place:
+        pieces: Pieces = ()
+        stack: list[int] = []
+        reals = False
+        for each in scalars:
+            if each.sort == "real":
+                self.reals += 1
+                reals = reals or self.reals <= 8
+                found = [Place()] if self.reals <= 8 else [self._on_stack(_WORD, _WORD)]
+            else:
+                found = [self._word(min(each.size - at, _WORD)) for at in range(0, each.size, _WORD)]
+            for number, place in enumerate(found):
+                stack += [] if place.stack is None else [place.stack]
+                at = each.offset + _WORD * number
+                pieces += tuple((at + start, size, register, bit) for start, size, register, bit in place.pieces)
+        if reals:
+            return Place(reason=IN_FLOATS if len(scalars) == 1 else f"a part of it: {IN_FLOATS}")
+        if not stack:
+            return Place(pieces)
+        together = not pieces and all(each.offset % _WORD == 0 for each in scalars)
+        return Place(stack=stack[0]) if together else Place(reason=_SPLIT)
