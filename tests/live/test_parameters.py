@@ -138,10 +138,10 @@ def test_a_go_functions_registers_and_strings(backend: str, clean: None) -> None
 def test_a_rust_functions_slices_and_enums(backend: str, clean: None) -> None:
     program = build_rust("records", debug=2)
     text = (
-        f"uprobe:{program}:\"records::takes\" {{ @s[str(args.s.data_ptr, 11), args.s.length] = count(); @n = sum(args.n);"
+        f'uprobe:{program}:"records::takes" {{ @s[str(args.s.data_ptr, 11), args.s.length] = count(); @n = sum(args.n);'
         " @v[args.v.length, args.v.data_ptr[2]] = count(); @e[args.e] = count(); @h = sum(args.sh->Rect.h);"
         " @t[args.t.a, args.t.c] = count(); @p = sum(args.p->b); }"
-        f" uprobe:{program}:\"records::holds\" {{ @x = sum(args.a.x[0]); @y[args.a.y, args.last] = count(); }}"
+        f' uprobe:{program}:"records::holds" {{ @x = sum(args.a.x[0]); @y[args.a.y, args.last] = count(); }}'
     )
     done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", f"{program}")
     assert done.status == 0, done.err

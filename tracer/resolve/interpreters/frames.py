@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 from tracer.dataclass import dataclass
@@ -28,7 +29,8 @@ from tracer.resolve.symbols.processes import Process, Processes
 
 INTERPRETERS: tuple[Interpreter, ...] = (PYTHON,)
 
-_MOST_FUNCTIONS = 1 << 16
+_MOST_FUNCTIONS, _MOST_NUMBERS = 1 << 16, 1 << 24
+"""When there are more, those that were met first are known."""
 _MOST_HELD = 64
 _WITH_NAME = ("python",)
 
@@ -47,7 +49,8 @@ class Interpreters:
     def __init__(self, processes: Callable[[], Processes]) -> None:
         self._processes = processes
         self._images: dict[tuple[str, int], Image | None] = {}
-        self._functions: dict[int, tuple[int, Function]] = {}
+        self._functions: dict[int, Function] = {}
+        self._numbers = array("I")
         self._first: dict[object, int] = {}
         self._loaded: dict[int, list[tuple[tuple[Mapping, ...], tuple[Loaded, ...]]]] = {}
         self.layouts: list[Image] = []
@@ -67,13 +70,17 @@ class Interpreters:
 
     def learn(self, number: int, image: Image, parts: object) -> None:
         """What a hit, or the memory of the process, says of the function of that number."""
-        if len(self._functions) >= _MOST_FUNCTIONS:
-            number_before, (_, before) = next(iter(self._functions.items()))
-            del self._functions[number_before]
-            if self._first.get(before.identity) == number_before:
-                del self._first[before.identity]
         function = image.interpreter.function(image.layout, parts)
-        self._functions[number] = self._first.setdefault(function.identity, number), function
+        # A program that evaluates a text again and again makes the same function each time: of these a number is kept.
+        first = self._first.get(function.identity)
+        if first is None:
+            if len(self._functions) >= _MOST_FUNCTIONS:
+                return
+            first = self._first[function.identity] = number
+            self._functions[number] = function
+        if number < _MOST_NUMBERS:
+            self._numbers.extend([0] * (number + 1 - len(self._numbers)))
+            self._numbers[number] = first
 
     def stack(self, pid: int, addresses: Sequence[int], native: tuple[int, ...] | None = None) -> tuple[int, ...]:
         """One stack of what a hit has: native addresses, zeros up to the most frames that were asked for, words.
@@ -103,8 +110,12 @@ class Interpreters:
 
     def function(self, frame: int) -> Function | None:
         """The function of a frame's word; None where it is not known."""
-        known = self._functions.get(number_of(frame))
-        return None if known is None else known[1]
+        return self._functions.get(self._first_number(frame))
+
+    def _first_number(self, frame: int) -> int:
+        """The number of the same function as it was first met, 0 where it is not known."""
+        number = number_of(frame)
+        return self._numbers[number] if number < len(self._numbers) else 0
 
     def text(self, frame: int) -> str:
         """`file:function:line` of a frame's word, as far as it is known."""
@@ -119,11 +130,11 @@ class Interpreters:
         """Without the frames of functions that are not called yet; equal functions have one number."""
         kept = []
         for each in words:
-            known = self._functions.get(number_of(each)) if is_frame(each) else None
-            if known is None:
+            first = self._first_number(each) if is_frame(each) else 0
+            if not first:
                 kept.append(each)
                 continue
-            (first, function), instruction = known, instruction_of(each)
+            function, instruction = self._functions[first], instruction_of(each)
             if instruction is None or instruction >= function.begun or is_resumed(each):
                 kept.append(with_number(each, first))
             elif begins_evaluation(each):
