@@ -275,5 +275,5 @@ def link_uprobes(
 
 def possible_cpus() -> int:
     """How many slots a per-CPU value has: the highest possible CPU plus one."""
-    with open("/sys/devices/system/cpu/possible", encoding="ascii") as file:
+    with open("/sys/devices/system/cpu/possible", encoding="utf-8") as file:
         return max(int(part.split("-")[-1]) for part in file.read().strip().split(",")) + 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tracer.errors import printable
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import Site
 
 

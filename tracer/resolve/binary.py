@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 
 if TYPE_CHECKING:

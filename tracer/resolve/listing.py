@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.errors import Fault, TracerError
+from tracer.errors import Fault, TracerError, printable
 from tracer.lang.syntax.attach import refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
 from tracer.resolve.binary import Binaries, Binary
-from tracer.resolve.elf.layout import PF_X, printable
+from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found

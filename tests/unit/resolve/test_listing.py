@@ -10,11 +10,10 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, TEXT_ADDRESS, ElfWriter, usdt_note
 from tests.unit.resolve.programs import PROBES_C, THROWS_CC
-from tracer.errors import Source, TracerError
+from tracer.errors import Source, TracerError, printable
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.listing import as_written, list_lines, list_probes, quoted
 from tracer.resolve.model import Target
 from tracer.resolve.sites.expand import expand

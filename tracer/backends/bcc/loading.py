@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tracer.backends.bcc.attach.loader import Loaded, load_programs
-from tracer.backends.bcc.attach.page_groups import Groups
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host import pid_namespace, trials
 from tracer.backends.bcc.host.refused import Refused, under_the_clause
 from tracer.backends.bcc.program import BccProgram
 from tracer.resolve.model import Target
+
+if TYPE_CHECKING:
+    from tracer.backends.bcc.attach.page_groups import Groups
 
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 

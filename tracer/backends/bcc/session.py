@@ -18,7 +18,6 @@ from tracer.backends.bcc.attach.loader import (
     create_maps,
     first_counter,
 )
-from tracer.backends.bcc.attach.page_groups import groups
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, PYTHON_IMAGES, RING, STACK_RULES
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.events.incoming import Incoming
@@ -77,7 +76,11 @@ class BccSession:
         self._exited = False
         with ExitStack() as undo:
             undo.callback(self._attachments.close)
-            by_place = None if multi else groups(self.plan, generated)
+            by_place = None
+            if not multi:
+                from tracer.backends.bcc.attach.page_groups import groups
+
+                by_place = groups(self.plan, generated)
             self._loaded = create_maps(generated, self.plan, by_place)
             undo.callback(self._loaded.close)
             slower = load_sleepable(self._loaded, program, target, multi, by_place)

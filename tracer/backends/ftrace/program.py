@@ -16,13 +16,12 @@ from tracer.backends.ftrace.counting.trigger import Trigger
 from tracer.backends.ftrace.fetchargs import Source, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.dataclass import dataclass, replace
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.uprobe_events import model as uprobe_events
 from tracer.kernel.uprobe_events.model import MOST_FETCHES, MOST_PLACES, Fetch, Place
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.elf.layout import printable
 from tracer.steps.model import Steps
 
 CALLS, RETURNS = ("calls",), ("returns",)

@@ -33,7 +33,7 @@ def steering_nothing(text: str) -> str:
 
 
 def _escaped(line: str) -> str:
-    from tracer.resolve.elf.layout import printable
+    from tracer.errors import printable
 
     return "\t".join(map(printable, line.split("\t")))
 

@@ -153,12 +153,12 @@ class Silence:
         """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told
         with `-v`, and without it what has another reason.
         """
-        from tracer.cli.tracing.unhit import unhit_lines
-
         left_out = {place_of(site) for site in self._session.left_out}
         for number, sites in sorted(self._session.unhit_sites().items()):
             kept = [site for site in sites if place_of(site) not in left_out]
             if kept and number not in silent and number not in cut:
+                from tracer.cli.tracing.unhit import unhit_lines
+
                 yield from unhit_lines(self._points[number], kept, self._explained, number, self._verbose)
 
     # --- why ---

@@ -77,7 +77,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 
         def say(line: str, prefix: str = "tracer: ") -> None:
             if not line.isprintable():
-                from tracer.resolve.elf.layout import printable
+                from tracer.errors import printable
 
                 line = printable(line)  # the names of files and functions are not the user's own
             words.say(f"{prefix}{line}\n")

@@ -21,11 +21,13 @@ VALUES: Final[Registry[Value]] = Registry(*_families("VALUES", "hit.process", "h
 """Built-in values but `arg0`, `arg1`, …, which are counted by the site."""
 
 FUNCTIONS: Final[Registry[Function]] = Registry(
-    *_families("FUNCTIONS", "control", "signals", "joining"),
+    *_families("FUNCTIONS", "control"),
     *aggregations.SOURCES,
-    *_families("FUNCTIONS", "printing", "hit.time", "hit.process", "hit.stacks", "data.strings", "data.integers"),
-    *_families("FUNCTIONS", "maps", "hit.probe", "messages", "data.bytes", "data.types", "data.questions", "settings",
-              "data.syscalls"),
+    *_families(
+        "FUNCTIONS", "printing", "signals", "joining", "hit.time", "hit.process", "hit.stacks", "data.strings",
+        "data.integers", "maps", "hit.probe", "messages", "data.bytes", "data.types", "data.questions", "settings",
+        "data.syscalls",
+    ),
 )
 """All functions, by each of their names."""
 

@@ -309,19 +309,8 @@ class FloatType:
 
 
 Type = (
-    IntType
-    | BoolType
-    | StringType
-    | TupleType
-    | StackType
-    | SymbolType
-    | UsernameType
-    | CgroupPathType
-    | TimestampType
-    | FloatType
-    | ArrayType
-    | StructType
-    | NamedType
+    IntType | BoolType | StringType | TupleType | StackType | SymbolType | UsernameType | CgroupPathType | TimestampType
+    | FloatType | ArrayType | StructType | NamedType
 )
 """`PointerType` and `EnumType` are integers. No value has a `NamedType`."""
 

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterator
 from functools import cached_property
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.elf.layout import (
     ET_DYN,
     ET_EXEC,
@@ -36,7 +36,6 @@ from tracer.resolve.elf.layout import (
     Section,
     Segment,
     notes,
-    printable,
     string_at,
 )
 from tracer.resolve.model import FileIdentity

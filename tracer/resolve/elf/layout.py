@@ -28,19 +28,6 @@ class ElfError(TracerError):
     """A file that is not, or not a whole and supported, ELF file."""
 
 
-def printable(text: str) -> str:
-    """The text with control characters and broken encodings escaped, so that a message stays one line."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    if 0xDC80 <= ord(character) <= 0xDCFF:  # how a byte that is not UTF-8 was decoded
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    return character.encode("unicode_escape").decode("ascii")
-
-
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A program header; sizes in bytes, `address` virtual."""

@@ -11,10 +11,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.elf.debug_file import DEBUG_ROOT
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import Target
 from tracer.resolve.processes.maps import mappings, path_of, root
 from tracer.resolve.processes.stat import pids

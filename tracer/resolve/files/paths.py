@@ -20,8 +20,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
-from tracer.errors import TracerError
-from tracer.resolve.elf.layout import printable
+from tracer.errors import TracerError, printable
 from tracer.resolve.model import Target
 from tracer.resolve.processes.maps import executable_files, root, within
 

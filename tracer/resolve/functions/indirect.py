@@ -22,11 +22,11 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.arch import ARCHES
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_X, SHT_DYNSYM, ElfError, printable
+from tracer.resolve.elf.layout import PF_X, SHT_DYNSYM, ElfError
 from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places

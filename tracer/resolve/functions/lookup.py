@@ -11,9 +11,8 @@ import re
 from collections.abc import Sequence
 from contextlib import closing
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher

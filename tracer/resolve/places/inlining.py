@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator
 
 from tracer.dataclass import NamedTuple
+from tracer.errors import printable
 from tracer.resolve.dwarf.debug_info import asked
 from tracer.resolve.dwarf.functions import function_at, name_of, origin
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.names import named
 from tracer.resolve.dwarf.units.unit import Entry, Unit
-from tracer.resolve.elf.layout import printable
 
 _FUNCTIONS = frozenset((dw.SUBPROGRAM,))
 _LINE = 0x3B  # DW_AT_decl_line

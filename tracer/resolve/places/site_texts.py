@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import ArgSpec
 from tracer.resolve.usdt.words import words
 

@@ -83,7 +83,7 @@ def gone(pid: int) -> TracerError:
 
 def named(pid: int) -> str:
     """What an error calls a process: its number and its name."""
-    from tracer.resolve.elf.layout import printable
+    from tracer.errors import printable
 
     try:
         import psutil

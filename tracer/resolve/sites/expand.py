@@ -259,7 +259,7 @@ class _Files:
 
 
 def _nothing(point: AttachPoint, files: int) -> TracerError:
-    from tracer.resolve.elf.layout import printable
+    from tracer.errors import printable
 
     if point.source is not None:
         return TracerError(f"no code comes from '{printable(point.source)}' in any of {files} files")

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import repeat
 
 from tracer.dataclass import replace
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import ElfError, printable
+from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.functions.lookup import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, SiteLimit, Unreadable

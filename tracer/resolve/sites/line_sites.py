@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tracer.dataclass import NamedTuple, replace
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.dwarf.lines.tables import Row, Sequence
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import did_you_mean
 from tracer.resolve.model import NoSuchLine, NothingThere, Site, SiteLimit

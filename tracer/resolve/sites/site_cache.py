@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import cache
 from tracer.dataclass import names
+from tracer.errors import printable
 from tracer.resolve import kept
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import (
     ArgSpec,
     Const,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.model import NothingThere, Site

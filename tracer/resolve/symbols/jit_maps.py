@@ -9,8 +9,7 @@ import os
 import stat
 from bisect import bisect_right
 
-from tracer.errors import TracerError
-from tracer.resolve.elf.layout import printable
+from tracer.errors import TracerError, printable
 from tracer.resolve.processes.maps import root
 from tracer.resolve.processes.stat import status_of
 

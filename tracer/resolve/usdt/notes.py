@@ -34,8 +34,9 @@ from __future__ import annotations
 import struct
 
 from tracer.dataclass import dataclass
+from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_W, notes, printable
+from tracer.resolve.elf.layout import PF_W, notes
 
 _ADDRESSES = struct.Struct("<QQQ")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tracer.errors import printable
 from tracer.resolve.arch import AARCH64, Arch
-from tracer.resolve.elf.layout import printable
 from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg
 
 _NARROW = {8: "r{}", 4: "e{}", 2: "{}", 1: "{}l"}

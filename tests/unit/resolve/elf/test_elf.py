@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, TEXT_OFFSET, ElfWriter, usdt_note
 from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C
-from tracer.errors import TracerError
+from tracer.errors import TracerError, printable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import ElfError, printable
+from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.safety.placement import function_start
 from tracer.resolve.safety.returns import plan_return
 

@@ -7,8 +7,8 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import repeat
+from typing import TYPE_CHECKING
 
-from tracer.backends.bcc.attach.page_groups import SITE_PLACES, Groups
 from tracer.backends.bcc.codegen.generate import (
     CONTROL,
     FOLLOW,
@@ -46,11 +46,14 @@ from tracer.lang.typed import Config
 from tracer.plan.model import Plan
 from tracer.plan.points import first_numbers
 
+if TYPE_CHECKING:
+    from tracer.backends.bcc.attach.page_groups import Groups
+
 LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun")
 """The counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h."""
 
-HITS = 1002
-"""The number of the map that counts the hits of each attach point, as prelude.h has it."""
+HITS, SITE_PLACES = 1002, 1003
+"""The numbers, as prelude.h has them, of the maps of the hits of each attach point and of the pages of `Groups`."""
 
 FOLLOWER, CALLS, RETURNS = (-1, 0), (-2, -1), (-3, -1)
 """Among the programs: those of no variant."""

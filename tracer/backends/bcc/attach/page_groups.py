@@ -19,9 +19,6 @@ from tracer.plan.model import Plan
 PAGE = 4096
 """Files are mapped by this or a multiple of it."""
 
-SITE_PLACES = 1003
-"""The number of the map of pages in the C; see prelude.h."""
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:

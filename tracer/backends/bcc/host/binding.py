@@ -7,7 +7,6 @@ module, and is named so that nobody wonders.
 
 from __future__ import annotations
 
-import glob
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -71,7 +70,7 @@ def find_binding() -> Binding | NoBinding:
 
 def _candidates() -> Iterator[Path]:
     for pattern in _PLACES:
-        for place in sorted(glob.glob(pattern), reverse=True):
+        for place in sorted(_matching(pattern), reverse=True):
             if os.path.isdir(f"{place}/bcc"):
                 yield Path(place) / "bcc"
     try:
@@ -80,6 +79,14 @@ def _candidates() -> Iterator[Path]:
         spec = None
     if spec is not None and spec.submodule_search_locations:
         yield from (folder for folder in map(Path, spec.submodule_search_locations) if folder.is_dir())
+
+
+def _matching(pattern: str) -> list[str]:
+    if "*" not in pattern:
+        return [pattern] if os.path.exists(pattern) else []
+    from glob import glob  # where the usual place has none
+
+    return glob(pattern)
 
 
 def _version(folder: Path) -> str:
@@ -110,6 +117,6 @@ def library_path() -> str | None:
     """Where libbcc itself is, as the loader's usual folders have it; its name holds its version."""
     folders = (f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/*", "/lib/*")
     for folder in folders:
-        for path in glob.iglob(f"{folder}/libbcc.so.0"):
+        for path in _matching(f"{folder}/libbcc.so.0"):
             return os.path.realpath(path)
     return None
