@@ -5,8 +5,8 @@
  * the control block, which is the only element of its map, so that no hit looks it up (Linux 5.2). SLEEPABLE says whether programs
  * may wait for a page of the traced process, COOKIES whether links tell which site was hit, KERNEL_READS whether helpers
  * may read the kernel's memory, NAMESPACED whether tracer has process numbers of its own, NO_ATOMICS whether programs can
- * do no more to memory than add, TASKS whether what the kernel keeps of processes is read (tasks.h); the generated part
- * defines them before it includes this, and the maps LOSSES, RING and SCRATCH, and struct control.
+ * do no more to memory than add, PROGRAMS whether stacks tell the programs of a process apart, TASKS whether what the
+ * kernel keeps of processes is read (tasks.h); the generated part defines them before it includes this, and the maps LOSSES, RING and SCRATCH, and struct control.
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
@@ -70,7 +70,7 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 
 /* --- whose hit it is -------------------------------------------------------------------------------------------- */
 
-#if NAMESPACED || TASKS
+#if NAMESPACED || TASKS || PROGRAMS
 static u64 (*current_task)(void) = (void *)35;
 static long (*read_kernel)(void *to, u32 size, u64 from) = (void *)113; /* zeroes where it fails */
 

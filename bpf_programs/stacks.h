@@ -11,8 +11,8 @@
 
 enum { FRAME_PLAIN, FRAME_LAST, FRAME_ENTRY, FRAME_POINTER, FRAME_SIGNAL, FRAME_NOTHING };
 
-/* An address in a process; `process` is twice its number, and one more where a thread is there: where a call returns to,
- * the rule is that of the instruction before. */
+/* An address in a process; `process` is twice its space_id(), and one more where a thread is there: where a call returns
+ * to, the rule is that of the instruction before. */
 struct frame_place {
 	u64 address, process;
 };
@@ -52,6 +52,19 @@ static void (*ring_submit)(void *record, u64 flags) = (void *)132;
 #define SIGNAL_FP 120
 #define SIGNAL_SP 160
 #define SIGNAL_IP 168
+
+/* The process, and above its number one that exec raises (self_exec_id): the same address is another place then. */
+static __always_inline u64 space_id(void)
+{
+	u64 process = process_id();
+#if PROGRAMS
+	u32 program = 0;
+
+	read_kernel(&program, sizeof(program), current_task() + OF_KERNEL(11));
+	process |= (u64)program << 32;
+#endif
+	return process;
+}
 
 /* Where a walk is. */
 struct frame_state {
@@ -137,11 +150,11 @@ static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 	return copy_pieces(ctx, to, frames, process, wakeup, STACK_PIECES, before, &from);
 }
 
-/* The frames of the user stack, `frames` of them at most; their length in bytes. The walk is that of `walker` in
- * resolve/unwind: both have to end at the same frame. */
-static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 wakeup)
+/* The frames of the user stack, `frames` of them at most; their length in bytes. `process` is its space_id(). The walk is
+ * that of `walker` in resolve/unwind: both have to end at the same frame. */
+static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
 {
-	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp), process = process_id();
+	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp);
 	struct frame_place place = {0, process << 1 | 1};
 	u32 found = 0;
 

@@ -43,6 +43,7 @@ def compile_program(text: str, sleepable: bool, cookies: bool, reads: bool) -> N
             cookies=cookies,
             kernel_reads=reads or not program.copies,
             # No kernel here is between Linux 5.12 and 6.0, which brought these two.
+            programs=reads and program.generated.unwinds,
             atomics=sleepable or not program.generated.scratch_slots,
         )
 

@@ -190,7 +190,10 @@ def test_probes_of_returns_hide_no_callers(backend: str, tmp_path: Path, clean: 
     assert stacks(backend, inside, program) == Counter({("hit", "inner", "outer", "main"): 9})
 
 
-def test_each_program_of_a_process_has_stacks_and_names_of_its_own(backend: str, tmp_path: Path, clean: None) -> None:
+@pytest.mark.parametrize("other_room", [1024, 64])
+def test_each_program_of_a_process_has_stacks_and_names_of_its_own(
+    backend: str, tmp_path: Path, clean: None, other_room: int
+) -> None:
     (tmp_path / "turns.c").write_text(r"""
         #include <stdio.h>
         #include <stdlib.h>
@@ -207,7 +210,7 @@ def test_each_program_of_a_process_has_stacks_and_names_of_its_own(backend: str,
             return atoi(argv[2]) ? execl(argv[1], argv[1], argv[0], left, NULL) : 0;
         }
     """)
-    for name, room in (("one", 64), ("two", 1024)):  # both at the same addresses
+    for name, room in (("one", 64), ("two", other_room)):  # both at the same addresses; of 64 each stack, too
         macros = (f"-DINNER=inner_{name}", f"-DOUTER=outer_{name}", f"-DROOM={room}", "-fno-stack-protector")
         subprocess.run(["gcc", "-O1", "-static", "-no-pie", *macros, "turns.c", "-o", name], cwd=tmp_path, check=True)
     program = f"uprobe:T:hit, uprobe:{tmp_path}/two:hit {{ @[ustack] = count(); }}"

@@ -17,6 +17,7 @@ from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
     from tracer.kernel.trials.hit_cost import Cost
+    from tracer.lang.types import Stack
     from tracer.plan.features import Capabilities, Feature
     from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.unwind.walker import Step
@@ -28,7 +29,7 @@ class Unwinder(Protocol):
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
         met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
-    ) -> tuple[int, ...]:  # fmt: skip
+    ) -> Stack:  # fmt: skip
         """Pid, registers in perf's order (None: unknown), the words of the stack from its pointer up, and how many
         frames at most → addresses, innermost first. Each address that means now what it meant then goes to `met`, with
         whether a thread is there (and no call returns there), and how its frame is left. `at`: when (CLOCK_MONOTONIC),

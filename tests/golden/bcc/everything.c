@@ -38,7 +38,7 @@ int probe_0(struct pt_regs *ctx)
 	u64 b_0[2];
 	u64 b_7[1];
 	u64 key_9[3];
-	u64 key_14[1];
+	u64 key_15[1];
 
 	if (!control)
 		return 0;
@@ -95,10 +95,11 @@ int probe_0(struct pt_regs *ctx)
 		check_cut(length_12, 1024, address_11, 0);
 		scratch->record[2] = length_12;
 		ADVANCE(at_10, length_12, 1024);
-		scratch->record[3] = process_id();
-		s64 length_13 = walk_stack(ctx, (u64 *)((char *)scratch->record + at_10), 3, control->wakeup);
-		scratch->record[4] = length_13;
-		ADVANCE(at_10, length_13, 24);
+		u64 space_13 = space_id();
+		scratch->record[3] = space_13;
+		s64 length_14 = walk_stack(ctx, (u64 *)((char *)scratch->record + at_10), 3, space_13, control->wakeup);
+		scratch->record[4] = length_14;
+		ADVANCE(at_10, length_14, 24);
 		scratch->record[0] = 2;
 		scratch->record[1] = 1LL;
 		emit(scratch->record, at_10, control->wakeup);
@@ -113,12 +114,12 @@ int probe_0(struct pt_regs *ctx)
 		scratch->b_128_0_0[0] = 0x6c6c616d73ULL;
 		scratch->b_128_0_0_used[0] = 5;
 	}
-	key_14[0] = 0;
-	assign(MAP(8), key_14, scratch->b_128_0_0, NULL);
+	key_15[0] = 0;
+	assign(MAP(8), key_15, scratch->b_128_0_0, NULL);
 	s64 t9 = 0LL;
 	#pragma clang loop unroll(disable)
-	for (u32 round_15 = 0; t9 < 3LL; round_15++, t9++) {
-		if (round_15 >= 1024) {
+	for (u32 round_16 = 0; t9 < 3LL; round_16++, t9++) {
+		if (round_16 >= 1024) {
 			lose(LOST_LOOPS);
 			break;
 		}

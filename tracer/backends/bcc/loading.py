@@ -28,12 +28,13 @@ def load_sleepable(
     reads = not program.copies or trials.has("kernel_reads")
     atomics = not program.generated.scratch_slots or trials.has("atomics")
     translated = program.asks_for_numbers and pid_namespace.translated()
-    here = pid_namespace.words(target.pid or 0) if translated or program.generated.tasks else ()
+    programs = program.generated.unwinds and pid_namespace.untold() is None
+    here = pid_namespace.words(target.pid or 0) if translated or program.generated.tasks or programs else ()
 
     def load(sleepable: bool) -> None:
         compiled = compile_text(
             program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
-            namespaced=translated and bool(here), atomics=atomics,
+            namespaced=translated and bool(here), atomics=atomics, programs=programs,
         )
         waiting = waits if sleepable else frozenset[str]()
         load_programs(

@@ -42,5 +42,5 @@ class BccProgram:
     def asks_for_numbers(self) -> bool:
         """Whether it asks for the number of a process or a thread."""
         text = self.generated.text
-        return self.generated.follow or "process_id()" in text or "thread_id()" in text or "parent_id()" in text
+        return self.generated.follow or any(f"{each}_id()" in text for each in ("process", "space", "thread", "parent"))
 

@@ -370,7 +370,9 @@ def has_stack(kind: Type) -> bool:
 
 
 class Stack(NamedTuple):
-    """A user stack as it was read: process and return addresses, innermost first."""
+    """A user stack as it was read: process and return addresses, innermost first. Where it is known which of its
+    programs the process ran, its number stands above the 32 bits of the process's.
+    """
 
     pid: int
     addresses: tuple[int, ...]

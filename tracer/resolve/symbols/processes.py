@@ -28,15 +28,18 @@ _REFRESH_S = 0.05
 Known = dict[int, Any]
 """What was found out about addresses."""
 
+_PID = (1 << 32) - 1
+
 
 @dataclass(slots=True)
 class Image:
     """What a process has mapped from a moment on (nanoseconds of CLOCK_MONOTONIC), and what was found out of addresses
-    meanwhile: `here` where a thread is, `after` where a call returns to.
+    meanwhile: `here` where a thread is, `after` where a call returns to. `program`: which of its programs it runs.
     """
 
     since: int = 0
     mappings: tuple[Mapping, ...] = ()
+    program: int = 1
     here: Known = field(default_factory=dict)
     after: Known = field(default_factory=dict)
 
@@ -50,7 +53,8 @@ class Image:
 @dataclass(slots=True)
 class Process:
     """`missed` is how often records had been lost when its map was read last. `images` are the present one and then
-    older ones; `seen` has what was mapped at the addresses of stacks when they were met, `names` what they are called.
+    older ones; `program` is the number of the program that it runs, which an exec raises. By a program's number, 0 for
+    the last that had it, and an address of stacks `seen` has what was mapped there when it was met, `names` its name.
     """
 
     started: int
@@ -59,14 +63,15 @@ class Process:
     owner: int = 0
     jit_path: str = ""
     missed: int = 0
-    names: Known = field(default_factory=dict)
-    seen: dict[int, Mapping] = field(default_factory=dict)
+    program: int = 1
+    names: dict[tuple[int, int], Any] = field(default_factory=dict)
+    seen: dict[tuple[int, int], Mapping] = field(default_factory=dict)
 
     def begin(self, since: int, mappings: tuple[Mapping, ...]) -> None:
         """From that moment on these are mapped."""
-        self.images.insert(0, Image(since, mappings))
+        self.images.insert(0, Image(since, mappings, self.program))
         del self.images[_MAX_MAPS:]
-        self.names = {address: name for address, name in self.names.items() if address in self.seen}
+        self.names = {place: name for place, name in self.names.items() if place[0] or place in self.seen}
 
     def image(self, at: int) -> Image:
         """The one that held at a moment, the present one for 0."""
@@ -75,16 +80,15 @@ class Process:
                 return image
         return self.images[-1] if self.images else Image()
 
-    def see(self, address: int, mapping: Mapping) -> None:
-        """An address of a stack lies there."""
-        before = self.seen.get(address)
-        if before is mapping:
-            return
-        if before is not None and before != mapping:
-            self.names.pop(address, None)
+    def see(self, address: int, mapping: Mapping, program: int) -> None:
+        """An address of a stack of that program lies there."""
         if len(self.seen) >= _MOST_SEEN:
             self.seen.clear()
-        self.seen[address] = mapping
+        for place in ((0, address), (program, address)):
+            before = self.seen.get(place)
+            if before is not None and before != mapping:
+                self.names.pop(place, None)
+            self.seen[place] = mapping
 
 
 class Processes:
@@ -108,14 +112,16 @@ class Processes:
         """Closes the files."""
         self.modules.close()
 
-    def remember(self, pid: int) -> None:
-        """Takes note of what a process has mapped now. A process that is gone, or not ours to read, is no error."""
+    def remember(self, pid: int, program: int = 1) -> None:
+        """Takes note of what a process has mapped now, as that `program` of its where it was not known. A process that
+        is gone, or not ours to read, is no error.
+        """
         started = _started(pid)
         known = self._known.get(pid)
         if started is None:
             return
         if known is None or known.started not in (started, 0):
-            known = self._add(pid, Process(started, missed=self._missed))
+            known = self._add(pid, Process(started, missed=self._missed, program=program))
             known.jit_path, known.owner = jit_map(pid)
         self._read_maps(pid, known)
 
@@ -147,6 +153,7 @@ class Processes:
                 process.images, process.missed = [], self._missed
                 process.seen.clear()
                 process.names.clear()
+            process.program += 1
             process.begin(at, ())
             self.altered.add(pid)
 
@@ -173,19 +180,21 @@ class Processes:
             process = self._known.get(pid)
         elif process.missed != self._missed:
             del self._known[pid]
-            self.remember(pid)
+            self.remember(pid, process.program)
             process = self._known.get(pid)
         return process
 
-    def find(self, pid: int, process: Process, address: int, image: Image | None = None) -> Mapping | None:
-        """What was mapped at an address in an image, else when a stack had it, else the last that is known.
-        `process` is what `get` gave.
+    def find(
+        self, pid: int, process: Process, address: int, image: Image | None = None, program: int = 0
+    ) -> Mapping | None:
+        """What was mapped at an address in an image, else when a stack of the program had it, else the last that is
+        known of that program, or of all for 0. `process` is what `get` gave.
         """
-        mapping = _find((image,), address) if image is not None else process.seen.get(address)
-        mapping = mapping or _find(process.images, address)
-        if mapping is None and time.monotonic() - process.read_at > _REFRESH_S:
+        mapping = _find((image,), address) if image is not None else process.seen.get((program, address))
+        mapping = mapping or _find(process.images, address, program)
+        if mapping is None and program in (0, process.program) and time.monotonic() - process.read_at > _REFRESH_S:
             self.remember(pid)
-            mapping = _find(self._known.get(pid, process).images, address)
+            mapping = _find(self._known.get(pid, process).images, address, program)
         return mapping
 
     def place(self, pid: int, mapping: Mapping, address: int) -> tuple[Module, int] | None:
@@ -222,11 +231,22 @@ class Processes:
                 self.modules.of(pid, each)
 
 
-def _find(images: Iterable[Image], address: int) -> Mapping | None:
+def space_of(pid: int, program: int) -> int:
+    """The number of the address space in which a process runs that program of its; for 0 the process's own number."""
+    return pid | program << 32
+
+
+def process_of(space: int) -> tuple[int, int]:
+    """The process of an address space, and the number of its program; 0 where it is not known which it was."""
+    return space & _PID, space >> 32
+
+
+def _find(images: Iterable[Image], address: int, program: int = 0) -> Mapping | None:
     for image in images:
-        for each in image.mappings:
-            if each.start <= address < each.end:
-                return each
+        if not program or image.program == program:
+            for each in image.mappings:
+                if each.start <= address < each.end:
+                    return each
     return None
 
 

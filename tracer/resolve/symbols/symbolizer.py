@@ -12,7 +12,8 @@ from __future__ import annotations
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping
 from tracer.resolve.symbols.jit_maps import JitMaps
-from tracer.resolve.symbols.processes import Process, Processes
+from tracer.resolve.symbols.modules import Module
+from tracer.resolve.symbols.processes import Process, Processes, process_of
 
 _MOST_NAMES = 1 << 16
 """Of one process."""
@@ -24,7 +25,9 @@ _Name = tuple[str, int]
 
 
 class Symbolizer:
-    """Names addresses of the processes of which `processes` tells."""
+    """Names addresses of the processes of which `processes` tells. What is called `pid` may be the number of an address
+    space (`processes.space_of`), as stacks have it: then names are those of that program of the process.
+    """
 
     def __init__(self, processes: Processes, demangled: bool = True) -> None:
         self.processes = processes
@@ -51,8 +54,7 @@ class Symbolizer:
         """
         # What is going on in a caller is the call, not what follows it.
         address -= returned
-        mapping = self.mapping(pid, address)
-        place = None if mapping is None else self.processes.place(pid, mapping, address)
+        place = self._place(pid, address)
         found = () if place is None else place[0].sources(place[1])
         return [
             (self._shown(name), f"{path or '?'}:{line}" if path or line else "") for name, path, line in found
@@ -60,8 +62,7 @@ class Symbolizer:
 
     def interrupts(self, pid: int, address: int) -> bool:
         """Whether a signal's handler returns there, as unwind tables say it."""
-        mapping = self.mapping(pid, address - 1)
-        place = None if mapping is None else self.processes.place(pid, mapping, address - 1)
+        place = self._place(pid, address - 1)
         rule = None if place is None else place[0].rule(place[1])
         return rule is not None and rule.signal
 
@@ -72,32 +73,37 @@ class Symbolizer:
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
         """What is mapped there; None where nothing is known to be."""
+        pid, program = process_of(pid)
         process = self.processes.get(pid)
-        return None if process is None else self.processes.find(pid, process, address)
+        return None if process is None else self.processes.find(pid, process, address, program=program)
 
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """The build-id of that file in hexadecimal and the offset in it in bytes; None where it has none."""
-        mapping = self.mapping(pid, address)
-        place = None if mapping is None else self.processes.place(pid, mapping, address)
+        place = self._place(pid, address)
         found = None if place is None else place[0].elf.build_id
         return None if place is None or found is None else (found, place[1])
 
+    def _place(self, pid: int, address: int) -> tuple[Module, int] | None:
+        mapping = self.mapping(pid, address)
+        return None if mapping is None else self.processes.place(process_of(pid)[0], mapping, address)
+
     def _look_up(self, pid: int, address: int) -> _Name | None:
+        pid, program = process_of(pid)
         process = self.processes.get(pid)
         if process is None:
             return None
-        known: _Name | None = process.names.get(address)
+        known: _Name | None = process.names.get((program, address))
         if known is not None:
             return known
-        name = self._name(pid, process, address)
+        name = self._name(pid, process, program, address)
         if name is not None:
             if len(process.names) >= _MOST_NAMES:
                 process.names.clear()
-            process.names[address] = name
+            process.names[program, address] = name
         return name
 
-    def _name(self, pid: int, process: Process, address: int) -> _Name | None:
-        mapping = self.processes.find(pid, process, address)
+    def _name(self, pid: int, process: Process, program: int, address: int) -> _Name | None:
+        mapping = self.processes.find(pid, process, address, program=program)
         if mapping is None:
             return None
         place = self.processes.place(pid, mapping, address)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tracer.resolve.symbols.processes import Image, Process, Processes
+from tracer.lang.types import Stack
+from tracer.resolve.symbols.processes import Image, Process, Processes, space_of
 from tracer.resolve.unwind.registers import Registers
 from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, POINTER, Step, step_of, walk
 
@@ -34,7 +35,7 @@ class Unwinder:
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
         met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
-    ) -> tuple[int, ...]:  # fmt: skip
+    ) -> Stack:  # fmt: skip
         """The addresses of a thread's callers, its own first, `most` at most; see `walker.walk`. Each step, with the
         address and whether a thread is there, goes to `met`, if it still holds. `at` is when the thread was there, in
         nanoseconds of CLOCK_MONOTONIC, 0 for now. `here`: it is at the first of the addresses.
@@ -43,7 +44,7 @@ class Unwinder:
         process = processes.get(pid)
         if process is None:
             self.endings[UNKNOWN] += 1
-            return (registers[self._registers.numbers.index(self._registers.ip)] or 0,)
+            return Stack(pid, (registers[self._registers.numbers.index(self._registers.ip)] or 0,))
         image = process.image(at)
         exactly, after = image.here, image.after
         if process.images and image is not process.images[0]:
@@ -62,19 +63,19 @@ class Unwinder:
 
         addresses, ending = walk(registers, stack, self._registers, find, most, here)
         self.endings[ending] += 1
-        return addresses
+        return Stack(space_of(pid, image.program), addresses)
 
     def _look_up(
         self, processes: Processes, pid: int, process: Process, image: Image, address: int, exact: bool
     ) -> Step:
         # A call at a function's very end returns to what follows it.
         met, address = address, address if exact else address - 1
-        mapping = processes.find(pid, process, address, image)
+        mapping = processes.find(pid, process, address, image, image.program)
         if mapping is None or mapping.path == "[uprobes]":
             return _NOTHING
         for each in {met, address}:
             if mapping.start <= each < mapping.end:
-                process.see(each, mapping)
+                process.see(each, mapping, image.program)
         place = processes.place(pid, mapping, address)
         if place is None:
             return _POINTER

@@ -22,11 +22,11 @@ class Unwinder:
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
         met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
-    ) -> tuple[int, ...]:  # fmt: skip
+    ) -> Stack:  # fmt: skip
         assert met is not None and (pid, list(stack)) == (PID, [0])
         self.asked.append((registers, most, here))
         met += [(0x1000, True, Step(PLAIN, 0, 16)), (0x2000, False, Step(LAST))]
-        return 0x1000, 0x2000
+        return Stack(PID, (0x1000, 0x2000))
 
     def altered(self) -> set[int]:
         return set()

@@ -214,11 +214,13 @@ def test_an_address_means_what_was_mapped_there_when_it_was_hit(build: Build, tm
     address = 0x400800
     assert known.find(pid, process, address) == placed[1]
     assert known.find(pid, process, address, process.image(15)) == placed[0]
-    process.see(address, placed[0])
+    process.see(address, placed[0], 1)
     assert known.find(pid, process, address) == placed[0]
-    process.names[address] = ("shop", 0)
-    process.see(address, placed[1])  # a stack had it again, after the exec
-    assert known.find(pid, process, address) == placed[1] and address not in process.names
+    process.names[0, address] = ("shop", 0)
+    process.see(address, placed[1], 2)  # a stack had it again, after the exec
+    assert known.find(pid, process, address) == placed[1] and (0, address) not in process.names
+    assert [known.find(pid, process, address, program=program) for program in (1, 2, 3)] == [*placed, None]
+    assert [known.find(pid, process, address + 8, program=program) for program in (1, 2, 3)] == [*placed, None]
     known.close()
 
 

@@ -41,7 +41,7 @@ def compared(
     equal = 0
     for registers, stack, frames in found:
         words = memoryview(stack)[: len(stack) & ~7].cast("Q")
-        ours = list(unwinder.unwind(PID, registers, words, 127))
+        ours = list(unwinder.unwind(PID, registers, words, 127).addresses)
         # Where nothing says that a stack ends, gdb goes on to what is no code: the zero below Go's goexit, the
         # arguments of the program above the dynamic loader's _start.
         equal += ours == [frame for frame in frames if any(each.start <= frame < each.end for each in code)]

@@ -114,9 +114,11 @@ def _text(function: Function, step: Fetch, to: str, address: C, measure: C | Non
     return length
 
 
-def _frames(function: Function, to: str, type: StackType) -> C:
-    """Walks the stack; the name of the length in bytes."""
-    length = _native_frames(function, to, type.frames)
+def _frames(function: Function, to: str, whose: str, type: StackType) -> C:
+    """Walks the stack, and says `whose` it is; the name of the length in bytes."""
+    space = function.temporary("space", call("space_id" if function.shared.unwinds else "process_id"))
+    function.line(f"{whose} = {space};")
+    length = _native_frames(function, to, space, type.frames)
     if type.interpreted:
         function.reads_memory = True
         walked = call("walk_python", f"(u64 *)({to})", length, type.frames, "control->wakeup")
@@ -124,9 +126,9 @@ def _frames(function: Function, to: str, type: StackType) -> C:
     return length
 
 
-def _native_frames(function: Function, to: str, frames: int) -> C:
+def _native_frames(function: Function, to: str, space: C, frames: int) -> C:
     if function.shared.unwinds:
-        walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, "control->wakeup")
+        walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, space, "control->wakeup")
         return function.temporary("length", walked, "s64")
     length = function.temporary("length", call("user_stack", "ctx", to, 8 * frames, "USER_STACK"), "s64")
     with function.block(f"if ({length} < 0)"):
@@ -138,9 +140,8 @@ def _native_frames(function: Function, to: str, frames: int) -> C:
 def _stack_into(function: Function, step: Fetch, to: Buffer) -> None:
     assert isinstance(step.name.type, StackType)
     frames = to.behind(2)
-    function.line(f"{to.word(0)} = process_id();")
     clear(function, frames)
-    length = _frames(function, frames.at(0), step.name.type)
+    length = _frames(function, frames.at(0), to.word(0), step.name.type)
     function.line(f"{to.word(1)} = {length};")
     set_used(function, frames, f"{length}")
 
@@ -154,9 +155,8 @@ def _into_record(function: Function, step: Fetch, leaf: Leaf) -> None:
         records.advance(function, sending, length, step.source.size)
     else:
         assert isinstance(step.name.type, StackType)
-        function.line(f"{sending.to}[{leaf.word}] = process_id();")
         if step.name.type.interpreted:
             function.line(f"clear_native((u64 *)({place}), {step.name.type.frames});")
-        length = _frames(function, place, step.name.type)
+        length = _frames(function, place, f"{sending.to}[{leaf.word}]", step.name.type)
         function.line(f"{sending.to}[{leaf.word + 1}] = {length};")
         records.advance(function, sending, length, 8 * step.name.type.words)

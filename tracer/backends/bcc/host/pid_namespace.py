@@ -27,7 +27,7 @@ _HERE = "processes have other numbers in this container (a pid namespace)"
 _PROC = "/proc/PID/status says it of a process that is running"
 NO_BTF = Unsupported("the kernel has no BTF, which says where it keeps that", _PROC)
 _MEMBERS = {
-    "task_struct": ("group_leader", "thread_pid", "real_parent", "tgid", "comm"),
+    "task_struct": ("group_leader", "thread_pid", "real_parent", "tgid", "comm", "self_exec_id"),
     "pid": ("level", "numbers"),
     "upid": ("nr", "ns"),
     "pid_namespace": ("ns",),
@@ -87,7 +87,7 @@ def _places() -> tuple[int, ...]:
             return ()
         inum = at["pid_namespace", "ns"] + at["ns_common", "inum"]
         task = at["task_struct", "group_leader"], at["task_struct", "thread_pid"]
-        more = [at["task_struct", member] for member in ("real_parent", "tgid", "comm")]
+        more = [at["task_struct", member] for member in ("real_parent", "tgid", "comm", "self_exec_id")]
         return *task, at["pid", "level"], at["pid", "numbers"], inum, *more
     except (OSError, ValueError, KeyError):
         return ()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_RULES = 1 << 16
 """Addresses on stacks, of all processes; the kernel drops those used least."""
 
-_PENDING, _MOMENT = 1 << 63, (1 << 48) - 1
+_PENDING, _MOMENT, _PID = 1 << 63, (1 << 48) - 1, (1 << 32) - 1
 _MOST_COPIES = 1 << 18
 _PLACE = struct.Struct("=QQ")
 _RULE = struct.Struct("=ihBB")
@@ -52,16 +52,19 @@ class Stacks:
 
     def __init__(self, rules: int | None) -> None:
         self._rules = rules
-        self._frames: dict[int, tuple[int, ...]] = {}
+        self._frames: dict[int, Stack] = {}
         self._known: dict[int, dict[bytes, int]] = {}
         """The rules of each process, with when they were added."""
+        self._spaces: dict[int, int] = {}
+        """By process and the kernel's number of its program the same with our number of it."""
         self.unwinder: Unwinder | None = None
         self.python: PythonFrames | None = None
 
     def take(self, data: bytes, at: int) -> None:
         """A copy that the programs have sent."""
         number, process, frames, size, before, room, *registers = _COPY.unpack_from(data, at)
-        process, here = process >> 1, bool(process & 1)
+        space, here = process >> 1, bool(process & 1)
+        process = space & _PID
         if self.unwinder is None or self._rules is None:
             return
         at += _COPY.size
@@ -74,11 +77,16 @@ class Stacks:
         if len(self._frames) >= _MOST_COPIES:
             del self._frames[next(iter(self._frames))]
         found = self.unwinder.unwind(process, registers, stack, frames - before, met, at_ns, here)
-        self._frames[number] = (*earlier, *found)
+        # Where the kernel's number is not known, later hits do not tell the programs of a process apart.
+        ours = found.pid if space != process else process
+        self._frames[number] = Stack(ours, (*earlier, *found.addresses))
+        if len(self._spaces) >= _MOST_COPIES:
+            self._spaces.clear()
+        self._spaces[space] = ours
         self.forget_altered()
         known = self._known.setdefault(process, {})
         for address, exact, step in met:
-            place = _PLACE.pack(address, process << 1 | exact)
+            place = _PLACE.pack(address, space << 1 | exact)
             # Of the copies that were under way when a rule was added none lacks it; later ones say that it was dropped.
             if known.get(place, 0) > at_ns:
                 continue
@@ -110,10 +118,12 @@ class Stacks:
         """The value with the frames of its stacks in the place of numbers."""
         if isinstance(value, Stack):
             addresses = value.addresses
-            native = self._frames.get(addresses[0], ()) if addresses and addresses[0] & _PENDING else None
+            space, native = self._spaces.get(value.pid, value.pid & _PID), None
+            if addresses and addresses[0] & _PENDING:
+                space, native = self._frames.get(addresses[0], Stack(space, ()))
             if self.python is not None:
-                return Stack(value.pid, self.python.interpreters.stack(value.pid, addresses, native))
-            return value if native is None else Stack(value.pid, native)
+                return Stack(space, self.python.interpreters.stack(value.pid & _PID, addresses, native))
+            return Stack(space, addresses if native is None else native)
         return tuple(map(self.resolved, value)) if isinstance(value, tuple) else value
 
     def resolving(self, decode: Callable[..., Any]) -> Callable[..., Any]:

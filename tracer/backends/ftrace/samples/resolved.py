@@ -51,7 +51,7 @@ def unwound(
     size = _U64(data, at)[0]
     filled = _U64(data, at + 8 + size)[0] if size else 0
     stack = memoryview(data)[at + 8 : at + 8 + (filled & ~7)].cast("Q")
-    return Stack(pid, unwinder.unwind(pid, values, stack, frames, at=at_ns))
+    return unwinder.unwind(pid, values, stack, frames, at=at_ns)
 
 
 def user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack:
