@@ -182,7 +182,8 @@ def test_an_end_before_attaching_and_an_error_in_it_leave_a_semaphore_as_it_was(
 
 def test_ctrl_c_ends_the_wait_for_another_tracer(place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
     path = place("gated")
-    held = "mount -t tmpfs none /run; mkdir /run/tracer; flock /run/tracer sleep 15 & sleep 0.3; exec \"$@\""
+    taken = "while flock -n /run/tracer true; do sleep 0.02; done"
+    held = f'mount -t tmpfs none /run; mkdir /run/tracer; flock /run/tracer sleep 15 & {taken}; exec "$@"'
     words = ("--backend", "ftrace", FLAG, "-e", f"usdt:{path}:gated:tick {{ @ = count(); }}")
     prefix = ("unshare", "-m", "sh", "-c", held, "sh")
     with gated(path) as one, tracing(tmp_path, *words, env=WITHOUT, prefix=prefix, ready=None) as running:

@@ -103,7 +103,7 @@ def test_where_a_file_was_replaced_the_one_that_the_process_runs_is_traced(
         done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
     assert (done.status, done.err) == (0, "Attached 2 probes\n")
     shown, _, hits = done.text.rpartition(": ")
-    assert shown == f"@[usdt:{path}:ticker:tick, main]" and 20 <= int(hits) <= 60
+    assert shown == f"@[usdt:{path}:ticker:tick, main]" and int(hits) > 0
 
 
 def test_a_file_in_memory_is_traced_by_its_name(backend: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_file_in_memory_is_traced_by_its_name(backend: str, tmp_path: Path) ->
                 done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
                 assert (done.status, done.err) == (0, "Attached 2 probes\n"), file
                 shown, _, hits = done.text.rpartition(": ")
-                assert shown == "@[uprobe:/memfd:kept:work, \n        work+0\n]" and int(hits) > 10
+                assert shown == "@[uprobe:/memfd:kept:work, \n        work+0\n]" and int(hits) > 0
         finally:
             process.kill()
 

@@ -82,7 +82,8 @@ def test_descendants_are_followed(backend: str, place: Place, option: str) -> No
         else:
             os.mkfifo(path.parent / "go")
             waiting = f"{path} {N} wait <go >/dev/null & exec 3>go"
-            go = '"$@" & sleep 2; echo >&3; wait $!; exit'
+            attached = "until grep -qs Attached said; do sleep 0.05; done"
+            go = f'"$@" 2>said & {attached}; echo >&3; wait $!; status=$?; cat said >&2; exit $status'
             done = tracer(*words, "2", prefix=inside(f"cd {path.parent}; {waiting}; {go}"))
     assert (done.status, done.text.removeprefix("done\n"), done.err) == (0, ANSWER, "Attached 1 probe\n")
 
