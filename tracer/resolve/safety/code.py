@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cached_property
 
 from tracer.dataclass import dataclass
@@ -11,6 +12,7 @@ from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode
+from tracer.resolve.safety.restartable import BEGIN, sequences
 
 _AT_LEAST, _TIMES = 1 << 20, 4
 """Bytes of code that are looked at: those, and so many times all code of the file."""
@@ -42,6 +44,16 @@ class Code:
     def frames(self) -> Frames:
         """The unwind tables."""
         return Frames(self.elf)
+
+    @cached_property
+    def sequences(self) -> list[range]:
+        """The restartable ones. Most files have none."""
+        return sequences(self.elf)
+
+    def restartable(self, address: int) -> bool:
+        """Whether the address lies in one of them."""
+        index = bisect_right(self.sequences, address, key=BEGIN) - 1
+        return index >= 0 and address in self.sequences[index]
 
     def executable(self, address: int) -> bool:
         """Whether the file holds code there."""

@@ -9,8 +9,8 @@ true of it:
   the function goes into the middle of a decoded instruction (which would show that the decoding went astray);
 * it is the site of a USDT note and holds the nop that the macro writes.
 
-Where a breakpoint already stands in the file the answer is no, whatever else holds, and where the kernel would execute
-another instruction than the one that stands there.
+Where a breakpoint already stands in the file the answer is no, whatever else holds, where the kernel would execute
+another instruction than the one that stands there, and in restartable sequences.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def offset_of_code(code: Code, address: int, what: str) -> int:
             " when it is probed, so the program would go wrong"
         )
         raise elf.error(message, "probe another instruction of the function, or what calls it")
+    if code.restartable(address):
+        message = f"{what} at {address:#x} is in a restartable sequence (rseq), which a probe would break"
+        raise elf.error(message, "probe the function's start, or what calls it")
     return offset
 
 
@@ -81,6 +84,7 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
     elf = code.elf
     x86 = elf.machine == EM_X86_64
     looked_at = 0 if x86 else 3
+    restartable = bool(code.sequences)
     doubtful = bytes(byte in DOUBTFUL[EM_X86_64 if x86 else EM_AARCH64] for byte in range(256))
     offsets: list[int | ElfError] = []
     # The window of code that was read: where it begins, and the last place that has enough behind it.
@@ -96,9 +100,9 @@ def function_starts(code: Code, functions: Sequence[Function]) -> list[int | Elf
                 begin, last = address, address + len(content) - LONGEST
         if begin <= address <= last and size and (x86 or not address % 4):
             at = address - begin
-            if not doubtful[content[at + looked_at]] or (
-                content[at] in SUSPECT and x86 and not is_misdecoded(content[at : at + LONGEST])
-            ):
+            plain = not doubtful[content[at + looked_at]]
+            plain = plain or (content[at] in SUSPECT and x86 and not is_misdecoded(content[at : at + LONGEST]))
+            if plain and not (restartable and code.restartable(address)):
                 offsets.append(address + shift)
                 continue
         try:
