@@ -88,7 +88,6 @@ class ActivatedSession:
 
     @property
     def left(self) -> str | None:
-        """See `Session`."""
         return self._left or self._session.left
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
@@ -106,7 +105,6 @@ class ActivatedSession:
         self._lower()
 
     def close(self) -> None:
-        """Undoes everything."""
         try:
             self._session.close()
         finally:

@@ -33,11 +33,9 @@ class LocalSession:
 
     @property
     def left_out(self) -> Sequence[Site]:
-        """None."""
         return ()
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
-        """No sites."""
         return 0
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
@@ -49,7 +47,6 @@ class LocalSession:
         """Nothing is attached."""
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
-        """Nothing is on its way."""
         return ()
 
     def collect(self) -> None:
@@ -59,23 +56,18 @@ class LocalSession:
         """Nothing is on its way."""
 
     def loss(self) -> Loss:
-        """What the maps dropped."""
         return self.maps.loss
 
     def hits(self) -> int:
-        """None."""
         return 0
 
     def point_hits(self) -> tuple[int, ...]:
-        """Of nothing."""
         return ()
 
     def unhit_sites(self) -> dict[int, tuple[Site, ...]]:
-        """Of nothing."""
         return {}
 
     def hit_cost(self, point: int) -> Cost | None:
-        """Nothing can be hit."""
         return None
 
     def detach_point(self, point: int) -> None:

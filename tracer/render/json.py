@@ -29,7 +29,6 @@ class JsonRenderer(Renderer):
     """Lines of JSON. Losses other than of events and returns are said on stderr alone."""
 
     def show(self, type: Type) -> Show:
-        """See `Renderer`."""
         return json_value(type, self.text)
 
     def printf(self, texts: Iterable[bytes]) -> None:
@@ -48,7 +47,6 @@ class JsonRenderer(Renderer):
         self.write(b"".join([_line(b"value", data) for data in shown]))
 
     def print_time(self, text: bytes) -> None:
-        """A string."""
         self.write(_line(b"time", json_string(text)))
 
     def message(self, output: Output, text: bytes) -> None:
@@ -62,7 +60,6 @@ class JsonRenderer(Renderer):
         self.write(b'{"type": "%b", "msg": %b, "filename": %b, "line": %d, "col": %d}\n' % told)
 
     def print_bytes(self, output: Output, data: bytes) -> None:
-        """A string."""
         if data or output.kind != "cat":
             kind = "syscall" if output.kind == "system" else output.kind
             self.write(_line(kind.encode(), json_string(data)))
@@ -91,7 +88,6 @@ class JsonRenderer(Renderer):
         self.write(_line(type, b"{%b: %b}" % (name, data)))
 
     def attached(self, probes: int) -> None:
-        """`attached_probes`."""
         if not self.quiet:
             self._count(b"attached_probes", b"probes", probes)
 
@@ -110,12 +106,10 @@ class JsonRenderer(Renderer):
                     self.write(b'{"type": "helper_error", %b}\n' % told)
 
     def silent(self, probe: str, reason: str) -> None:
-        """`never_hit`."""
         told = (json_string(text.encode(errors="surrogateescape")) for text in (probe, reason))
         self.write(_line(b"never_hit", b'{"probe": %b, "reason": %b}' % tuple(told)))
 
     def detached(self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]) -> None:
-        """`detached`."""
         data = b'{"probe": %b, "hits": %d, "seconds": %.3f, "after": %.3f, "incomplete": [%b]}' % (
             json_string(probe.encode(errors="surrogateescape")), hits, seconds, after_s,
             b", ".join(json_string(name.encode()) for name in maps),

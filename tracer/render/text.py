@@ -23,7 +23,6 @@ class TextRenderer(Renderer):
     """What people read. What is no result is said on stderr, by whoever runs the trace."""
 
     def show(self, type: Type) -> Show:
-        """See `Renderer`."""
         return self.text.of(type)
 
     def printf(self, texts: Iterable[bytes]) -> None:

@@ -76,7 +76,6 @@ class LocalMaps:
         return insert
 
     def get(self, name: str, key: Key) -> MapValue | None:
-        """The value of a key, or None where there is none."""
         inner = self._tables[name].get(key)
         return None if inner is None else _outer(self._decls[name], inner)
 
@@ -93,7 +92,6 @@ class LocalMaps:
         }
 
     def set(self, name: str, key: Key, value: Value) -> None:
-        """Assigns a scalar."""
         table = self._tables[name]
         self._renew(name, key)
         if key in table:
@@ -127,15 +125,12 @@ class LocalMaps:
             table[key] = table.pop(key)
 
     def delete(self, name: str, key: Key) -> None:
-        """Removes a key; no error where it is absent."""
         self._tables[name].pop(key, None)
 
     def clear(self, name: str) -> None:
-        """Removes all keys."""
         self._tables[name].clear()
 
     def zero(self, name: str) -> None:
-        """Sets all values to 0, and keeps the keys."""
         table = self._tables[name]
         decl = self._decls[name]
         for key in table:

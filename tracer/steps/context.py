@@ -63,11 +63,9 @@ class Context:
         return Name(type, self.names - 1)
 
     def ask(self, feature: str, construct: str, span: Span) -> None:
-        """Notes that not every backend can do this."""
         self.asks.append(Ask(feature, construct, span))
 
     def once(self, value: Value) -> Value:
-        """The value in a form that may be used more than once."""
         if arithmetic.atomic(value):
             return value
         name = self.find(value)
@@ -181,7 +179,6 @@ class Context:
         return self.fetch(BuiltIn(name), type, span)
 
     def stack(self, type: StackType, span: Span) -> Name:
-        """The user stack."""
         return self.fetch(UserStack(type.frames, type.interpreted), type, span)
 
     def hoisted(self, steps: Block) -> bool:

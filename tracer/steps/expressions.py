@@ -32,7 +32,7 @@ Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
 
 
 class Lowering(Context):
-    """The clause under construction, with what the objects of built-ins make their steps of (`builtins.model`)."""
+    """The clause under construction, and the `builtins.model.Lowering` of what stands in it."""
 
     def __init__(self, program: typed.Program, clause: typed.Clause, body: Body) -> None:
         super().__init__(program, clause)
@@ -43,11 +43,9 @@ class Lowering(Context):
         self.body(self, body)
 
     def value(self, expr: typed.Expr) -> Value:
-        """The value of an expression."""
         return value(self, expr)
 
     def constant(self, number: int | bool | bytes, type: Type) -> Value:
-        """A constant."""
         return Const(type, number)
 
     def op(self, op: str, type: Type, *args: Value) -> Value:
@@ -55,27 +53,21 @@ class Lowering(Context):
         return Op(type, op, args)
 
     def arithmetic(self, op: str, left: Value, right: Value, type: IntType) -> Value:
-        """`+ - * / % & | ^ << >>` in a type."""
         return arithmetic.binary(op, left, right, type, self.once)
 
     def wrap(self, value: Value, type: IntType) -> Value:
-        """An integer in another type."""
         return arithmetic.wrap(value, type)
 
     def compare(self, op: str, left: Value, right: Value) -> Value:
-        """`== != < <= > >=` on integers of one type."""
         return arithmetic.compare(op, left, right)
 
     def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """`then` where the condition holds, else `otherwise`."""
         return arithmetic.select(condition, then, otherwise)
 
     def site_text(self, name: str, type: Type) -> Value:
-        """The name of the probe, or of its function."""
         return SiteText(type, name)
 
     def return_value(self, span: Span) -> Value:
-        """What the function returns."""
         return self.fetch(ReturnValue(), UINT64, span)
 
     def register(self, name: str, span: Span) -> Value:
@@ -83,13 +75,11 @@ class Lowering(Context):
         return self.fetch(Register(name), UINT64, span)
 
     def random(self) -> Value:
-        """A random number: another one each time."""
         name = self.name(UINT64)
         self.add(Random(name))
         return name
 
     def signal(self, number: Value, thread: bool) -> Value:
-        """Sends a signal to the process that hit, or to its thread; 0, or the negative number of an error."""
         name = self.name(INT64)
         self.add(Signal(name, number, thread))
         return name
@@ -99,25 +89,21 @@ class Lowering(Context):
         return memory.string_at(self, address, type, sized, length, span)
 
     def bytes_at(self, address: typed.Expr, type: Type, length: Value, span: Span) -> Value:
-        """As many bytes at an address, as a block; zeros behind."""
         return memory.bytes_at(self, value(self, address), type, length, span)
 
     def map_has(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> Value:
-        """Whether a map holds a key."""
         parts = values(self, key)
         there = self.name(BOOL)
         self.add(MapHas(there, map, parts, span))
         return there
 
     def map_delete(self, map: str, key: tuple[typed.Expr, ...], span: Span) -> Value:
-        """Removes a key; whether it was there."""
         result = self.name(BOOL)
         self.add(MapDelete(map, values(self, key), span, result))
         self.forget_map(map)
         return result
 
     def map_find(self, map: str, key: tuple[typed.Expr, ...], slot: int, span: Span) -> Value:
-        """Whether a map holds a key; a variable becomes its value where it does."""
         parts, there = values(self, key), self.name(BOOL)
         self.add(MapHas(there, map, parts, span))
         type = self.clause.slots[slot]
@@ -133,7 +119,6 @@ class Lowering(Context):
         return there
 
     def map_length(self, map: str, type: Type, span: Span) -> Value:
-        """How many keys a map holds."""
         length = self.name(UINT64)
         self.add(MapLength(length, map, span))
         return arithmetic.wrap(length, type) if isinstance(type, IntType) else length

@@ -120,16 +120,13 @@ class BccSession:
 
     @property
     def left(self) -> str | None:
-        """See `backends.base.Session`."""
         return self._attachments.left
 
     @property
     def left_out(self) -> Sequence[Site]:
-        """See `backends.base.Session`."""
         return sorted(self._attachments.left_out.values(), key=where)
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
-        """See `backends.base.Session`."""
         if self.plan.has_return_probes:
             from tracer.backends.bcc.attach.call_counters import load_counters, own_returns
             from tracer.backends.nested_returns import Nested
@@ -178,7 +175,6 @@ class BccSession:
         yield from self._leftovers()
 
     def detach(self) -> None:
-        """No hit after it counts."""
         if not self._detached:
             self._detached = True
             self._control.stop()
@@ -201,7 +197,6 @@ class BccSession:
         self._incoming.take()
 
     def drop(self) -> None:
-        """See `backends.base.Session`."""
         self._dropped += self._incoming.drop()
 
     def loss(self) -> Loss:
@@ -229,7 +224,6 @@ class BccSession:
         return sum(self.point_hits())
 
     def point_hits(self) -> list[int]:
-        """See `backends.base.Session`."""
         counted = self._generated.counted
         return [
             self._maps.hits(counted[number]) if number in counted else self._summed(HITS, number)
@@ -237,7 +231,6 @@ class BccSession:
         ]
 
     def unhit_sites(self) -> dict[int, tuple[Site, ...]]:
-        """See `backends.base.Session`."""
         found = {}
         for point, sites in self._generated.noted.items() if self._multi else ():
             noted = self._control.noted(sites)
@@ -245,7 +238,6 @@ class BccSession:
         return found
 
     def hit_cost(self, point: int) -> Cost | None:
-        """See `backends.base.Session`."""
         if self._costs is None:
             from tracer.kernel.trials.hit_cost import HitCosts
 
@@ -254,7 +246,6 @@ class BccSession:
         return self._costs.of(self._points[point].sites)
 
     def detach_point(self, point: int) -> None:
-        """See `backends.base.Session`."""
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
         self._attachments.detach_point(point)

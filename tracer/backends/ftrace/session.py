@@ -76,12 +76,10 @@ class FtraceSession:
 
     @property
     def left(self) -> str | None:
-        """See `backends.base.Session`."""
         return self._left
 
     @property
     def left_out(self) -> Sequence[Site]:
-        """See `Session`."""
         return sorted(self._left_out.values(), key=where)
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
@@ -137,7 +135,6 @@ class FtraceSession:
             self._maps.stop()
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Happening]:
-        """See `Session`."""
         self._maps.finish()
         attachment = self._attachment
         if attachment is None or (reader := attachment.reader) is None or self._clauses.exited:
@@ -164,7 +161,6 @@ class FtraceSession:
                 self._attachment.settle()
 
     def loss(self) -> Loss:
-        """Losses so far."""
         lost = self._attachment.lost() if self._attachment is not None else 0
         returns = 0
         if self._nested is not None and self._detached:
@@ -190,15 +186,12 @@ class FtraceSession:
         return -1 if hits == 0 and any(event.filter for event in self._program.events) else hits
 
     def point_hits(self) -> Sequence[int] | None:
-        """See `backends.base.Session`."""
         return self._hits.hits() if self._hits is not None else None
 
     def unhit_sites(self) -> dict[int, list[Site]]:
-        """See `backends.base.Session`."""
         return self._hits.unhit_sites() if self._hits is not None else {}
 
     def hit_cost(self, point: int) -> Cost | None:
-        """See `backends.base.Session`."""
         if self._hits is None or self._attachment is None:
             return None
         sample_type = self._attachment.shape.sample_type if self._hits.is_sampled(point) else 0
@@ -209,7 +202,6 @@ class FtraceSession:
         return self._costs.of(points(self._program.plan)[point].sites, sample_type)
 
     def detach_point(self, point: int) -> None:
-        """See `backends.base.Session`."""
         assert self._hits is not None and self._attachment is not None
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted

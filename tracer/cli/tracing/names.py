@@ -83,7 +83,6 @@ class Names:
         return self._current().build_id(pid, address)
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
-        """What is mapped there."""
         return self._current().mapping(pid, address)
 
     @property

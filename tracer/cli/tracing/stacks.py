@@ -132,7 +132,6 @@ class _Document(DocumentRenderer):
         self._begun = time.time_ns()
 
     def finish(self) -> None:
-        """See `Renderer`."""
         wanted, compare = self._wanted, self._wanted.compare
         profiles = list(wanted.of(self.profiles))
         if compare and len(profiles) < 2:

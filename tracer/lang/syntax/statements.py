@@ -67,7 +67,6 @@ class StatementParser(ExpressionParser):
             self._blocks -= 1
 
     def block_expression(self) -> ast.Expr:
-        """`{ …; value }`."""
         opening = self.lexer.peek()
         outer, self._predicate = self._predicate, False
         try:
@@ -77,7 +76,6 @@ class StatementParser(ExpressionParser):
         return self._deeper(valued(opening.span.to(end), body))
 
     def if_expression(self) -> ast.Expr:
-        """`if (condition) { …; value } else { …; value }`."""
         made = self._if()
         value = _value_of(made)
         if value is None:

@@ -35,7 +35,6 @@ class FoldedRenderer(TextRenderer):
         self._several = sum(map(is_of_stacks, program.maps.values())) > 1
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
-        """See `Renderer`."""
         Renderer.maps(self, snapshots)
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:

@@ -56,7 +56,7 @@ _NOTHING = "there is no debug information of it"
 
 
 class DebugInfo:
-    """Of the files of these sites. `demangler` reads names of C++ and Rust."""
+    """The `Outside` of the files of these sites. `demangler` reads names of C++ and Rust."""
 
     def __init__(self, sites: Iterable[Site], demangler: Callable[[], Demangler] | None = None) -> None:
         self._files: dict[str, _File] = {}
@@ -70,23 +70,18 @@ class DebugInfo:
                 file.addresses.add(site.address)
 
     def type(self, name: str) -> Type | None:
-        """See `Outside`."""
         return next((found for file in self._files.values() if (found := file.type(name)) is not None), None)
 
     def at(self, place: tuple[str, int]) -> Type | None:
-        """See `Outside`."""
         return self._files[place[0]].at(place[1])
 
     def constant(self, name: str) -> int | None:
-        """See `Outside`."""
         return next((found for file in self._files.values() if (found := file.constant(name)) is not None), None)
 
     def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
-        """See `Outside`."""
         return self._files[_key(site.identity)].parameters(site)
 
     def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
-        """See `Outside`."""
         found = self._files[_key(site.identity)].variable(name)
         return found if isinstance(found, str) else (found[0] - site.address, found[1])
 
@@ -168,7 +163,6 @@ class _File:
         return found
 
     def constant(self, name: str) -> int | None:
-        """The value of an enumerator."""
         found: int | None = self._answer("constant", name, lambda entries: types.constant(entries, name))
         return found
 

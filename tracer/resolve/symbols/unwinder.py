@@ -19,7 +19,9 @@ _NOTHING, _ENTRY, _POINTER, _LAST = Step(NOTHING), Step(ENTRY), Step(POINTER), S
 
 
 class Unwinder:
-    """`processes` gives what is known of processes at the moment. `endings` counts how stacks ended."""
+    """A `backends.base.Unwinder`. `processes` gives what is known of processes at the moment, `endings` counts how
+    stacks ended.
+    """
 
     def __init__(self, processes: Callable[[], Processes], registers: Registers) -> None:
         self._processes = processes
@@ -27,7 +29,6 @@ class Unwinder:
         self.endings: Counter[str] = Counter()
 
     def altered(self) -> set[int]:
-        """The processes of which, since the last call, nothing that was met need hold any more."""
         processes = self._processes()
         found, processes.altered = processes.altered, set()
         return found

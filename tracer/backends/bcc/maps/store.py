@@ -65,7 +65,6 @@ class KernelMaps:
             )
 
     def begin_handler(self) -> None:
-        """From here to `end_handler` each map is read at one moment."""
         for kernel in self._kernel.values():
             kernel.begin_handler()
 
@@ -126,12 +125,10 @@ class KernelMaps:
     # --- MapStore ---
 
     def get(self, name: str, key: Key) -> MapValue | None:
-        """The value of a key, or None where there is none."""
         self._catch_up(name)
         return self._items(name).get(key) if name in self._kernel else self._local.get(name, key)
 
     def snapshot(self, name: str) -> MapSnapshot:
-        """The whole map."""
         self._catch_up(name)
         if name in self._looked_back and (before := self._before[name].get(self._looked_back[name])) is not None:
             return before
@@ -172,14 +169,12 @@ class KernelMaps:
         self._local.delete(name, key)
 
     def clear(self, name: str) -> None:
-        """Removes all keys."""
         self._catch_up(name)
         if name in self._kernel:
             self._kernel[name].clear()
         self._local.clear(name)
 
     def zero(self, name: str) -> None:
-        """Sets all values to 0, and keeps the keys."""
         if name not in self._kernel:
             self._catch_up(name)
             self._local.zero(name)

@@ -72,43 +72,35 @@ class CountedMaps(LocalMaps):
         self._stopped = True
 
     def begin_handler(self) -> None:
-        """See `MapStore`."""
         self.take()
         self._in_handler = True
         if self._eager:
             self._take_triggers()
 
     def end_handler(self) -> None:
-        """See `MapStore`."""
         self._in_handler = self._hist_taken = False
 
     def get(self, name: str, key: Key) -> MapValue | None:
-        """The value of a key, or None where there is none."""
         self._refresh(name)
         return super().get(name, key)
 
     def snapshot(self, name: str) -> MapSnapshot:
-        """The whole map, copied."""
         self._refresh(name)
         return super().snapshot(name)
 
     def clear(self, name: str) -> None:
-        """Removes all keys."""
         self._refresh(name)
         super().clear(name)
 
     def zero(self, name: str) -> None:
-        """Sets all values to 0, and keeps the keys."""
         self._refresh(name)
         super().zero(name)
 
     def delete(self, name: str, key: Key) -> None:
-        """Removes a key; no error where it is absent."""
         self._refresh(name)
         super().delete(name, key)
 
     def set(self, name: str, key: Key, value: Value) -> None:
-        """Assigns a scalar."""
         self._refresh(name)
         super().set(name, key, value)
 

@@ -155,18 +155,15 @@ class Declarations(Declarators):
         self.types[name.text] = of
 
     def complete(self, of: Sized) -> Sized:
-        """See `Declarators`."""
         return self.types.get(of.type.name, of) if isinstance(of.type, NamedType) and not of.align else of
 
     def starts_type(self, token: Token) -> bool:
-        """See `Declarators`."""
         word = token.text
         return token.kind == "name" and (
             word in _BASIC or word in _TAGS or word in QUALIFIERS or word in self.types or word in USUAL
         )
 
     def specifiers(self) -> tuple[Sized, Attributes]:
-        """See `Declarators`."""
         cursor = self.cursor
         found: Sized | None = None
         words: list[str] = []

@@ -43,7 +43,6 @@ class Declarators(Constants):
         raise NotImplementedError
 
     def type_in_parentheses(self) -> Sized | None:
-        """See `Constants`."""
         cursor = self.cursor
         after = cursor.second()
         if not self.starts_type(after):

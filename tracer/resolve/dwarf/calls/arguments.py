@@ -181,7 +181,6 @@ class GoConvention(Convention):
         """Results have registers of their own."""
 
     def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
-        """See `Convention`."""
         assert not isinstance(type, Shape | Form)
         integers, reals, pieces = self.integers, self.reals, []
         leaves = list(_leaves(type))

@@ -27,7 +27,6 @@ class RustConvention(Convention):
         self._older = older
 
     def hidden(self, type: Type | Shape | Form, by_reference: bool = False) -> None:
-        """See `Convention`."""
         assert isinstance(type, Form)
         form = type
         if (not form.known and form.size > _WORD) or self._has_older(form) or len(form.scalars) * form.size > 32:
@@ -36,7 +35,6 @@ class RustConvention(Convention):
             self.integers += 1
 
     def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
-        """See `Convention`."""
         assert isinstance(type, Form)
         form = type
         if not form.size:

@@ -24,8 +24,8 @@ _HEADER_V5 = {dw.STR_OFFSETS_BASE: 8, dw.RNGLISTS_BASE: 12, dw.LOCLISTS_BASE: 12
 
 
 class Entries:
-    """The debug information of one file. `other` is dwz's, which holds what several files have in common. Of a unit
-    that was split off, `skeleton` is what is left of it in the traced file, and `section` gives its sections.
+    """The debug information of one file, a `File`. `other` is dwz's, which holds what several files have in common. Of
+    a unit that was split off, `skeleton` is what is left of it in the traced file, and `section` gives its sections.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class Entries:
 
     @cached_property
     def units(self) -> list[Unit]:
-        """All units, in order."""
         found = []
         for data, base in self.parts:
             at = 0
@@ -100,7 +99,6 @@ class Entries:
         return self.units[bisect_right(self._starts, place) - 1]
 
     def at(self, place: int) -> Entry:
-        """An entry by its number."""
         if place >> SPLIT_AT != self._base >> SPLIT_AT:
             return self.split.numbered(place >> SPLIT_AT).at(place)
         if place & OTHER_AT and not self._base & OTHER_AT:
@@ -128,7 +126,6 @@ class Entries:
         return {unit.signature: unit for unit in self.units if unit.type_at}
 
     def signed(self, signature: int) -> Entry | None:
-        """The type of a type unit."""
         unit = self._signatures.get(signature)
         if unit is not None:
             return unit.entry(unit.type_at)
@@ -138,7 +135,6 @@ class Entries:
         return self.skeleton.file.split.signed(self.skeleton, signature)
 
     def string(self, unit: Unit, form: int, value: int) -> bytes:
-        """A string that stands elsewhere."""
         if form in forms.STRX:
             at = unit.base_of(dw.STR_OFFSETS_BASE) + value * unit.offset_size
             value = int.from_bytes(self.offsets[at : at + unit.offset_size], "little")
