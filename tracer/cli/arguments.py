@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
     *("-e", "-p", "-c", "-f", "-o", "-d", "-B", "-I"),
-    *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--max-rate", "--max-probes"),
+    *("--pid", "--cmd", "--include", "--format", "--output", "--backend", "--debug", "--max-rate", "--max-probes"),
     *("--stacks", "--debuginfo", "--no-feature", "--dwarf-pid"),
 }
 """Options of `run` and `list` that take the next word, so that it is not mistaken for a file or an option."""

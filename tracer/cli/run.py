@@ -69,7 +69,7 @@ def command(
     verbose: Verbose = False,
     stage: Annotated[
         Optional[Stage],  # noqa: UP045
-        typer.Option("-d", help="Print a stage of the program, and trace nothing.", show_default=False),
+        typer.Option("-d", "--debug", help="Print a stage of the program, and trace nothing.", show_default=False),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print sites, backend and kernel program, and attach nothing.")

@@ -54,7 +54,8 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     if not SHORTEST_PERIOD_NS <= period <= LONGEST_PERIOD_NS:
         least = period < SHORTEST_PERIOD_NS
         raise malformed(_FORM, span, f"the interval is too {'short: at least 1 us' if least else 'long'}")
-    return AttachPoint("interval", text, span, period_ns=period)
+    # Its name is that with the words of the command line in place.
+    return AttachPoint("interval", ":".join([part.text for part in parts]), span, period_ns=period)
 
 
 def _once(name: Literal["begin", "end"], word: str) -> ProbeKind:

@@ -98,9 +98,10 @@ def list_probes(
             return _usdt(wanted, binary, True)
         return _functions(wanted, binary, target, left_out)
 
-    if units := _units(pattern):
-        return (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in units)
-    return _in_files(pattern, target, of_kind)
+    for each in _patterns(pattern):
+        yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(each))
+        if not _units(each):
+            yield from _in_files(each, target, of_kind)
 
 
 def list_lines(pattern: str | None, target: Target, left_out: list[str] | None = None) -> Iterator[str]:
@@ -111,9 +112,29 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
             return (f"{listed.probe}\n" for listed in _usdt(wanted, binary, False))
         return _function_lines(wanted, binary, target, left_out)
 
-    if units := _units(pattern):
-        return (f"{unit}\n" for _, unit in units)
-    return _in_files(pattern, target, of_kind)
+    for each in _patterns(pattern):
+        yield from (f"{unit}\n" for _, unit in _units(each))
+        if not _units(each):
+            yield from _in_files(each, target, of_kind)
+
+
+def _patterns(text: str | None) -> list[str | None]:
+    """Several patterns with commas between them; a comma is one of a name where no kind of probe stands behind it."""
+    if text is None:
+        return [None]
+    found: list[str | None] = []
+    start = 0
+    for comma in re.finditer(r",\s*(?=(\w+|\*):)", text):
+        if comma[1] not in (*SPELLINGS, "*"):
+            continue
+        try:
+            ends = scan(text, start)[1] == comma.start()
+        except Fault:
+            continue
+        if ends:
+            found.append(text[start : comma.start()])
+            start = comma.end()
+    return [*found, text[start:]]
 
 
 def _units(pattern: str | None) -> list[tuple[ProbeKind, str]]:
@@ -298,7 +319,8 @@ def as_written(site: Site, point: AttachPoint) -> str:
         provider = given[:-1] if name.startswith(given) else name.partition(":")[0]
         name = f"{quoted(provider)}:{quoted(name[len(provider) + 1 :])}"
     elif point.address is None and point.source is None:
-        name = quoted(name.removesuffix(offset)) + offset
+        before = "cpp:" if point.cpp else ""
+        name = before + quoted(name.removeprefix(before).removesuffix(offset)) + offset
     return f"{kind}:{quoted(path, path=True)}:{name}"
 
 

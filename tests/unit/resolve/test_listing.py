@@ -106,6 +106,15 @@ def test_a_file_of_any_name_is_listed_as_an_attach_point_that_finds_it(tmp_path:
     assert read('uprobe:"{}":f'.format(said.replace('"', '\\"')), 0)[0].path == path
 
 
+def test_several_patterns_stand_with_commas_between_them(tmp_path: Path) -> None:
+    names = [("f", TEXT_ADDRESS, 2, 0x12), ("a,b", TEXT_ADDRESS + 2, 2, 0x12)]
+    app = ElfWriter(symbols=names, notes=usdt_note("p", "x")).write(tmp_path / "app")
+    wanted = [f"uprobe:{app}:f", f"usdt:{app}:p:x", "interval:hz:"]
+    assert probes(f"uprobe:{app}:f, usdt:{app}:*,interval:hz") == wanted
+    assert probes(f"uprobe:{app}:a,b") == [f'uprobe:{app}:"a,b"']
+    assert probes(f'uprobe:{app}:"a,b",u:{app}:f') == [f'uprobe:{app}:"a,b"', f"uprobe:{app}:f"]
+
+
 def test_intervals_are_listed_by_their_units() -> None:
     everything = ["interval:hz:", "interval:ms:", "interval:s:", "interval:us:"]
     for pattern in ("interval:*", "interval:", "i:*", "interval:*:"):

@@ -39,6 +39,16 @@ def function_sites(
     """
     if point.address is not None:
         return _at_address(point, binary, point.address, left_out)
+    sites = _by_name(point, binary, limit, left_out, pid)
+    if not point.cpp:
+        return sites
+    before = f"{point.kind}:{binary.shown}:"
+    return [replace(site, probe=f"{before}cpp:{site.probe.removeprefix(before)}") for site in sites]
+
+
+def _by_name(
+    point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None
+) -> list[Site]:
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
@@ -112,7 +122,7 @@ def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
 
 def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list[str]) -> list[Site]:
     """`uprobe:PATH:0x1234`: a virtual address of the file."""
-    text = f"{point.kind}:{binary.shown}:{address:#x}"
+    text = f"{point.kind}:{binary.shown}:{address}"  # in decimal, as bpftrace has it
     address += point.offset
     try:
         around = inside_function(binary.code, address)[1]

@@ -170,7 +170,7 @@ def test_an_offset_must_be_an_instruction_of_the_function(here: Path) -> None:
 def test_an_address_may_be_given(here: Path) -> None:
     (entry,) = sites("uprobe:./funcs:helper_one")
     (site,) = sites(f"uprobe:./funcs:{entry.address:#x}")
-    assert site.probe == f"uprobe:./funcs:{entry.address:#x}"
+    assert site.probe == f"uprobe:./funcs:{entry.address}"
     assert (site.offset, site.function, site.args) == (entry.offset, "helper_one", entry.args)
     (stripped,) = sites(f"uprobe:./bare:{entry.address:#x}")
     assert (stripped.offset, stripped.function) == (entry.offset, "")

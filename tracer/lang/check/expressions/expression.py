@@ -45,7 +45,7 @@ def place(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.StrLit():
             return string(node.value.partition(b"\0")[0], node.span)
         case ast.Param():
-            return _param(node)
+            return _param(ctx, node)
         case ast.Name():
             return _computable(ctx, calls.name(ctx, node))
         case ast.Var():
@@ -110,9 +110,11 @@ def _computable(ctx: Context, value: typed.Expr | None) -> typed.Expr | None:
 # --- parameters and variables
 
 
-def _param(node: ast.Param) -> typed.Expr:
-    """`$1`: a number where the argument is one, else a string; 0 where there is none."""
-    if node.text is None:
+def _param(ctx: Context, node: ast.Param) -> typed.Expr:
+    """`$1`: a number where the argument is one, else a string; 0 where there is none, or an empty one."""
+    if not node.text:
+        hint = "it is a word behind the program on the command line"
+        ctx.warn(f"${node.index} is {'empty' if node.text == '' else 'not given'}, so it is 0", node.span, hint)
         return typed.IntLit(LITERAL, node.span, 0)
     digits = node.text.removeprefix("-")
     try:
