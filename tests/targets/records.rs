@@ -37,13 +37,6 @@ pub fn takes(s: &str, v: &[i32], n: u32, e: Plain, sh: &Shape, p: &P, t: P) -> u
         + (t.a as i64 + t.b + t.c as i64) as usize
 }
 
-// What C calls, and what it cannot: the names are alike.
-#[inline(never)]
-#[no_mangle]
-pub extern "C" fn exported(p: P, n: i32) -> i64 {
-    p.b + n as i64
-}
-
 fn main() {
     let unit = Shape::Unit;
     let mut total = std::mem::size_of_val(&unit);
@@ -51,7 +44,6 @@ fn main() {
         let e = if i % 2 == 1 { Plain::B } else { Plain::A };
         let p = P { a: 1, b: 2, c: 3 };
         total += takes("hello rust", &[1, 2, 3, 4], i, e, &Shape::Rect { w: 5, h: i }, &p, P { a: 11, b: 12, c: 13 });
-        total += exported(P { a: 1, b: 2, c: 3 }, i as i32) as usize;
         total += holds(i as i32, Array { x: [i as i32 * 2], y: 7 }, 9) as usize;
     }
     println!("{}", total);

@@ -15,8 +15,8 @@ from tracer import cache
 
 SOURCE = """
 #![allow(dead_code, improper_ctypes_definitions, private_interfaces)]
-use std::hint::black_box as keep;
-struct Pair(u8, u32);
+#[inline(never)] fn keep<T>(value: &T) { unsafe { std::ptr::read_volatile(value as *const T as *const u8); } }
+pub struct Pair(u8, u32);
 struct Three(u8, u32, u64);
 #[repr(C, packed)] struct Packed(u8, u32);
 #[repr(align(8))] struct Aligned(u32, u32);
