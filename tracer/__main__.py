@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import NoReturn
 
 gc.disable()  # what is imported and planned stays to the end; `cli.trace` turns it on again before the events come
 
 try:
+    from typing import NoReturn
+
     from tracer.cli import app
 except KeyboardInterrupt:  # Ctrl-C in the first tenth of a second; later ones are `app.main`'s
     raise SystemExit("tracer: interrupted") from None

@@ -6,6 +6,7 @@ Only the module of the command that runs is imported; `--help` alone imports the
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,11 +16,13 @@ from tracer.cli.arguments import COMMANDS, as_command
 from tracer.errors import TracerError, UsageError
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     import typer
 
 os.environ["TYPER_USE_RICH"] = "0"  # typer reads it once, when it is imported
+
+_INTERRUPTED = "tracer: interrupted\n"
 
 EXAMPLES = (
     "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'",
@@ -41,6 +44,10 @@ Most used of `tracer run --help`:
 """
 
 
+class Interrupted(BaseException):
+    """Ctrl-C where no trace takes it yet; no KeyboardInterrupt, of which typer makes status 130 without a word."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status: 0, 1 for a failure, 2 for wrong use or a wrong program.
 
@@ -50,14 +57,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         sys.excepthook = _fault_of_ours  # before typer is imported: its own hook hands on to the one it found
     try:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         status = _run(arguments)
         _flush_output()
         return status
     except BrokenPipeError:  # the reader of stdout has had enough (`| head`): no failure
         _drop_output()
         return 0
-    except KeyboardInterrupt:
-        _say("tracer: interrupted\n")
+    except (Interrupted, KeyboardInterrupt):
+        _say(_INTERRUPTED)
         _drop_output()
         return 1
     except TracerError as error:
@@ -173,10 +182,20 @@ def _drop_output() -> None:
 
 def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What `main` does not catch is a fault of tracer's: said in a line, shown in full with -v."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Interrupted):  # Python 3.11 makes a RuntimeError of what stops a class statement
+            _say(_INTERRUPTED)
+            return
+        cause = cause.__cause__ or cause.__context__
     if _is_verbose(sys.argv[1:]):
         sys.__excepthook__(kind, error, trace)
     hint = "please report it with what -v adds to this line"
     _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted
 
 
 def _say_error(error: TracerError, verbose: bool = False, warnings: bool = True) -> None:

@@ -20,7 +20,7 @@ class RunningProcess:
         check_numbers()
         group = _thread_group(pid)
         if group is None:
-            raise TracerError(f"no process {pid}", "list processes with: ps -e")
+            raise _ended(pid)
         if group != pid:
             raise TracerError(f"{pid} is a thread of {named(group)}", f"-p {group} traces all its threads")
         facts = facts_of(pid)
@@ -29,7 +29,7 @@ class RunningProcess:
         try:
             self.pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
-            raise TracerError(f"no process {pid}", "list processes with: ps -e") from None
+            raise _ended(pid) from None
         except OSError:  # before Linux 5.3
             self.pidfd = -1
 
@@ -50,6 +50,20 @@ class RunningProcess:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _ended(pid: int) -> TracerError:
+    """Linux shows neither the program nor the memory of a process whose first thread has ended, but its threads."""
+    try:
+        alone = len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except OSError:
+        alone = True
+    if alone:
+        return TracerError(f"no process {pid}", "list processes with: ps -e")
+    return TracerError(
+        f"the main thread of process {pid} has ended, so -p cannot find its program",
+        f"its other threads run on: leave out -p, name the file, and test for them: /pid == {pid}/",
+    )
 
 
 def _thread_group(pid: int) -> int | None:

@@ -209,3 +209,23 @@ runpy.run_module("tracer", run_name="__main__")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "tracer: interrupted\n")
+
+
+@pytest.mark.parametrize("where", ["press()", "type('Class', (), {'name': Name()})"])
+def test_ctrl_c_before_a_trace_begins_is_said_in_a_line(where: str) -> None:
+    code = f"""
+import os, runpy, signal, sys
+press = lambda: os.kill(os.getpid(), signal.SIGINT)
+class Name:
+    def __set_name__(self, owner, name):
+        press()
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tracer.pipeline":
+            {where}
+sys.meta_path.insert(0, Interrupted())
+sys.argv[1:] = ["check", "-e", "BEGIN {{ }}"]
+runpy.run_module("tracer", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "tracer: interrupted\n")

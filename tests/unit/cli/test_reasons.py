@@ -63,6 +63,9 @@ def test_functions_by_what_they_are() -> None:
     assert reason(path, addresses["twice"] + 1, "twice+1") is None
     chosen = reason(path, addresses["chosen_here"], "chosen")
     assert chosen is not None and chosen.startswith("chosen is an indirect function (ifunc), and chosen_here, what its")
+    copied = reason(path, addresses["copied"], "copied")
+    assert copied == "the compiler made copied.constprop.0 of copied, which is called instead: name that"
+    assert reason(path, addresses["copied.constprop.0"], "copied.constprop.0") is None
     assert reason(path, addresses["resolver"]) == (
         "it is the resolver of chosen, an indirect function (ifunc): that runs as the file is loaded"
     )

@@ -128,3 +128,23 @@ def test_refuses_a_pid_that_is_gone_and_one_that_is_a_thread() -> None:
         assert caught.value.message == f"{thread} is a thread of process {threaded.pid} ({name})"
         assert caught.value.hint == f"-p {threaded.pid} traces all its threads"
         threaded.kill()
+
+
+def test_tells_a_process_whose_main_thread_alone_has_ended() -> None:
+    script = (
+        "import ctypes, os, threading, time\n"
+        "def others():\n"
+        "    while ') Z' not in open(f'/proc/{os.getpid()}/stat').read():\n"
+        "        time.sleep(0.01)\n"
+        "    print(flush=True)\n"
+        "    time.sleep(100)\n"
+        "threading.Thread(target=others).start()\n"
+        "ctypes.CDLL(None).syscall(60, 0)\n"  # exit of one thread
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as left:
+        assert left.stdout is not None and left.stdout.readline() == "\n"
+        with pytest.raises(TracerError) as caught:
+            RunningProcess(left.pid)
+        assert caught.value.message == f"the main thread of process {left.pid} has ended, so -p cannot find its program"
+        assert caught.value.hint is not None and caught.value.hint.endswith(f"/pid == {left.pid}/")
+        left.kill()

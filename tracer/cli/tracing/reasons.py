@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -17,10 +18,16 @@ from tracer.resolve.processes.uses import Other, Uses, listed, uses_of
 if TYPE_CHECKING:
     from tracer.plan.points import Point
     from tracer.resolve.elf.file import Elf
+    from tracer.resolve.elf.symbols import Symbols
     from tracer.resolve.model import Site, Target
 
 _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
+
+_COPIES = 3
+"""Of a function that are named."""
+
+_COPY = re.compile(r"\.(constprop|isra|part)\.(?!.*\.cold)")
 
 _LONGEST_S = 1.0
 """Nobody waits longer for what the places of a wildcard are."""
@@ -204,12 +211,23 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
     for each in binary.symbols.functions:
         if each.ifunc and each.address == site.address:
             return f"it is the resolver of {each.name}, an indirect function (ifunc): that runs as the file is loaded"
-    if not _is_entry(site) or not _has_debug_information_here(binary.elf):
+    if not _is_entry(site):
         return None
-    inlined = inlined_of(site.path, site.address)
-    if inlined is None:
-        return None
-    return f"{name} was inlined {at_places(inlined)}, and its own code was not called"
+    if copies := _copies(binary.symbols, site.address):
+        shown = ", ".join(copies[:_COPIES]) + (f" and {len(copies) - _COPIES} more" if len(copies) > _COPIES else "")
+        return f"the compiler made {shown} of {name}, which is called instead: name that"
+    inlined = inlined_of(site.path, site.address) if _has_debug_information_here(binary.elf) else None
+    return f"{name} was inlined {at_places(inlined)}, and its own code was not called" if inlined is not None else None
+
+
+def _copies(symbols: Symbols, address: int) -> list[str]:
+    """What GCC made of the function that begins there for some of its callers: `f.constprop.0`, `f.part.0`."""
+    own = tuple(f"{each.name}." for each in symbols.functions if each.address == address)
+    return [
+        each.name
+        for each in symbols.functions
+        if own and each.address != address and each.name.startswith(own) and _COPY.search(each.name)
+    ]
 
 
 def _has_debug_information_here(elf: Elf) -> bool:
