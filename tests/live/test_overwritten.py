@@ -74,3 +74,18 @@ def test_a_command_of_the_program_may_write_it(library: Path) -> None:
     program = f'uprobe:{library}:answer {{ @ = count(); }} interval:ms:1 {{ system("{command}"); }}'
     done = tracer("-q", "--unsafe", "-e", program)
     assert (done.status, done.text.split(), done.err) == (0, ["written"], ended_for(library))
+
+
+def test_a_file_that_is_replaced_during_the_trace_is_told(backend: str, library: Path, tmp_path: Path) -> None:
+    program = f"uprobe:{library}:answer {{ @ = count(); }}"
+    with tracing(tmp_path, "--backend", backend, "-e", program) as trace:
+        with asked(library) as running:
+            assert answer(running) == 1
+            shutil.copy(build("answer-2"), tmp_path / "new.so")
+            (tmp_path / "new.so").rename(library)
+            with asked(library) as another:
+                assert [answer(running), answer(another)] == [1, 2]
+        done = trace.stop()
+    since = "what was started since runs the new file, which was not probed"
+    told = f"tracer: {library} was replaced during the trace: {since}\n"
+    assert (done.status, done.text, done.err) == (0, "@: 2\n", "Attached 1 probe\n" + told)

@@ -78,6 +78,15 @@ class Leases:
                 fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
             os.close(descriptor)
 
+    def replaced(self) -> list[str]:
+        """The files of which another has the name by now."""
+        found = []
+        for descriptor, path in self._files.items():
+            with suppress(OSError):  # there is none of that name
+                if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    found.append(path)
+        return found
+
     def __enter__(self) -> Leases:
         return self
 

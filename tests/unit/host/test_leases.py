@@ -128,3 +128,14 @@ def test_a_descriptor_in_a_forked_process_keeps_nobody_waiting(file: Path) -> No
     os.open(file, os.O_WRONLY | os.O_NONBLOCK)
     os.close(write)
     os.waitpid(child, 0)
+
+
+def test_tells_a_file_of_whose_name_there_is_another(file: Path) -> None:
+    other = file.with_name("other")
+    other.write_bytes(b"new")
+    made, found = told()
+    with made:
+        made.take([str(file), str(other)])
+        assert made.replaced() == []
+        os.rename(other, file)
+        assert (made.replaced(), found) == ([str(file)], [])

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tracer.target.running import RunningProcess
 
 _NAMED = 3
+_REPLACED = "{} was replaced during the trace: what was started since runs the new file, which was not probed"
 _WRITTEN = "the trace was ended, for somebody is about to write {}: probes in a file that changes harm who runs it"
 _IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has no code of its own to wait in"
 
@@ -167,6 +168,9 @@ def trace(compiled: Compiled, request: Request) -> int:
         out.finish()
         session.close()
         if leases is not None:
+            if target.pid is None or target.follow:
+                for path in leases.replaced():
+                    say(_REPLACED.format(path))  # with -q too
             leases.release()
             if leases.wanted is not None:
                 say(_WRITTEN.format(leases.wanted))  # with -q too
