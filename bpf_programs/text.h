@@ -182,9 +182,26 @@ static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 of
 
 	if (offset > most)
 		return 0;
+	OPAQUE(offset);
 	for (u32 i = 0; i < size; i++)
 		number |= (u64)((const unsigned char *)block)[offset + i] << 8 * i;
 	return number;
+}
+
+/* What lies at `offset` in a block of `size` bytes and behind it, then zeros. */
+static __always_inline void part_behind(u64 *to, u32 words, const void *block, u64 size, u64 offset)
+{
+	for (u32 i = 0; i < words; i++) {
+		to[i] = 0;
+		for (u32 j = 0; j < 8; j++) {
+			u64 at = offset + 8 * i + j;
+
+			if (at >= size)
+				continue;
+			OPAQUE(at);
+			to[i] |= (u64)((const unsigned char *)block)[at] << 8 * j;
+		}
+	}
 }
 
 /* Zeros behind so many bytes. */

@@ -56,7 +56,7 @@ def analyse(
     errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if errors:
         raise ProgramError(program.source, found)
-    declared = {each.name: each for each in tree.maps}
+    declared = {each.name: each for each in reversed(tree.maps)}
     return typed.Program(
         program.source,
         tuple([_clause(facts, each) for each in checked]),
@@ -90,10 +90,12 @@ def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
         used = facts.maps[name].kind if name in facts.maps else None
         fitting = ("" if used in (None, "scalar") else "percpu") + ("lruhash" if "lru" in each.kind else "hash")
         if name in seen:
-            yield Diagnostic(f"{name} is declared twice", each.span)
-        elif each.kind not in MAP_KINDS:
+            yield Diagnostic(f"{name} is declared before, and this changes nothing", each.span, severity="warning")
+        if each.kind not in MAP_KINDS:
             known = f"known are {', '.join(MAP_KINDS[:-1])} and {MAP_KINDS[-1]}"
             yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, known)
+        elif name in seen:
+            continue
         elif used is None:
             yield Diagnostic(f"{name} is declared and never assigned", each.span, severity="warning")
         elif each.kind != fitting:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.types import BOOL, INT64, UINT64, BoolType, IntType, StringType, TupleType, Type, operations
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT8,
+    UINT64,
+    ArrayType,
+    BoolType,
+    IntType,
+    StringType,
+    TupleType,
+    Type,
+    is_block,
+    operations,
+)
 from tracer.lang.types.combine import LITERAL, settled
 
 INT64_MOST = (1 << 63) - 1
@@ -103,6 +116,33 @@ def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:
         return expr.items
     assert isinstance(expr.type, TupleType)
     return tuple(typed.TupleItem(type, expr.span, expr, index) for index, type in enumerate(expr.type.items))
+
+
+def laid_out(expr: typed.Expr, most: int | None = None) -> typed.Expr | None:
+    """The bytes of a value, or the first of them, as an array; None where its type has no form in memory."""
+    from tracer.lang.types.sizes import size_of
+
+    type = settled(expr.type)
+    if is_block(type):
+        return expr
+    size = size_of(type)
+    if not size or not _is_plain(type):
+        return None
+    array = ArrayType(UINT8, size if most is None else min(size, most))
+    if isinstance(expr, typed.StrLit):
+        return typed.StrLit(array, expr.span, expr.value.ljust(size, b"\0")[: array.count])
+    if isinstance(type, IntType | BoolType):
+        return typed.Pack(ArrayType(UINT8, size), expr.span, (convert(expr, IntType(8 * size, False)),))
+    if isinstance(type, StringType):
+        return typed.Part(array, expr.span, expr, typed.IntLit(UINT64, expr.span, 0))
+    return typed.Cast(array, expr.span, expr)
+
+
+def _is_plain(type: Type) -> bool:
+    """Whether a value is numbers, texts and blocks alone."""
+    if isinstance(type, TupleType):
+        return all(map(_is_plain, type.items))
+    return isinstance(type, IntType | BoolType | StringType) or is_block(type)
 
 
 def true_text(text: typed.Expr) -> typed.Expr:

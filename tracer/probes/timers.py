@@ -45,7 +45,7 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
         unit = fields[0]
         if unit == "hz":
             period = 1_000_000_000 // count if count else 0
-        elif unit in DURATIONS_NS and unit != "d":
+        elif unit in INTERVAL.units:
             period = count * DURATIONS_NS[unit]
         else:
             raise malformed(_FORM, parts[1].span, f"'{unit}' is not a unit of time")

@@ -99,10 +99,11 @@ class Renderer(ABC):
         """What time() made."""
 
     def message(self, output: Output, text: bytes) -> None:
-        """What errorf() and its kin made, without a line's end: it goes to stderr, with its place in the program."""
+        """What errorf() and its kin made: it goes to stderr, as a line with its place in the program."""
         name, line, column = self.place(output)
         end = column + output.span.end - output.span.start
-        self._effects.say(f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode() + text + b"\n")
+        where = f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode()
+        self._effects.say(where + text.removesuffix(b"\n") + b"\n")
 
     def print_bytes(self, output: Output, data: bytes) -> None:
         """What a file holds: as it is; what a command or join() printed, and a newline, as bpftrace has it."""
@@ -172,7 +173,7 @@ class Renderer(ABC):
             elif output.kind == "join":
                 self.print_bytes(output, text)
             else:
-                self.message(output, text.removesuffix(b"\n"))
+                self.message(output, text)
 
     def place(self, output: Output) -> tuple[str, int, int]:
         """Where a message comes from: the program's name, line and column."""

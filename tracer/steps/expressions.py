@@ -11,7 +11,9 @@ from tracer.lang.builtins.registry import lower_of
 from tracer.lang.types import (
     BOOL,
     INT64,
+    UINT8,
     UINT64,
+    ArrayType,
     BoolType,
     BufferType,
     CgroupPathType,
@@ -21,6 +23,8 @@ from tracer.lang.types import (
     TupleType,
     Type,
     UsernameType,
+    is_block,
+    memory_size,
 )
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
@@ -230,13 +234,50 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
                 one, other = (Op(UINT64, "as", (side,)) for side in (one, other))
             if isinstance(one.type, (IntType, BoolType)):
                 return arithmetic.compare(op, one, other)
-            same = Op(BOOL, "same", (one, other))
+            same = Op(BOOL, "same", (one, other)) if one != other else Const(BOOL, True)
             return same if op == "==" else arithmetic.negation(same)
         case typed.Ternary(condition=condition, then=then, otherwise=otherwise):
             test = truth(ctx, condition)
             return ctx.choice(test, lambda: value(ctx, then), lambda: value(ctx, otherwise), expr.type)
         case typed.Cast(operand=operand):
+            if isinstance(expr.type, ArrayType) and not is_block(operand.type):
+                return Op(expr.type, "pack", tuple(_laid_out(ctx, value(ctx, operand), memory_size(expr.type))))
             return _cast(value(ctx, operand), expr.type)
+
+
+def _laid_out(ctx: Lowering, inner: Value, room: int) -> list[Value]:
+    """The first bytes of a value as integers one behind the other, with zeros where its tuples have gaps."""
+    from tracer.lang.types.sizes import placed, size_of
+
+    match inner.type:
+        case TupleType() as type:
+            pieces: list[Value] = []
+            inner = inner if isinstance(inner, Op) and inner.op == "tuple" else ctx.once(inner)
+            end = 0
+            for index, (at, item) in enumerate(placed(type)):
+                pieces += _zeros(min(at, room) - end)
+                if at >= room:
+                    return pieces
+                one = inner.args[index] if isinstance(inner, Op) else Op(item, "item", (inner, Const(INT64, index)))
+                pieces += _laid_out(ctx, one, room - at)
+                end = at + size_of(item)
+            return pieces + _zeros(min(size_of(type), room) - end)
+        case IntType(bits=bits):
+            return [arithmetic.wrap(inner, IntType(bits, False))]
+        case BoolType():
+            return [arithmetic.number(inner, UINT8)]
+        case type:
+            size = memory_size(type)
+            if not is_block(type):
+                inner = Op(ArrayType(UINT8, size), "part", (inner, Const(UINT64, 0)))
+            inner, words = ctx.once(inner), -(-min(size, room) // 8)
+            starts = [(at, UINT64) if at + 8 <= size else (at, UINT8) for at in range(0, 8 * words, 8)]
+            starts += [(at, UINT8) for at in range(8 * (size // 8) + 1, size) if words > size // 8]
+            return [Op(type, "part", (inner, Const(UINT64, at))) for at, type in starts]
+
+
+def _zeros(count: int) -> list[Value]:
+    return [Const(UINT8, 0)] * count
 
 
 def _cast(inner: Value, type: Type) -> Value:

@@ -7,7 +7,6 @@ from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import calls, maps
-from tracer.lang.check.expressions.expression import place
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold
@@ -37,8 +36,10 @@ def assign(ctx: Context, node: ast.Assign) -> tuple[typed.Stmt, ...]:
 
 
 def _assign_variable(ctx: Context, node: ast.Assign, target: ast.Var) -> tuple[typed.Stmt, ...]:
-    value = place(ctx, node.value) if node.op == "=" else ctx.expr(node.value)
+    value = ctx.expr(node.value)
     variable = ctx.lookup(target.name)
+    if variable is not None:
+        ctx.found.variable(variable.key).targeted = True
     if node.op != "=":
         old = ctx.expr(target)
         if value is None or old is None or variable is None:
@@ -59,9 +60,10 @@ def _assign_variable(ctx: Context, node: ast.Assign, target: ast.Var) -> tuple[t
 def _set_variable(
     ctx: Context, span: Span, variable: Variable, value: typed.Expr | None
 ) -> tuple[typed.Stmt, ...]:
+    facts = ctx.found.variable(variable.key)
+    facts.targeted = True
     if value is None:
         return ()
-    facts = ctx.found.variable(variable.key)
     conflict = facts.add(value.type, span)
     if conflict is not None:
         what = f"{variable.name} is assigned {a_type(value.type)} here, but {a_type(conflict)} at {ctx.at(facts.span)}"
@@ -92,7 +94,7 @@ def _fit(ctx: Context, value: typed.Expr, type: Type) -> typed.Expr:
 def let(ctx: Context, node: ast.Let) -> tuple[typed.Stmt, ...]:
     """`let $x`, which is 0 or empty until it is assigned, and `let $x = value`."""
     name = node.target.name
-    value = place(ctx, node.value) if node.value is not None else None
+    value = ctx.expr(node.value) if node.value is not None else None
     outer = ctx.lookup(name)
     if outer is not None:
         ctx.error(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from tracer.dataclass import dataclass, field
+from tracer.dataclass import dataclass, field, replace
 from tracer.errors import NOWHERE, Span
-from tracer.lang.types import IntType, PointerType, Type
-from tracer.lang.types.combine import LITERAL, join
+from tracer.lang.types import IntType, PointerType, Type, VariablePointer
+from tracer.lang.types.combine import LITERAL, anywhere, join
 
 
 @dataclass(slots=True)
@@ -20,6 +20,7 @@ class ValueFacts:
 
     `strong` is joined from plain assignments, `weak` from `+=` and `++`, which never conflict with them. `span` is the
     first assignment. A `fixed` type was declared and never grows. `writes` counts the assignments.
+    `targeted`: there is one, of whatever value.
     """
 
     strong: Type | None = None
@@ -28,6 +29,7 @@ class ValueFacts:
     assigned: bool = False
     fixed: bool = False
     writes: int = 0
+    targeted: bool = False
 
     def add(self, type: Type, span: Span) -> Type | None:
         """A plain assignment of a value of this type; gives the type it conflicts with, if any."""
@@ -38,6 +40,9 @@ class ValueFacts:
             self.strong = type
             return None
         if self.fixed and isinstance(type, IntType) and isinstance(self.strong, IntType):
+            for one, other in ((type, self.strong), (self.strong, type)):
+                if isinstance(one, VariablePointer) and isinstance(other, PointerType) and one != other:
+                    self.strong = replace(one if self.writes == 1 else anywhere(one), target=other.target)
             return None
         common = join(self.strong, type)
         if common is None or (self.fixed and common != self.strong):
@@ -60,7 +65,14 @@ class ValueFacts:
             return self.weak
         if self.weak is None or self.fixed or not isinstance(self.strong, IntType):
             return self.strong
+        if isinstance(self.strong, VariablePointer):
+            return replace(self.strong, moved=True)
         return self.strong if isinstance(self.strong, PointerType) else join(self.strong, self.weak)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no statement assigns it, and no type was declared."""
+        return not self.targeted and self.strong is None
 
     def identity(self) -> object:
         """Equal if another pass would change nothing."""

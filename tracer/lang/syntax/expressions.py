@@ -132,10 +132,11 @@ class ExpressionParser(Cursor):
             self.lexer.take()
             operand = self._primary()
             span = token.span.to(operand.span)
-            if isinstance(operand, ast.MapRef):
-                self.fail("the address of a map is of use to functions of C alone, and a program has none", span)
-            if not isinstance(operand, ast.Var):
-                self.fail("'&' takes the address of a variable", span, "write &$x; a pointer + 8 is an address, too")
+            if isinstance(operand, ast.MapRef) and operand.key:
+                self.fail("a key of a map has no address", span, f"write &{operand.name}")
+            if not isinstance(operand, (ast.Var, ast.MapRef)):
+                what = "'&' takes the address of a variable or a map"
+                self.fail(what, span, "write &$x or &@x; a pointer + 8 is an address, too")
             return self._deeper(ast.Unary(span, "&", operand))
         if token.text == "{" and not self._predicate:
             return self.block_expression()

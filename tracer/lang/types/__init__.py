@@ -59,8 +59,8 @@ class PointerType(IntType):
 
 @dataclass(frozen=True, slots=True)
 class VariablePointer(PointerType):
-    """The address of a variable, or of a part of it: as a number, `VARIABLE` and how many bytes from its start.
-    `moved`: it can lead behind the start. Only what reads there takes it.
+    """The address of a variable, which `held` is the type of, or of a part of it: what reads there reads the variable.
+    `moved`: it can lead behind the start. Without `held`, of a map or of one of several variables: a number alone.
     """
 
     slot: int = 0
@@ -68,11 +68,13 @@ class VariablePointer(PointerType):
     held: Type | None = None
     moved: bool = False
 
+    @property
+    def start(self) -> int:
+        """A made-up address, as those of BPF's stack are: as long as a clause runs, no other variable has it."""
+        return 0xFFFF_C900_0000_0000 + (self.slot << 24)
+
     def __str__(self) -> str:
-        return f"address of {self.name}"
-
-
-VARIABLE = 1 << 63
+        return f"address of {self.name}" if self.name else PointerType.__str__(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,10 @@ def settled(type: Type) -> Type:
 
 def join(left: Type, right: Type) -> Type | None:
     """The type that holds every value of both, None where there is none."""
+    if isinstance(left, VariablePointer) and isinstance(right, VariablePointer):
+        return _join_addresses(left, right)
     if isinstance(left, VariablePointer) or isinstance(right, VariablePointer):
-        return left if left == right else None
+        return None
     for one, other in ((left, right), (right, left)):
         if isinstance(one, PointerType) and isinstance(other, PointerType | LiteralType):
             return one
@@ -80,6 +82,21 @@ def join(left: Type, right: Type) -> Type | None:
     if type(left) is type(right) is ArrayType and isinstance(left.item, PointerType) and left.count == right.count:
         return left if isinstance(right.item, PointerType) else None
     return left if left == right else None
+
+
+def anywhere(address: VariablePointer) -> VariablePointer:
+    """The address of a variable as a number alone."""
+    return VariablePointer(target=address.target)
+
+
+def _join_addresses(left: VariablePointer, right: VariablePointer) -> VariablePointer | None:
+    """Of one variable, or a number alone."""
+    one, other = (None if side.target is None else settled(side.target) for side in (left, right))
+    if one != other:
+        return None
+    if (left.slot, left.name, left.held) != (right.slot, right.name, right.held):
+        return anywhere(left)
+    return right if right.moved else left
 
 
 def join_ints(left: IntType, right: IntType) -> IntType:
@@ -116,6 +133,8 @@ def wide(type: IntType) -> IntType:
 
 def stored(type: Type) -> Type:
     """How a map keeps a value: integers in 64 bits, those in tuples too."""
+    if isinstance(type, VariablePointer):
+        return anywhere(type)
     if isinstance(type, PointerType | EnumType):
         return type
     if isinstance(type, IntType):

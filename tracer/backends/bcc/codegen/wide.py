@@ -98,15 +98,20 @@ def _part(function: Function, value: Op, to: Buffer) -> None:
     whole, offset = value.args
     text = isinstance(value.type, StringType)
     length = value.type.size - 1 if isinstance(value.type, StringType) else memory_size(value.type)
-    held, last = pointer(function, whole), memory_size(whole.type) - length
+    held, whole_size = pointer(function, whole), memory_size(whole.type)
+    last = whole_size - length
     zero(function, to)
     at = None if isinstance(offset, Const) else function.once("at", computed(function, offset))
+    if at is not None and not last:
+        function.line(f"part_behind({to.at(0)}, {to.words}, {held.at(0)}, {whole_size}, {at});")
     for index in range(-(-length // 8)):
         size = min(8, length - 8 * index)
+        if at is not None and not last:
+            break
         if at is not None:
             block = f"(char *)({held.at(0)}) + {8 * index}"
             function.line(f"{to.word(index)} = part_at({block}, {last}, {size}, {at});")
-        elif isinstance(offset, Const) and int(offset.value) <= last:
+        elif isinstance(offset, Const) and (size := min(size, whole_size - int(offset.value) - 8 * index)) > 0:
             word = part(held, int(offset.value) + 8 * index, size).within(ATOM)
             function.line(f"{to.word(index)} = {word} & {(1 << 8 * size) - 1:#x}ULL;")
     if text:

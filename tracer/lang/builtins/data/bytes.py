@@ -8,13 +8,12 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
-from tracer.lang.fold import constant, convert
+from tracer.lang.fold import constant, convert, laid_out
 from tracer.lang.types import (
     INET,
     MAC,
     UINT64,
     ArrayType,
-    BoolType,
     BufferType,
     IntType,
     MacType,
@@ -183,25 +182,16 @@ def _macaddr(call: Call) -> typed.Expr | None:
 
 
 def _memcmp(call: Call) -> typed.Expr | None:
-    left, right, count = call.args
-    sides = [_comparable(call, side) for side in (left, right)]
+    *sides, count = call.args
     if count < 0:
         call.error(f"the count of memcmp() is negative: {count}", call.spans[2])
         return None
-    if None in sides:
-        return None
-    return typed.Call(INT32, call.span, "memcmp", (*(side for side in sides if side), _number(count, call)))
-
-
-def _comparable(call: Call, value: typed.Expr) -> typed.Expr | None:
-    if isinstance(value.type, BoolType):
-        value = convert(value, UINT8)
-    if isinstance(value.type, IntType):
-        return typed.Pack(_bytes(memory_size(value.type)), value.span, (value,))
-    if isinstance(value.type, StringType | ArrayType | StructType):
-        return value
-    call.error(f"memcmp() compares numbers, strings and blocks, not {a_type(value.type)}", value.span)
-    return None
+    found = [laid_out(side, count) for side in sides]
+    for side, laid in zip(sides, found, strict=True):
+        if laid is None:
+            call.error(f"memcmp() compares numbers, strings, tuples and blocks, not {a_type(side.type)}", side.span)
+    blocks = tuple(filter(None, found))
+    return typed.Call(INT32, call.span, "memcmp", (*blocks, _number(count, call))) if len(blocks) == 2 else None
 
 
 FUNCTIONS = (
@@ -212,7 +202,7 @@ FUNCTIONS = (
     ),
     Function(
         "memcmp", "value", "memcmp(a, b, n)",
-        (Argument("value"), Argument("value"), Argument("constant", "the count of memcmp()")), INT32,
+        (Argument("laid out"), Argument("laid out"), Argument("constant", "the count of memcmp()")), INT32,
         "the difference of the first of n bytes that differ, as signed chars; 0 if none does",
         'if (memcmp(comm, "post", 4) == 0) { @ = count(); }', rule=_memcmp,
         lower=lambda ctx, call: ctx.wrap(ctx.op("memcmp", INT32, *map(ctx.value, call.args)), INT32),
@@ -229,7 +219,7 @@ FUNCTIONS = (
         rule=_pton,
     ),
     Function(
-        "macaddr", "value", "macaddr(bytes)", (Argument("value"),), None,
+        "macaddr", "value", "macaddr(bytes)", (Argument("memory"),), None,
         "6 bytes at an address or of an array as a hardware address", "print(macaddr(arg0));", "mac address",
         rule=_macaddr,
     ),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
-from tracer.lang.types import BOOL, INT64, UINT64, IntType, StringType, Type
+from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
 
@@ -32,6 +32,11 @@ def _str(call: Call) -> typed.Expr | None:
             return None
         # bpftrace takes as many bytes of a constant as are given: there is no buffer with a NUL.
         return string(source[: given if sized else size - 1], call.span)
+    if isinstance(source, typed.Part) and isinstance(source.type, ArrayType):  # at the address of a variable
+        if length is not None:
+            call.error("the size of str() of a variable must be a constant", length.span)
+            return None
+        return typed.Part(StringType(min(size, source.type.count + 1)), call.span, source.operand, source.offset)
     if not isinstance(source.type, IntType):
         hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
         call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)

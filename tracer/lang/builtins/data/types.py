@@ -8,47 +8,22 @@ from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.fold import convert, fold
 from tracer.lang.types import (
     UINT64,
-    ArrayType,
     NamedType,
     PointerType,
-    StringType,
     StructType,
-    TupleType,
+    SyscallType,
     Type,
-    memory_size,
+    VariablePointer,
 )
 from tracer.lang.types.combine import a_type, settled
+from tracer.lang.types.sizes import size_of
 
 
 def _sizeof(call: Call) -> typed.Expr:
     (type,) = call.args
+    if isinstance(type, SyscallType):
+        return typed.IntLit(UINT64, call.span, 64)  # the string that it is in bpftrace
     return typed.IntLit(UINT64, call.span, size_of(settled(type)))
-
-
-def size_of(type: Type) -> int:
-    """Bytes of a value; the items of a tuple are aligned as bpftrace does it."""
-    if not isinstance(type, TupleType):
-        return memory_size(type)
-    end = 0
-    for item in type.items:
-        end = _up(end, _alignment(item)) + size_of(item)
-    return _up(end, _alignment(type))
-
-
-def _alignment(type: Type) -> int:
-    match type:
-        case TupleType(items=items):
-            return max(map(_alignment, items), default=1)
-        case ArrayType(item=item):
-            return _alignment(item)
-        case StringType():
-            return 1
-        case _:
-            return min(max(memory_size(type), 1), 8)
-
-
-def _up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
 
 
 def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | None:
@@ -86,6 +61,8 @@ def _container_of(call: Call) -> typed.Expr | None:
     start = fold(typed.Binary(UINT64, call.span, "-", convert(pointer, UINT64), before))
     known = isinstance(type, StructType) and call.context.types.types.get(type.name) is type
     to = PointerType(target=NamedType(str(type)) if known else type)
+    if isinstance(pointer.type, VariablePointer):
+        to = replace(pointer.type, target=to.target, moved=True)
     return replace(convert(start, to), type=to)
 
 

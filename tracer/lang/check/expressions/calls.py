@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tracer.dataclass import replace
 from tracer.lang import suggest, typed, unsupported
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.context import Context, Variable
-from tracer.lang.check.expressions import maps
+from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
 from tracer.lang.check.expressions.typenames import least, named
 from tracer.lang.fold import convert, made
@@ -99,7 +100,8 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     values = [getattr(each, "value", None) for each in result.args]
     if None in values:
         return result
-    return made(function.fold(result.type, *values), result.type, node.span)
+    folded = made(function.fold(result.type, *values), result.type, node.span)
+    return replace(folded, type=result.type) if isinstance(result.type, StringType) else folded
 
 
 def effect(ctx: Context, node: ast.Call) -> tuple[typed.Stmt, ...]:
@@ -223,6 +225,8 @@ def _variable(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> 
     found = ctx.lookup(node.name)
     if found is None:
         ctx.error(f"{node.name} is used before it is assigned", node.span, f"write let {node.name}; before it")
+    else:
+        ctx.found.variable(found.key).targeted = True
     return found
 
 
@@ -251,8 +255,14 @@ def _source(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> ty
             return node.bytes()
         case ast.Binary(op="+", left=ast.Param() as param, right=ast.IntLit() as start):
             return param.bytes()[start.value :]
-    value = ctx.expr(node)
+    value = _memory(ctx, node, wanted, function)
     return value.value if isinstance(value, typed.StrLit) and isinstance(value.type, StringType) else value
+
+
+def _memory(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+    """An address of the traced program, or what lies at that of a variable."""
+    value = ctx.expr(node)
+    return None if value is None else memory.read_there(ctx, value)
 
 
 def shown(ctx: Context, node: ast.Expr) -> typed.Expr | None:
@@ -265,7 +275,7 @@ def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str |
         if isinstance(node, ast.MapRef) and not node.key:
             return node.name if maps.defined(ctx, node) else None
         return shown(ctx, node)
-    if wanted.kind == "map or value" and not isinstance(node, ast.MapRef):
+    if wanted.kind == "map or value" and not (isinstance(node, ast.MapRef) and not node.key):
         return ctx.expr(node)
     return maps.whole(ctx, node, function)
 
@@ -283,6 +293,12 @@ def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type
     if type is not None and found is None:
         ctx.error(f"'{type}' is not declared", node.span)
     return found
+
+
+def _laid_out(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
+    """A value as memory has it: literals are as small as they can be."""
+    value = ctx.expr(node)
+    return None if value is None else convert(value, least(value, node))
 
 
 def _members(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> list[str] | None:
@@ -310,7 +326,9 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "members": _members,
     "optional constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
     "value": lambda ctx, node, wanted, function: ctx.expr(node),
-    "bytes": lambda ctx, node, wanted, function: node.value if isinstance(node, ast.StrLit) else ctx.expr(node),
+    "bytes": lambda ctx, *rest: rest[0].value if isinstance(rest[0], ast.StrLit) else _memory(ctx, *rest),
+    "memory": _memory,
+    "laid out": _laid_out,
     "mode": _mode,
     "variable": _variable,
     "map": _map,

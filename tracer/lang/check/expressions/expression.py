@@ -16,7 +16,6 @@ from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (
     BOOL,
     INT64,
-    VARIABLE,
     FloatType,
     IntType,
     TupleType,
@@ -27,16 +26,6 @@ from tracer.lang.types.combine import LITERAL, a_type, inverted, join
 
 def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
     """A typed expression."""
-    value = place(ctx, node)
-    if value is None or not isinstance(value.type, VariablePointer):
-        return value
-    what = f"the address of {value.type.name} leads to a variable, and is no number"
-    ctx.error(what, node.span, "*, [], . and -> read there; other pointers and variables can take it")
-    return None
-
-
-def place(ctx: Context, node: ast.Expr) -> typed.Expr | None:
-    """The same, or the address of a variable, for what reads there or keeps it."""
     match node:
         case ast.IntLit():
             return literal(node.value, node.span)
@@ -55,21 +44,24 @@ def place(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.Call():
             return calls.call(ctx, node)
         case ast.Unary(op="*"):
-            operand = place(ctx, node.operand)
+            operand = expr(ctx, node.operand)
             return None if operand is None else memory.pointed(ctx, operand, node.span)
         case ast.Unary(op="&", operand=ast.Var() as target):
             return _address(ctx, target, node.span)
+        case ast.Unary(op="&", operand=ast.MapRef() as named_map):
+            return maps.address(ctx, named_map, node.span)
         case ast.Unary():
             return _unary(ctx, node)
         case ast.IncDec():
             return _increment(ctx, node)
         case ast.Binary():
-            side = place if node.op in ("+", "-") else expr
-            left, right = side(ctx, node.left), expr(ctx, node.right)
-            if node.op == "+" and isinstance(node.left, ast.Param) and isinstance(left, typed.StrLit) and right:
-                skipped = constant(right)
-                if skipped is not None and 0 <= skipped <= len(left.value):
-                    return string(left.value[skipped:], node.span)
+            left, right = expr(ctx, node.left), expr(ctx, node.right)
+            if node.op == "+" and left is not None and right is not None:
+                text, skipped = (left, right) if isinstance(left, typed.StrLit) else (right, left)
+                if isinstance(text, typed.StrLit) and isinstance(skipped, typed.IntLit) and skipped.value >= 0:
+                    if skipped.value >= len(text.value):
+                        ctx.warn(f"a text of {len(text.value)} bytes has none from byte {skipped.value} on", node.span)
+                    return string(text.value[skipped.value :], node.span)
             return None if left is None or right is None else binary(ctx, node.op, left, right, node.span)
         case ast.Ternary():
             return _ternary(ctx, node)
@@ -131,6 +123,10 @@ def _variable(ctx: Context, node: ast.Var) -> typed.Expr | None:
         hint = suggest.hint(node.name, names, "assign it first; a variable lives in the block that assigns it")
         ctx.error(f"{node.name} is used before it is assigned", node.span, hint)
         return None
+    facts = ctx.known.variables.get(variable.key)
+    if ctx.final and facts is not None and facts.is_unknown:
+        ctx.error(f"{node.name} is never assigned, and has no type", node.span, f"write let {node.name}: int64;")
+        return None
     type = ctx.variable_type(variable)
     return None if type is None else typed.Var(type, node.span, variable.slot, node.name)
 
@@ -142,7 +138,7 @@ def _address(ctx: Context, node: ast.Var, span: Span) -> typed.Expr | None:
         return None
     assert isinstance(value, typed.Var)
     type = VariablePointer(target=value.type, slot=value.slot, name=node.name, held=value.type)
-    return typed.IntLit(type, span, VARIABLE)
+    return typed.IntLit(type, span, type.start)
 
 
 # --- operators
@@ -215,10 +211,12 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
     variable = ctx.lookup(node.target.name)
     if variable is None:
         return None
-    ctx.found.variable(variable.key).add_weak(LITERAL if delta > 0 else INT64, node.span)
+    facts = ctx.found.variable(variable.key)
+    facts.targeted = True
+    facts.add_weak(LITERAL if delta > 0 else INT64, node.span)
     if value is None:
         return None
-    if not isinstance(value.type, IntType) or isinstance(value.type, VariablePointer):
+    if not isinstance(value.type, IntType):
         ctx.error(f"'{node.op}' needs an integer, {node.target.name} is {a_type(value.type)}", node.span)
         return None
     return typed.VarIncr(value.type, node.span, variable.slot, delta * memory.step(ctx, value.type), node.prefix)
@@ -228,7 +226,7 @@ def _increment(ctx: Context, node: ast.IncDec) -> typed.Expr | None:
 
 
 def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
-    to, value = named(ctx, node.type), place(ctx, node.operand)
+    to, value = named(ctx, node.type), expr(ctx, node.operand)
     if to is None or value is None:
         return None
     if to == value.type and not ctx.calls and _has_own_type(ctx, node.operand):
@@ -251,7 +249,7 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
         from tracer.lang.check.expressions import parameters
 
         return parameters.named(ctx, node.name, node.span)
-    operand = place(ctx, node.operand)
+    operand = expr(ctx, node.operand)
     if operand is None:
         return None
     if isinstance(operand.type, TupleType):
@@ -260,7 +258,7 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
 
 
 def _index(ctx: Context, node: ast.Index) -> typed.Expr | None:
-    operand = place(ctx, node.operand)
+    operand = expr(ctx, node.operand)
     if operand is None:
         return None
     if isinstance(operand.type, TupleType):
@@ -275,7 +273,7 @@ def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, name: str) -> typed
     items, names = operand.type.items, operand.type.names
     if name in names:
         index = names.index(name)
-    elif not name.isdigit():
+    elif not name.removeprefix("-").isdigit():
         hint = suggest.hint(name, names, f"it has {', '.join(names)}" if names else "its items have numbers: (1, 2).0")
         ctx.error(f"{'the record' if names else a_type(operand.type)} has no field '{name}'", node.span, hint)
         return None

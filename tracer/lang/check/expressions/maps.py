@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from zlib import crc32
 
 from tracer.errors import Span
 from tracer.lang import suggest, typed
@@ -13,7 +14,7 @@ from tracer.lang.check.expressions.operands import present
 from tracer.lang.check.expressions.operators import warn_of_bend
 from tracer.lang.fold import convert, tuple_items
 from tracer.lang.syntax import ast
-from tracer.lang.types import INT64, IntType, TupleType, Type, is_block, memory_size
+from tracer.lang.types import INT64, IntType, TupleType, Type, VariablePointer, is_block, memory_size
 from tracer.lang.types.combine import LITERAL, a_type, join, say, stored
 
 MOST_KEY_BYTES = 1 << 16
@@ -138,6 +139,15 @@ def read(ctx: Context, node: ast.MapRef) -> typed.Expr | None:
         return None
     type = facts.type()
     return None if type is None else typed.MapGet(type, node.span, node.name, parts)
+
+
+def address(ctx: Context, node: ast.MapRef, span: Span) -> typed.Expr | None:
+    """`&@x`: a made-up number, as a program has no functions of C that could use the map there."""
+    type = ctx.known.maps[node.name].type() if defined(ctx, node) else None
+    if type is None:
+        return None
+    start = 0xFFFF_8880_0000_0000 + (crc32(node.name.encode()) << 12)
+    return typed.IntLit(VariablePointer(target=stored(type)), span, start)
 
 
 def increment(ctx: Context, node: ast.IncDec, target: ast.MapRef, delta: int) -> typed.Expr | None:

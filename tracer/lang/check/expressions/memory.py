@@ -10,11 +10,10 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
-from tracer.lang.fold import cast, constant, convert, fold, literal, true_text, width
+from tracer.lang.fold import cast, constant, convert, fold, laid_out, literal, true_text, width
 from tracer.lang.types import (
     INT64,
     UINT64,
-    VARIABLE,
     ArrayType,
     BoolType,
     CharType,
@@ -118,11 +117,8 @@ def step(ctx: Context, type: Type) -> int:
 def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Expr | None:
     """`(to)value`."""
     have = value.type
-    if isinstance(have, VariablePointer):
-        if isinstance(to, PointerType):
-            return replace(cast(value, replace(have, target=to.target)), span=span)
-        ctx.error(f"the address of {have.name} leads to a variable, and is no number", value.span)
-        return None
+    if isinstance(have, VariablePointer) and isinstance(to, PointerType):
+        return replace(cast(value, replace(have, target=to.target)), span=span)
     if isinstance(to, ArrayType) and isinstance(have, IntType | BoolType | StringType):
         return _as_array(ctx, value, to, span)
     if isinstance(to, StructType | ArrayType) and have == to:
@@ -273,27 +269,52 @@ def _in_variable(
     ctx: Context, type: Type, address: typed.Expr, pointer: VariablePointer, offset: typed.Expr | int, span: Span
 ) -> typed.Expr | None:
     """The same in a variable: all of it, or a part of its bytes."""
-    held = pointer.held
-    assert held is not None
-    whole: typed.Expr = typed.Var(held, span, pointer.slot, pointer.name)
     behind = offset if isinstance(offset, int) else constant(offset)
-    if type == held and behind == 0 and not pointer.moved:
-        return whole
-    if isinstance(held, IntType) and not isinstance(held, VariablePointer):
-        size = memory_size(held)
-        whole = typed.Pack(ArrayType(_BYTE, size), span, (convert(whole, IntType(8 * size, False)),))
-    elif not is_block(held):
+    if type == pointer.held and behind == 0 and not pointer.moved:
+        return typed.Var(type, span, pointer.slot, pointer.name)
+    whole = variable_bytes(ctx, pointer, span)
+    if whole is None:
+        return None
+    more = _constant(offset, span) if isinstance(offset, int) else offset
+    at = fold(typed.Binary(UINT64, span, "+", _in(address, pointer), more))
+    known, size = constant(at), memory_size(whole.type)
+    if known is not None and known + memory_size(type) > size:
+        ctx.error(f"{pointer.name} has {size} bytes, and this is behind them", span)
+        return None
+    return _at(ctx, type, whole, at, span)
+
+
+def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.Expr | None:
+    """All bytes of the variable that an address leads to."""
+    held = pointer.held
+    if held is None:
+        what = "this can be the address of a map, or of one of several variables: nothing can be read there"
+        ctx.error(what, span, "read at &$x, or at a variable that keeps it alone")
+        return None
+    whole = laid_out(typed.Var(held, span, pointer.slot, pointer.name))
+    if whole is None or memory_size(whole.type) > _MOST_BYTES:
         hint = "it can be read there as a whole, by a pointer of its own type"
         ctx.error(f"{pointer.name} is {a_type(held)}, which has no parts by bytes", span, hint)
         return None
-    more = _constant(offset, span) if isinstance(offset, int) else offset
-    start = fold(typed.Binary(UINT64, span, "-", convert(address, UINT64), _constant(VARIABLE, span)))
-    at = fold(typed.Binary(UINT64, span, "+", start, more))
-    known = constant(at)
-    if known is not None and known + memory_size(type) > memory_size(held):
-        ctx.error(f"{pointer.name} has {memory_size(held)} bytes, and this is behind them", span)
+    return whole
+
+
+def read_there(ctx: Context, address: typed.Expr) -> typed.Expr | None:
+    """What lies at an address from there on, where that is in a variable; else the address."""
+    if not isinstance(address.type, VariablePointer):
+        return address
+    whole = variable_bytes(ctx, address.type, address.span)
+    if whole is None or address.type.held is None:
         return None
-    return _at(ctx, type, whole, at, span)
+    at = _in(address, address.type)
+    size = max(memory_size(whole.type) - (constant(at) or 0), 1)
+    return _at(ctx, ArrayType(_BYTE, size), whole, at, address.span)
+
+
+def _in(address: typed.Expr, pointer: VariablePointer) -> typed.Expr:
+    """How far behind the start of its variable an address is."""
+    start = _constant(pointer.start, address.span)
+    return fold(typed.Binary(UINT64, address.span, "-", convert(address, UINT64), start))
 
 
 def _bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:

@@ -17,6 +17,7 @@ from tracer.lang.types import (
     CgroupPathType,
     IntType,
     PointerType,
+    StackType,
     StringType,
     SymbolType,
     TimestampType,
@@ -75,7 +76,7 @@ def _converted(
 def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
     """`==` and `!=` of strings and of tuples."""
     if left.type == right.type:
-        if is_block(left.type) or isinstance(left.type, (SymbolType, UsernameType, CgroupPathType)):
+        if is_block(left.type) or isinstance(left.type, (SymbolType, UsernameType, CgroupPathType, StackType)):
             return typed.Binary(BOOL, span, op, left, right)
         if isinstance(left.type, TimestampType):
             return _converted(op, left, right, UINT64, span, BOOL)

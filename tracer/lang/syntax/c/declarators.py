@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tracer.lang.syntax.c.constants import Constants
 from tracer.lang.syntax.c.layout import Attributes, Sized, array
-from tracer.lang.syntax.c.tokens import Token
+from tracer.lang.syntax.c.tokens import Token, describe
 from tracer.lang.types import IntType, NamedType, PointerType, StructType, memory_size
 
 _words = str.split
@@ -109,6 +109,8 @@ class Declarators(Constants):
         return wrap
 
     def _function(self) -> Wrap:
+        if (after := self.cursor.second()).text[:1].isdigit():
+            self.cursor.fail(f"expected a parameter's type, found {describe(after)}", after)
         self.cursor.skip("(", ")")
         return lambda result: Sized(None, 0)
 
