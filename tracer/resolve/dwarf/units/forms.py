@@ -138,12 +138,12 @@ class Abbreviations(dict[int, Abbreviation]):
         """See `skip_of`."""
         return skip_of(form, self)
 
-    def names(self, tags: frozenset[int], declared: bool) -> tuple[list[tuple[int, int, int]], bool]:
+    def names(self, tags: frozenset[int], declared: bool) -> tuple[list[tuple[int, int, int]], set[int]]:
         """Of entries with one of these tags, and of declarations only if `declared`, each code, how many bytes behind
-        it the name is, and its form; and whether there are entries where that depends on what is before the name.
+        it the name is, and its form; and the forms of names where that depends on what is before the name.
         """
         self._read()
-        found, loose = [], False
+        found, loose = [], set[int]()
         for code, (tag, _, pairs) in self._raw.items():
             if tag not in tags:
                 continue
@@ -155,9 +155,10 @@ class Abbreviations(dict[int, Abbreviation]):
             distance: int | None = 0
             for attribute, form, _ in self[code].attributes:
                 if attribute == dw.NAME:
-                    loose |= distance is None
                     if distance is not None:
                         found.append((code, distance, form))
+                    else:
+                        loose.add(form)
                 elif distance is not None:
                     skip = self.skip(form)
                     distance = distance + skip if skip >= 0 else None

@@ -57,7 +57,7 @@ class _Search:
         self, file: Entries, name: bytes, tags: frozenset[int], within: Unit | None, declared: bool
     ) -> None:
         self._file, self._name, self._tags, self._within, self._declared = file, name, tags, within, declared
-        self._marks: dict[int, tuple[list[_Mark], bool]] = {}
+        self._marks: dict[int, tuple[list[_Mark], set[int]]] = {}
         self._seen: set[int] = set()
 
     def by_bytes(self) -> Iterator[Entry]:
@@ -96,12 +96,12 @@ class _Search:
             start = place - distance - len(code)
             if each == form and data[start : start + len(code)] == code:
                 return start
-        if loose:
+        if form in loose:
             return max((at for at, _, _ in unit.walk(near=place) if at < place), default=None)
         return None
 
-    def _marks_of(self, codes: Abbreviations) -> tuple[list[_Mark], bool]:
-        """How the wanted entries begin, and whether the place of a name in some depends on what is before it."""
+    def _marks_of(self, codes: Abbreviations) -> tuple[list[_Mark], set[int]]:
+        """How the wanted entries begin, and the forms of names whose place depends on what is before them."""
         found = self._marks.get(id(codes))
         if found is None:
             names, loose = codes.names(self._tags, self._declared)
@@ -109,12 +109,12 @@ class _Search:
             found = self._marks[id(codes)] = marks, loose
         return found
 
-    def _certain(self, unit: Unit, at: int) -> Entry | None:
-        """The entry there, if there is one and it is wanted."""
+    def _certain(self, unit: Unit, at: int, begins: bool = False) -> Entry | None:
+        """The entry there, if there is one and it is wanted. `begins`: one begins there."""
         if unit.base + at in self._seen:
             return None
         self._seen.add(unit.base + at)
-        if at not in (each for each, _, _ in unit.walk(near=at)):
+        if not begins and at not in (each for each, _, _ in unit.walk(near=at)):
             return None
         entry = unit.entry(at)
         if entry.tag not in self._tags:
@@ -149,8 +149,9 @@ class _Search:
         """The entries whose name has that number."""
         codes = unit.codes()
         marks, loose = self._marks_of(codes)
-        starts = [at for at, _, each in unit.walk() if each.tag in self._tags] if loose else []
-        for code, distance, form in () if loose else marks:
+        walked = not loose.isdisjoint(forms.STRX)
+        starts = [at for at, _, each in unit.walk() if each.tag in self._tags] if walked else []
+        for code, distance, form in () if walked else marks:
             if form in forms.STRX:
                 size = codes.skip(form)
                 if size < 0:
@@ -158,7 +159,7 @@ class _Search:
                 elif index < 1 << 8 * size:
                     starts += _around(unit, code, distance, index.to_bytes(size, "little"))
         for at in starts:
-            entry = self._certain(unit, at)
+            entry = self._certain(unit, at, walked)
             if entry is not None:
                 yield entry
 
