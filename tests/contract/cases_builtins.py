@@ -252,10 +252,14 @@ CASES = [
     ),
     Case(
         "a_size_beyond_max_strlen_is_as_none",
-        "usdt:T:depot:label { @[arg0] = strlen(str(arg1, arg0 * 1000)); }",
+        f"usdt:T:depot:label /arg0 != {COLD}/ {{ @[arg0] = strlen(str(arg1, arg0 * 1000)); }}",
         keyed(
             "@",
-            {kind: min(len((text or "").encode()), max(kind * 1000 - 1, 0), 1023) for kind, text in enumerate(LABELS)},
+            {
+                kind: min(len((text or "").encode()), max(kind * 1000 - 1, 0), 1023)
+                for kind, text in enumerate(LABELS)
+                if kind != COLD
+            },
         ),
         truncated=1,
     ),
