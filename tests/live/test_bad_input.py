@@ -94,7 +94,7 @@ WRONG = [
     Wrong(
         "unknown_function", "uprobe:{T}:price {{ @ = cont(); }}", "unknown function 'cont'; did you mean count?", "cont"
     ),
-    Wrong("wrong_type", 'uprobe:{T}:price {{ @ = "a" + 1; }}', "'+' needs integers, not a string", '"a"'),
+    Wrong("wrong_type", 'uprobe:{T}:price {{ @ = "a" * 2; }}', "'*' needs integers, not a string", '"a"'),
 ]
 
 
@@ -181,12 +181,12 @@ def test_a_pid_that_is_none(pid: str, clean: None) -> None:
 
 
 def test_a_program_with_several_faults_is_told_all_of_them(clean: None) -> None:
-    program = f'uprobe:{build("depot")}:price {{ @a = cont(); @b = "x" + 1; }}'
+    program = f'uprobe:{build("depot")}:price {{ @a = cont(); @b = "x" * 2; }}'
     done = tracer("-e", program)
     assert (done.status, done.out) == (2, b"")
     assert done.err == (
         carets(program, "cont", "unknown function 'cont'; did you mean count?")
-        + carets(program, '"x"', "'+' needs integers, not a string")
+        + carets(program, '"x"', "'*' needs integers, not a string")
     )
 
 
