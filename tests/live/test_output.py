@@ -88,8 +88,9 @@ def test_a_reader_that_leaves_is_noticed_though_nothing_more_happens(
 
 def test_a_line_is_seen_when_it_happens(backend: str, place: Callable[[str], Path], clean: None) -> None:
     # `tracer … | grep`: the default, a pipe. A busy machine may take its time, but not until the end.
-    program = f'usdt:{place("threads")}:threads:hit {{ printf("%08d\\n", arg1); }}'
-    with piped("--backend", backend, "-e", program) as process, flood(place("threads"), 1) as go:
+    path = place("threads")  # once: a second copy onto it would end the trace
+    program = f'usdt:{path}:threads:hit {{ printf("%08d\\n", arg1); }}'
+    with piped("--backend", backend, "-e", program) as process, flood(path, 1) as go:
         assert process.stdout is not None
         go()
         assert select.select([process.stdout], [], [], 5 * PATIENCE)[0]
@@ -101,8 +102,9 @@ def test_a_line_is_seen_when_it_happens(backend: str, place: Callable[[str], Pat
 def test_full_buffering_shows_nothing_before_a_piece_is_full(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:
-    program = f'usdt:{place("threads")}:threads:hit {{ printf("%08d\\n", arg1); }}'
-    with piped("--backend", backend, "-B", "full", "-e", program) as process, flood(place("threads"), 100) as go:
+    path = place("threads")  # once: a second copy onto it would end the trace
+    program = f'usdt:{path}:threads:hit {{ printf("%08d\\n", arg1); }}'
+    with piped("--backend", backend, "-B", "full", "-e", program) as process, flood(path, 100) as go:
         assert process.stdout is not None
         go()
         assert select.select([process.stdout], [], [], 1)[0] == []
