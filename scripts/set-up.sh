@@ -240,14 +240,14 @@ make_environment() {
         rm -rf "$venv"
         "$python" -m venv "$venv" >&2 9<&- || give_up "could not make $venv"
     fi
-    # The tests on other kernels need the same environment as those on this one; the benchmark needs no more than tracer.
+    # The tests on other kernels need the same environment as those on this one, which has what the benchmark needs too.
     if { [ "$wanted" = vm ] || [ "$wanted" = bench ]; } && is_good "$venv/.tracer-test"; then
         cp -p "$venv/.tracer-test" "$stamp"
         return
     fi
     say "installing tracer into $venv"
     package='.[test]'
-    case $wanted in run | bench) package=. ;; esac
+    case $wanted in run) package=. ;; bench) package='.[bench]' ;; esac
     (cd "$root" && exec "$venv/bin/python" -I -m pip install -q --disable-pip-version-check -e "$package") \
         >&2 </dev/null 9<&- || give_up "pip could not install tracer"
     made_of=$(readlink -f "$venv/bin/python")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -53,6 +55,28 @@ def test_the_wheel_never_asks_for_bcc_of_pypi(wheel: zipfile.ZipFile) -> None:
     wanted = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     assert not any(name.lower().startswith("bcc") for name in wanted)
     assert {name.split(">")[0].split("<")[0] for name in wanted} >= {"typer", "psutil", "capstone"}
+
+
+IMPORTED_AS = {"elftools": "pyelftools"}
+
+
+def test_the_benchmark_is_installed_with_all_that_it_imports(wheel: zipfile.ZipFile) -> None:
+    imported = set()
+    for path in (ROOT / "scripts" / "benchmark").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {name.name.partition(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).partition(".")[0])
+    others = imported - sys.stdlib_module_names - {"scripts", "tracer", "tests"}
+    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    asked = [line for line in wheel.read(metadata).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    brought = {
+        re.split("[<>=; ]", line.removeprefix("Requires-Dist: "))[0]
+        for line in asked
+        if "extra ==" not in line or line.endswith(("extra == 'bench'", 'extra == "bench"'))
+    }
+    assert {IMPORTED_AS.get(name, name) for name in others} <= brought
 
 
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
