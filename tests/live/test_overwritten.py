@@ -6,7 +6,9 @@ runs the new file would execute the instruction of the old one.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import AbstractContextManager
@@ -18,6 +20,8 @@ from tests.harness.cli import PATIENCE_S, read_line, target, tell, tracer, traci
 from tests.targets.build import build
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+_BREAKPOINT = 0xCC
 
 _ASKED = """
 import ctypes, sys
@@ -89,3 +93,48 @@ def test_a_file_that_is_replaced_during_the_trace_is_told(backend: str, library:
     since = "what was started since runs the new file, which was not probed"
     told = f"tracer: {library} was replaced during the trace: {since}\n"
     assert (done.status, done.text, done.err) == (0, "@: 2\n", "Attached 1 probe\n" + told)
+
+
+def first_byte(process: subprocess.Popen[bytes], library: Path) -> int:
+    """Of the function, as it is in the process's memory."""
+    start = next(
+        int(line.partition("-")[0], 16)
+        for line in Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+        if line.endswith(str(library)) and line.split()[2] == "00000000"
+    )
+    listed = subprocess.run(["nm", library], check=True, capture_output=True, text=True).stdout
+    (address,) = (int(line.split()[0], 16) for line in listed.splitlines() if line.endswith(" T answer"))
+    with open(f"/proc/{process.pid}/mem", "rb") as memory:
+        memory.seek(start + address)
+        return memory.read(1)[0]
+
+
+def test_who_writes_waits_for_the_probes_of_a_killed_tracer_too(backend: str, library: Path, tmp_path: Path) -> None:
+    program = f"uprobe:{library}:answer {{ @ = count(); }}"
+    with asked(library) as running, tracing(tmp_path, "--backend", backend, "-e", program) as trace:
+        assert answer(running) == 1
+        children = Path(f"/proc/{trace.pid}/task/{trace.pid}/children").read_text().split()
+        (watcher,) = (int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "uprobe-undo\n")
+        os.kill(watcher, signal.SIGSTOP)
+        try:
+            trace.signal(signal.SIGKILL)
+            trace.wait()
+            with pytest.raises(BlockingIOError):
+                os.open(library, os.O_WRONLY | os.O_NONBLOCK)
+            assert first_byte(running, library) == _BREAKPOINT
+        finally:
+            os.kill(watcher, signal.SIGCONT)
+        with library.open("r+b"):
+            assert first_byte(running, library) != _BREAKPOINT
+
+
+def test_a_stopped_tracer_goes_on_and_ends(backend: str, library: Path, tmp_path: Path) -> None:
+    program = f"uprobe:{library}:answer {{ @ = count(); }}"
+    with asked(library) as running, tracing(tmp_path, "--backend", backend, "-e", program) as trace:
+        assert answer(running) == 1
+        trace.signal(signal.SIGSTOP)
+        os.waitpid(trace.pid, os.WUNTRACED)
+        with library.open("r+b"):
+            assert first_byte(running, library) != _BREAKPOINT
+        done = trace.wait()
+    assert (done.status, done.text, done.err) == (0, "@: 1\n", "Attached 1 probe\n" + ended_for(library))

@@ -81,7 +81,7 @@ class ActivatedSession:
         return getattr(self._session, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("wake", "unwinder", "interpreters", "details"):
+        if name in ("wake", "unwinder", "interpreters", "kept", "details"):
             setattr(self._session, name, value)
         else:
             object.__setattr__(self, name, value)

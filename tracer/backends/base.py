@@ -71,6 +71,10 @@ class Session(Protocol):
     interpreters: Interpreters | None
     """Names the functions of interpreters on stacks: None until then likewise, and where no stack has them."""
 
+    kept: tuple[int, ...]
+    """Descriptors that `attach` keeps open until no probe is left, even where tracer is killed: () until then likewise.
+    """
+
     details: tuple[str, ...]
     """What is worth saying to those who want to know more: one line each. `attach` can add some."""
 

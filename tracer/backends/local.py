@@ -25,6 +25,7 @@ class LocalSession:
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
+        self.kept: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
 
     @property

@@ -12,8 +12,9 @@ probed. What the kernel answers (tried on Linux 6.18 and 6.1):
 - On overlayfs who writes through the overlay asks, also where the lease is on the file of the upper layer. Who writes
   to the upper layer itself does not ask for a lease on the overlay's file.
 - Each tracer has its own lease, and the writer waits for all. A lease goes with the last descriptor of its open file:
-  killing the process gives it back. One that is not given back (SIGSTOP) ends after 45 s
-  (/proc/sys/fs/lease-break-time).
+  where another process has one (`descriptors`), killing the tracer does not give it back. One that is not given back
+  ends after 45 s (/proc/sys/fs/lease-break-time).
+- The signal can be any (F_SETSIG). SIGCONT goes on with a tracer that was stopped (SIGSTOP, Ctrl-Z).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 class Leases:
     """From `take` to `release`. `wanted` is the first file that somebody is about to write; when there is one `tell` is
-    called, by the handler of SIGIO. `refused` are files without a lease, and why.
+    called, by the handler of SIGCONT. `refused` are files without a lease, and why.
     """
 
     def __init__(self, tell: Callable[[], None]) -> None:
@@ -51,14 +52,15 @@ class Leases:
 
     def take(self, paths: Iterable[str]) -> None:
         """Takes a lease on each file, where the kernel gives one."""
-        signal.signal(signal.SIGIO, self._look)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGIO,))
+        signal.signal(signal.SIGCONT, self._look)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCONT,))
         for path in paths:
             try:
                 if len(self._files) == MOST:
                     raise OSError(0, f"{MOST} files have one")
                 descriptor = os.open(path, _FLAGS)
                 try:
+                    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGCONT)
                     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
                 except OSError:
                     os.close(descriptor)
@@ -77,6 +79,11 @@ class Leases:
                 # Not by closing alone: a process that was forked may have the file open.
                 fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
             os.close(descriptor)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """A lease lasts until all copies of its descriptor are closed, or it is released."""
+        return tuple(self._files)
 
     def replaced(self) -> list[str]:
         """The files of which another has the name by now."""

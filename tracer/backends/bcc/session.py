@@ -63,6 +63,7 @@ class BccSession:
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
+        self.kept: tuple[int, ...] = ()
         generated = program.generated
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
@@ -141,6 +142,7 @@ class BccSession:
 
                 self._stacks.python = PythonFrames(self._loaded.maps[PYTHON_IMAGES], self.interpreters)
                 self._stacks.python.look()
+        self._attachments.hold(*self.kept)
         sites = self._attachments.attach(
             self.plan, self._loaded.programs, self._generated.site_texts, self._generated.noted, stop
         )

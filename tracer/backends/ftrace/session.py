@@ -50,6 +50,7 @@ class FtraceSession:
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
+        self.kept: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
         self._program = program
         self._target = target
@@ -232,6 +233,7 @@ class FtraceSession:
     def _attach(self, stop: Callable[[], bool]) -> int:
         raise_limits()
         self._definitions = definitions = Definitions()
+        definitions.watcher.hold(*self.kept)
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, definitions.watcher, stop)

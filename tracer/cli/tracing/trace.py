@@ -112,7 +112,9 @@ def trace(compiled: Compiled, request: Request) -> int:
         renderer.tells_failures = request.failures
         leases = None
         if plan.probes:
-            leases = effects.leases = stack.enter_context(_leases(plan, controls))
+            from tracer.host.leases import Leases
+
+            leases = effects.leases = stack.enter_context(Leases(partial(setattr, controls, "stop", True)))
         running, session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder, session.interpreters = names.unwinder, names.interpreters
@@ -121,6 +123,8 @@ def trace(compiled: Compiled, request: Request) -> int:
             if child.in_python is not None:  # with -q too: the answer may be too much
                 say(f"{_IN_PYTHON} ({child.in_python})")
         controls.meanwhile = session.collect
+        if leases is not None:
+            controls.before_attach = partial(_take, leases, plan, session)
         known = session.details
         note(*running.notes[len(compiled.notes) :])
         if request.verbose:
@@ -227,18 +231,11 @@ def _regularly(names: Names, silence: Silence) -> None:
     silence.look()
 
 
-def _leases(plan: Plan, controls: Controls) -> Leases:
+def _take(leases: Leases, plan: Plan, session: Session) -> None:
     """Of each file that is to be probed one, from the moment before: who is about to write it ends the trace."""
-    from tracer.host.leases import Leases
-
-    def end() -> None:
-        controls.stop = True
-
-    leases = Leases(end)
     sites = {id(site.identity): site for site in plan.sites}.values()
-    files = {(site.identity.device, site.identity.inode): site.path for site in sites}
-    controls.before_attach = lambda: leases.take(files.values())
-    return leases
+    leases.take({(site.identity.device, site.identity.inode): site.path for site in sites}.values())
+    session.kept = leases.descriptors
 
 
 def _not_leased(leases: Leases | None) -> Iterator[str]:

@@ -100,9 +100,12 @@ class Watcher:
         except Gone:
             append(os.fsencode(path), data)
 
-    def hold(self, descriptor: int) -> None:
-        """Keeps one of ours open, a lock, until the process ends. Raises `OSError`, and `Gone`."""
-        self._ask("hold", descriptors=[descriptor])
+    def hold(self, *descriptors: int) -> None:
+        """Keeps these of ours open, locks, until the process ends: where the tracer is killed, after its own
+        descriptors and all steps. Raises `OSError`, and `Gone`.
+        """
+        for descriptor in descriptors:
+            self._ask("hold", descriptors=[descriptor])
 
     def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative

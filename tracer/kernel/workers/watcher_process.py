@@ -65,7 +65,7 @@ def _say(path: str, text: bytes) -> None:
 def _serve(connection: socket, tracer: int) -> None:
     """Does what it is asked for until the tracer ends, then undoes what is left."""
     held: set[int] = set()
-    left = False
+    left = locks = False
     steps: list[_Step] = []
     with suppress(BrokenPipeError, ConnectionResetError):
         while (received := receive(connection)) is not None:
@@ -78,11 +78,12 @@ def _serve(connection: socket, tracer: int) -> None:
             elif kind == "forget":
                 steps.clear()
             else:
+                locks = locks or kind == "hold"
                 _answer(connection, held, kind, words, passed)
     for fd in held:
         os.close(fd)
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
-    while steps and not left and os.getppid() == tracer:
+    while (steps or locks) and not left and os.getppid() == tracer:
         time.sleep(0.001)
     _undo_all(steps)
 

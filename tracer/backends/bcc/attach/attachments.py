@@ -134,6 +134,10 @@ class Attachments:
             self._files.clear()
         return len(sites) - (sum(place_of(site) in self.left_out for site in sites) if self.left_out else 0)
 
+    def hold(self, *descriptors: int) -> None:
+        """Keeps descriptors of ours open until no probe is left, whoever is killed before. Raises `Gone`."""
+        self._watcher.hold(*descriptors)
+
     def detach(self) -> None:
         """Closes links and events: no program runs afterwards."""
         held, self._descriptors = self._descriptors, []
