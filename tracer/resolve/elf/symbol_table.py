@@ -180,6 +180,20 @@ class Table:
         ]
         return [_versioned(Function(self._name(row[0]), row[4], row[5], row[1] >> 4)) for row in rows]
 
+    def starting(self, address: int) -> list[tuple[str, bool]]:
+        """The names of the functions that begin there, and whether each was made one of this file alone, as by a link
+        that optimises all files together; one that was hidden is not.
+        """
+        return [(self._name(row[0]), not row[1] >> 4 and not row[2] & 3) for row in self._starts.get(address, ())]
+
+    @cached_property
+    def _starts(self) -> dict[int, list[_Row]]:
+        found: dict[int, list[_Row]] = {}
+        for row in _SYMBOL.iter_unpack(self._data):
+            if row[1] & 15 == STT_FUNC and row[3]:
+                found.setdefault(row[4], []).append(row)
+        return found
+
     @property
     def has_mangled_names(self) -> bool:
         """Whether any name may be mangled as in C++ or Rust."""

@@ -1,7 +1,8 @@
 """Where debug information itself says that a parameter is, at the first instruction of a function.
 
-LLVM changes how a function is called that only its own file calls: it leaves out what is unused or a constant, and all
-that follows moves up. No name tells that it did. So of such functions nothing else is believed.
+LLVM changes how a function is called that only its own file calls, or with -flto its own program: it leaves out what
+is unused or a constant, and all that follows moves up. No name tells that it did. So of such functions nothing else is
+believed.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
 _ELSEWHERE = "its callers do not pass it as the ABI says, and debug information does not say how"
 
 
-def is_moved(function: Entry, direct: Iterable[Entry]) -> bool:
-    """Whether a function of one file alone may be called in another way: LLVM made it, and has optimised it. New
-    versions say so of the function (seen in rustc 1.97); others describe the calls in it then, or give parameters that
+def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
+    """Whether a function may be called in another way: LLVM made it, has optimised it, and it is one of its file alone
+    (`local`). New versions say so of the function (seen in rustc 1.95); others describe the calls in it then, or give parameters that
     are passed as they are, `direct`, no one place for all the time.
     """
     producer = function.unit.top.text(dw.PRODUCER)
     if "clang" not in producer and "rustc" not in producer:
         return False
+    if function.number(dw.CALLING_CONVENTION) == dw.NO_CALL:
+        return True
+    if not local:
+        return False
     found = [each.raw(dw.LOCATION) for each in direct]
     described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
-    own = function.number(dw.CALLING_CONVENTION) == dw.NO_CALL
-    return own or described or any(each is None or not isinstance(each[1], bytes) for each in found)
+    return described or any(each is None or not isinstance(each[1], bytes) for each in found)
 
 
 def register_of(entry: Entry, start: int, arch: Arch) -> int | None:

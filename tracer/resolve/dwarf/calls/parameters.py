@@ -75,11 +75,14 @@ def _each(
             foreign.hidden(types.type_of(result, file), False)
     except types.UnknownType as error:
         (foreign or convention).lost = f"it depends on what is returned, and {error.message}"
-    changed = _CHANGED.search(probe) is not None
+    symbols = entries.symbols.starting(start) if entries.symbols is not None else []
+    changed = _CHANGED.search(" ".join(name for name, _ in symbols) or probe) is not None
     local = not has(function, dw.EXTERNAL) and language != dw.GO
     parameters = parameters_of(function)
     direct = [own for each, own in parameters if not rust or is_direct(attribute(each, dw.TYPE))]
-    moved = local and is_moved(function, direct)
+    made_local = bool(symbols) and all(alone for _, alone in symbols)
+    moved = is_moved(function, local or made_local, direct)
+    local = local or moved
     found: list[Parameter] = []
     lost = ""
     for declared, own in parameters:

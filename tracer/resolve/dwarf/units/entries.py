@@ -18,6 +18,8 @@ from tracer.resolve.dwarf.units.forms import Abbreviations
 from tracer.resolve.dwarf.units.split import SplitUnits
 from tracer.resolve.dwarf.units.unit import OTHER_AT, SPLIT_AT, TYPES_AT, Entry, Unit
 from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.layout import SHT_SYMTAB
+from tracer.resolve.elf.symbol_table import Table, read_table
 
 _HEADER_V5 = {dw.STR_OFFSETS_BASE: 8, dw.RNGLISTS_BASE: 12, dw.LOCLISTS_BASE: 12}
 """Where the tables of a split unit begin, which it does not state: behind their headers."""
@@ -45,6 +47,11 @@ class Entries:
         if name not in self._contents:
             self._contents[name] = self._read(name)
         return self._contents[name]
+
+    @cached_property
+    def symbols(self) -> Table | None:
+        """.symtab."""
+        return read_table(self.elf, SHT_SYMTAB)
 
     @cached_property
     def info(self) -> bytes:
