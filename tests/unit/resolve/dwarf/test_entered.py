@@ -46,10 +46,21 @@ def test_a_call_that_is_said_to_be_another_is_believed_of_what_is_external_too(t
         "#[inline(never)] pub fn other(_unused: u32, used: u32, p: &u32) -> u32 { println!(\"{used}\"); used + *p }"
     )
     (tmp_path / "main.rs").write_text("fn main() { let n = std::env::args().count() as u32; lib::other(7, n, &n); }")
-    for words in ("--crate-type=rlib", "--crate-name=lib", "lib.rs"), ("-Clto=fat", "--extern=lib=liblib.rlib", "main.rs"):
+    library, program = ["--crate-type=rlib", "--crate-name=lib", "lib.rs"], ["--extern=lib=liblib.rlib", "main.rs"]
+    for words in (library, ["-Clto=fat", *program]):
         subprocess.run(["rustc", "-g", "-O", *words], cwd=tmp_path, check=True, capture_output=True)
     listed = subprocess.run(["nm", tmp_path / "main"], check=True, capture_output=True, text=True).stdout
     (name,) = (line.split()[2] for line in listed.splitlines() if "3lib5other" in line)
     found = parameters(tmp_path / "main", name)
     assert found["_unused"].reason == "the compiler has optimised it out"
     assert found["used"].pieces != ((0, 4, 1, 0),) and found["p"].pieces != ((0, 8, 2, 0),)
+
+
+@pytest.mark.parametrize("attribute", ["ms_abi", "vectorcall", "swiftcall"])
+def test_a_function_that_is_called_in_another_way_is_refused(attribute: str, tmp_path: Path) -> None:
+    define = "__attribute__((noinline, {})) int {}(int a) {{ return a; }}\n".format
+    main = "int main() { return other(kept(0)); }\n"
+    (tmp_path / "a.c").write_text(define(attribute, "other") + define("preserve_most", "kept") + main)
+    subprocess.run(["clang", "-g", "-O1", "-o", "made", "a.c"], cwd=tmp_path, check=True)
+    assert parameters(tmp_path / "made", "other")["a"].reason == "the function is called in another way than the ABI's"
+    assert parameters(tmp_path / "made", "kept")["a"].pieces == ((0, 4, 0, 0),)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from tracer.resolve.arch import Arch
 from tracer.resolve.dwarf.calls.arguments import Pieces, Place, words
+from tracer.resolve.dwarf.functions import origins
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.ranges import location_at
@@ -26,15 +27,21 @@ _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
 _ELSEWHERE = "its callers do not pass it as the ABI says, and debug information does not say how"
 
 
+def convention_number(function: Entry) -> int:
+    """DW_AT_calling_convention: what the programmer wrote, but where LLVM has changed the function."""
+    found = (each.number(dw.CALLING_CONVENTION) for each in origins(function))
+    return next((each for each in found if each is not None), dw.NORMAL)
+
+
 def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
     """Whether a function may be called in another way: LLVM made it, has optimised it, and it is one of its file alone
-    (`local`). New versions say so of the function (seen in rustc 1.95); others describe the calls in it then, or give parameters that
-    are passed as they are, `direct`, no one place for all the time.
+    (`local`). New versions say so of the function (seen in rustc 1.95); others describe the calls in it then, or give
+    parameters that are passed as they are, `direct`, no one place for all the time.
     """
     producer = function.unit.top.text(dw.PRODUCER)
     if "clang" not in producer and "rustc" not in producer:
         return False
-    if function.number(dw.CALLING_CONVENTION) == dw.NO_CALL:
+    if convention_number(function) == dw.NO_CALL:
         return True
     if not local:
         return False

@@ -12,7 +12,7 @@ from tracer.lang.types.outside import Parameter
 from tracer.resolve.arch import ARCHES, X86_64, Arch
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, GoConvention, Place
-from tracer.resolve.dwarf.calls.entered import is_moved, register_of, stated
+from tracer.resolve.dwarf.calls.entered import convention_number, is_moved, register_of, stated
 from tracer.resolve.dwarf.calls.forms import Form, form_of, is_direct
 from tracer.resolve.dwarf.calls.rust import RustConvention
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
@@ -28,6 +28,8 @@ _RUSTC = re.compile(r"rustc version 1\.(\d+)\.")
 _EITHER = 'Rust passes it in one way and extern "C" in another, and nothing says which the function has'
 _COPIED = "whether it may be copied as bytes stands nowhere: a constructor takes more than it"
 _CLANG = "clang places it, and what follows, otherwise than the ABI says"
+_OTHERWISE = "the function is called in another way than the ABI's"
+_OF_THE_ABI = (dw.NORMAL, dw.NO_CALL, dw.LLVM_SYSTEM_V, dw.LLVM_PRESERVE_MOST, dw.LLVM_PRESERVE_ALL)
 _DEEPEST = 16
 _ADDRESS = IntType(64, False)
 _IN_CLASS = 1
@@ -76,6 +78,8 @@ def _each(
     except types.UnknownType as error:
         (foreign or convention).lost = f"it depends on what is returned, and {error.message}"
     symbols = entries.symbols.starting(start) if entries.symbols is not None else []
+    if convention_number(function) not in _OF_THE_ABI:
+        convention.lost = _OTHERWISE
     changed = _CHANGED.search(" ".join(name for name, _ in symbols) or probe) is not None
     local = not has(function, dw.EXTERNAL) and language != dw.GO
     parameters = parameters_of(function)

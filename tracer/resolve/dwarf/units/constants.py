@@ -36,7 +36,8 @@ ADDRESS, BOOLEAN, COMPLEX_FLOAT, FLOAT, SIGNED, SIGNED_CHAR, UNSIGNED, UNSIGNED_
 # Languages.
 GO, RUST = 0x16, 0x1C
 
-NO_CALL = 3
+NORMAL, NO_CALL = 1, 3
+LLVM_SYSTEM_V, LLVM_PRESERVE_MOST, LLVM_PRESERVE_ALL = 0xC2, 0xC9, 0xCA
 """DW_CC_nocall, of a function that is not called as its language says."""
 
 BY_REFERENCE = 4
