@@ -42,12 +42,16 @@ template <> int Box<int>::value = 12;
 namespace shop {
 int sold = 7;
 static int hidden = 3;
-struct Cart { static long total; };
-long Cart::total = 99;
+struct Cart { static double total; static unsigned char full; };
+double Cart::total = 99.5;
+unsigned char Cart::full = 200;
 float rate = 2.5;
 namespace { int own = 5; }
 __attribute__((noinline)) int sell(int amount) { sold += amount; hidden++; own++; return sold + hidden + own; }
-void show() { printf("(%d, %d, %d, %d, %ld, %g)\n", sold, hidden, own, Box<int>::value, Cart::total, rate); }
+void show() {
+  printf("(%d, %d, %d, %d, ", sold, hidden, own, Box<int>::value);
+  printf("%g, %d, %g)\n", Cart::total, Cart::full, rate);
+}
 }
 int main() { for (int i = 0; i < 2; i++) { shop::show(); shop::sell(1); } }
 """
@@ -121,13 +125,17 @@ def test_where_only_the_caller_is_probed_no_variable_is_known(backend: str, buil
     assert "error: uaddr() is not known when the function returns; keep it from a uprobe" in done.err
 
 
-def test_names_of_cpp_are_taken_as_people_write_them(backend: str, tmp_path: Path, clean: None) -> None:
+@pytest.mark.parametrize("compiler", ["g++ -gdwarf-5", "g++ -gdwarf-4", "clang++ -gdwarf-5", "clang++ -gdwarf-4"])
+def test_names_of_cpp_are_taken_as_people_write_them(
+    backend: str, compiler: str, tmp_path: Path, clean: None
+) -> None:
     (tmp_path / "shop.cc").write_text(SHOP_CC)
-    subprocess.run(["g++", "-g", "-O1", "shop.cc", "-o", "shop"], cwd=tmp_path, check=True)
-    names = ("shop::sold", "shop::hidden", "shop::(anonymous namespace)::own", "Box<int>::value", "shop::Cart::total")
-    values = ", ".join(f'*uaddr("{name}")' for name in (*names, "shop::rate"))
+    subprocess.run([*compiler.split(), "-O1", "shop.cc", "-o", "shop"], cwd=tmp_path, check=True)
+    of_class = ("Box<int>::value", "shop::Cart::total", "shop::Cart::full")
+    names = ("shop::sold", "shop::hidden", "shop::(anonymous namespace)::own", *of_class, "shop::rate")
+    values = ", ".join(f'*uaddr("{name}")' for name in names)
     program = f'uprobe:{tmp_path / "shop"}:"shop::sell" {{ print(({values})); }}'
     done = tracer("-q", "--backend", backend, "-e", program, "-c", str(tmp_path / "shop"))
     assert (done.status, done.err) == (0, "")
     own = [line for line in done.printed.decode().split("\n") if line]
-    assert sorted(own) == sorted(2 * ["(7, 3, 5, 12, 99, 2.5)", "(8, 4, 6, 12, 99, 2.5)"])
+    assert sorted(own) == sorted(2 * ["(7, 3, 5, 12, 99.5, 200, 2.5)", "(8, 4, 6, 12, 99.5, 200, 2.5)"])

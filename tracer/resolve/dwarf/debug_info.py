@@ -10,6 +10,7 @@ import marshal
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 from tracer import cache
@@ -194,9 +195,12 @@ class _File:
             return found
 
         def kind(entries: Entries) -> Type | None:
+            # A static member of a class has, where it is defined, the linker's name alone (DWARF 4; clang 14 in 5).
             plain = last_word(name) if "::" in name else name
-            for entry in named(entries, plain, _VARIABLES, declared=True):
-                if fixed_address(entry) == found.address or entry.text(dw.LINKAGE_NAME) == found.name:
+            linked = named(entries, found.name, _VARIABLES, None, True, dw.LINKAGE_NAME)
+            for entry in chain(linked, named(entries, plain, _VARIABLES, declared=True)):
+                place = fixed_address(entry)
+                if place == found.address or (place is None and entry.text(dw.LINKAGE_NAME) == found.name):
                     with suppress(types.UnknownType):
                         return types.type_of(attribute(entry, dw.TYPE), self.key)
             return None

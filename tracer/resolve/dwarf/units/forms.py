@@ -138,9 +138,10 @@ class Abbreviations(dict[int, Abbreviation]):
         """See `skip_of`."""
         return skip_of(form, self)
 
-    def names(self, tags: frozenset[int], declared: bool) -> tuple[list[tuple[int, int, int]], set[int]]:
+    def names(self, tags: frozenset[int], declared: bool, wanted: int) -> tuple[list[tuple[int, int, int]], set[int]]:
         """Of entries with one of these tags, and of declarations only if `declared`, each code, how many bytes behind
-        it the name is, and its form; and the forms of names where that depends on what is before the name.
+        it the name is (of which attribute is `wanted`), and its form; and the forms of names where that depends on what
+        is before the name.
         """
         self._read()
         found, loose = [], set[int]()
@@ -149,12 +150,12 @@ class Abbreviations(dict[int, Abbreviation]):
                 continue
             if not declared and _DECLARES in pairs and _DECLARED in self[code].attributes:
                 continue
-            if pairs[:1] == _NAMED and pairs[1] < 0x80:
+            if wanted == dw.NAME and pairs[:1] == _NAMED and pairs[1] < 0x80:
                 found.append((code, 0, pairs[1]))
                 continue
             distance: int | None = 0
             for attribute, form, _ in self[code].attributes:
-                if attribute == dw.NAME:
+                if attribute == wanted:
                     if distance is not None:
                         found.append((code, distance, form))
                     else:

@@ -31,32 +31,34 @@ _Mark = tuple[bytes, int, int]
 
 
 def named(
-    file: Entries, name: str, tags: frozenset[int], within: Unit | None = None, declared: bool = False
-) -> Iterator[Entry]:
+    file: Entries, name: str, tags: frozenset[int], within: Unit | None = None, declared: bool = False,
+    attribute: int = dw.NAME,
+) -> Iterator[Entry]:  # fmt: skip
     """The entries of that name and one of these tags, all or those of a unit, in no order worth mentioning; with
-    `declared` those too that only declare what it names.
+    `declared` those too that only declare what it names. `attribute` is which name: the linker's, for one.
     """
     wanted = name.encode("utf-8", "surrogateescape")
     if within is not None and within.file is not file:
         assert isinstance(within.file, Entries)
         file = within.file
-    search = _Search(file, wanted, tags, within, declared)
+    search = _Search(file, wanted, tags, within, declared, attribute)
     yield from search.by_bytes()
     yield from search.by_index()
     if within is None:
         for split in file.split.naming(wanted):
-            yield from named(split, name, tags, None, declared)
+            yield from named(split, name, tags, None, declared, attribute)
         if file.other is not None:
-            yield from named(file.other, name, tags, None, declared)
+            yield from named(file.other, name, tags, None, declared, attribute)
 
 
 class _Search:
     """For one name in one file."""
 
     def __init__(
-        self, file: Entries, name: bytes, tags: frozenset[int], within: Unit | None, declared: bool
+        self, file: Entries, name: bytes, tags: frozenset[int], within: Unit | None, declared: bool, attribute: int
     ) -> None:
         self._file, self._name, self._tags, self._within, self._declared = file, name, tags, within, declared
+        self._attribute = attribute
         self._marks: dict[int, tuple[list[_Mark], set[int]]] = {}
         self._seen: set[int] = set()
 
@@ -104,7 +106,7 @@ class _Search:
         """How the wanted entries begin, and the forms of names whose place depends on what is before them."""
         found = self._marks.get(id(codes))
         if found is None:
-            names, loose = codes.names(self._tags, self._declared)
+            names, loose = codes.names(self._tags, self._declared, self._attribute)
             marks = [(_leb(code), distance, form) for code, distance, form in names]
             found = self._marks[id(codes)] = marks, loose
         return found
@@ -119,7 +121,7 @@ class _Search:
         entry = unit.entry(at)
         if entry.tag not in self._tags:
             return None
-        wanted = entry.text().encode("utf-8", "surrogateescape") == self._name
+        wanted = entry.text(self._attribute).encode("utf-8", "surrogateescape") == self._name
         return entry if wanted and (self._declared or dw.DECLARATION not in entry) else None
 
     def by_index(self) -> Iterator[Entry]:
