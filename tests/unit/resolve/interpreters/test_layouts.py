@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from tracer.dataclass import names
 from tracer.resolve.interpreters.python.layouts import COOKIE, KNOWN, Layout, described
 
@@ -41,3 +43,17 @@ def test_versions_that_are_not_known_are_refused() -> None:
 
 def test_each_version_is_its_own() -> None:
     assert {minor: layout.minor for minor, layout in KNOWN.items()} == {minor: minor for minor in range(8, 13)}
+
+
+@pytest.mark.parametrize("at", range(len(TABLE_3_13)))
+def test_no_table_breaks_what_tells_the_kernel(at: int) -> None:
+    for wrong in (0, 1 << 31, (1 << 64) - 1):
+        layout = described(packed((*TABLE_3_13[:at], wrong, *TABLE_3_13[at + 1 :])))
+        if isinstance(layout, Layout):
+            struct.pack("=27I", *(getattr(layout, name) for name in names(layout)))
+
+
+def test_a_table_that_is_cut_off_is_refused() -> None:
+    whole = packed(TABLE_3_13)
+    for size in range(8, len(whole), 8):
+        assert isinstance(described(whole[:size]), str)

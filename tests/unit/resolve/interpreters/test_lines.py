@@ -71,3 +71,8 @@ def test_tables_that_end_early(minor: int) -> None:
     for table in (b"", b"\xf0", b"\xe8", b"\x02"):
         for unit in (0, 5, 1 << 19):
             assert line_of(minor, table, 7, unit) in (7, None)
+
+
+def test_a_number_without_end_is_no_line_of_thousands_of_digits() -> None:
+    found = line_of(11, bytes((0xF0,)) + b"\x7f" * 4000, 7, 0)
+    assert found is not None and len(str(found)) < 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tracer.dataclass import dataclass
+from tracer.dataclass import dataclass, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,15 @@ _FREE_THREADED, _INTERPRETERS, _NEXT, _THREADS = 2, 5, 8, 9
 _PARTS = {13: (19, 28, 34), 14: (22, 31, 39)}
 _SELF_DESCRIBED = "{} is newer than what tracer knows: 3.8 to 3.14"
 _FREE = "it is a free-threaded build"
+_NOT_AS_EXPECTED = "its table of offsets is not as expected"
+_FARTHEST = 1 << 24
+"""No offset reaches as far."""
 
 
 def described(table: bytes) -> Layout | str:
     """The layout that the interpreter's own table tells; why not where it does not."""
+    if len(table) < TABLE_SIZE:
+        return _NOT_AS_EXPECTED
     words = struct.unpack_from(f"={len(table) // 8}Q", table)
     major, minor = words[1] >> 24 & 255, words[1] >> 16 & 255
     if major != 3 or minor not in _PARTS:
@@ -112,4 +117,5 @@ def described(table: bytes) -> Layout | str:
     )  # fmt: skip
     sizes = words[frame], words[code]
     inside = max(found.previous, found.owner) < sizes[0] and max(found.name, adaptive) < sizes[1] < 1 << 12
-    return found if inside else "its table of offsets is not as expected"
+    small = all(0 <= getattr(found, each) < _FARTHEST for each in names(found))
+    return found if inside and small else _NOT_AS_EXPECTED

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _NO_LOCATION, _LONG, _NO_COLUMNS, _ONE_LINE = 15, 14, 13, 10
+_WIDEST = 36
+"""Bits of a number: CPython's are ints. A process may have anything in its memory."""
 
 
 def line_of(minor: int, table: bytes, first: int, instruction: int) -> int | None:
@@ -67,7 +69,8 @@ def _varint(table: bytes, at: int) -> tuple[int, int]:
     while at < len(table):
         byte = table[at]
         at += 1
-        value |= (byte & 63) << shift
+        if shift < _WIDEST:
+            value |= (byte & 63) << shift
         shift += 6
         if not byte & 64:
             break
