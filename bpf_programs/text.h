@@ -217,18 +217,19 @@ static __always_inline void end_bytes(u64 *bytes, u32 words, u64 length)
 }
 
 /* The difference, as signed chars, of the first bytes that differ: of `count` that both have, and of `rest` that only one has,
- * beside zeros. */
-static __always_inline s64 compare_bytes(const void *left, const void *right, u32 count, const void *longer, u32 rest, s64 sign)
+ * beside zeros; of the first `most` alone. */
+static __always_inline s64 compare_bytes(const void *left, const void *right, u32 count, const void *longer, u32 rest, s64 sign,
+					 u64 most)
 {
 #pragma clang loop unroll(disable)
-	for (u32 i = 0; i < count; i++) {
+	for (u32 i = 0; i < count && i < most; i++) {
 		s64 one = ((const signed char *)left)[i], other = ((const signed char *)right)[i];
 
 		if (one != other)
 			return one - other;
 	}
 #pragma clang loop unroll(disable)
-	for (u32 i = 0; i < rest; i++)
+	for (u32 i = 0; i < rest && count + i < most; i++)
 		if (((const signed char *)longer)[i])
 			return sign * ((const signed char *)longer)[i];
 	return 0;

@@ -40,8 +40,9 @@ PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "use
 
 SETTINGS = {
     "max_strlen": "bytes of a string's buffer, the NUL included",
+    "str_trunc_trailer": "what is shown behind a string that fills its buffer, and then the NUL has room behind it",
     "max_map_keys": "keys of each map",
-    "max_probes": "places that a program may probe; `--max-probes N` sets it too",
+    "max_probes": "probes that a program may have, BEGIN and END included; `--max-probes N` sets it too",
     "max_cat_bytes": "bytes of a file that `cat` shows",
     "stack_frames": "frames of `ustack` without a number",
     "stack_mode": "how `ustack` without a mode is shown",
@@ -90,6 +91,7 @@ def settings() -> str:
         *((f"`{name}`", defaults[name], f"{low} to {high}", SETTINGS[name])
           for name, (low, high) in config.LIMITS.items()),
         *((f"`{name}`", defaults[name], ", ".join(words), SETTINGS[name]) for name, words in config.WORDS.items()),
+        *((f"`{name}`", defaults[name] or '""', "a text", SETTINGS[name]) for name in config.TEXTS),
     )  # fmt: skip
 
 
@@ -181,7 +183,7 @@ def instructions() -> str:
 
 
 def ignored() -> str:
-    names = {*config.TUNING, *config.UNTOLD} - {*config.KNOWN, *unsupported.SETTINGS}
+    names = {*config.TUNING, *config.UNTOLD} - {*config.KNOWN}
     return fill(", ".join(f"`{name}`" for name in sorted(names)), 138)
 
 
@@ -199,7 +201,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "no-functions": lambda: left_out(unsupported.FUNCTIONS, "{}()".format),
         "no-variables": lambda: left_out(unsupported.BUILTINS),
         "no-statements": lambda: left_out(unsupported.STATEMENTS),
-        "no-settings": lambda: left_out(unsupported.SETTINGS),
     },
     "backends.md": {
         "features": features,

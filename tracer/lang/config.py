@@ -7,7 +7,7 @@ from typing import Any
 
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, Span
-from tracer.lang import suggest, unsupported
+from tracer.lang import suggest
 from tracer.lang.syntax.ast import Setting
 from tracer.lang.typed import Config
 from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES
@@ -34,7 +34,10 @@ WORDS = {
 }
 """What each of the other settings can be."""
 
-KNOWN = (*LIMITS, *WORDS)
+TEXTS = ("str_trunc_trailer",)
+"""Settings that can be any text."""
+
+KNOWN = (*LIMITS, *WORDS, *TEXTS)
 
 TUNING: dict[str, int | bool | str] = {
     "cpp_demangle": True,
@@ -106,7 +109,7 @@ def configure(
             config, fault = _set(config, name, setting.value, setting.value_span)
         elif name in UNTOLD:
             continue
-        elif name in TUNING and name not in unsupported.SETTINGS:
+        elif name in TUNING:
             config, fault = _tuned(config, name, setting.value, setting.value_span)
         else:
             fault = _refuse(name, setting)
@@ -115,7 +118,7 @@ def configure(
     environment = environment or {}
     for variable in sorted(environment):
         name = _plain(variable)
-        if name in (*KNOWN, *TUNING) and name not in unsupported.SETTINGS and variable.lower() != name:
+        if name in (*KNOWN, *TUNING) and variable.lower() != name:
             set_it = _set if name in KNOWN else _tuned
             config, fault = set_it(config, name, environment[variable], NOWHERE, f" (environment variable {variable})")
             if fault:
@@ -131,6 +134,8 @@ def _plain(name: str) -> str:
 
 
 def _set(config: Config, name: str, value: str, span: Span, origin: str = "") -> tuple[Config, Diagnostic | None]:
+    if name in TEXTS:
+        return _with(config, name, value), None
     if name in WORDS:
         words = WORDS[name]
         truth = set(words) == {"false", "true"}
@@ -181,10 +186,5 @@ def _with(config: Config, name: str, value: int | str | bool) -> Config:
 def _refuse(name: str, setting: Setting) -> Diagnostic | None:
     if name in GONE:
         return Diagnostic(f"the setting {name} has no effect any more", setting.span, "leave it out", "warning")
-    if name in unsupported.SETTINGS and setting.value:
-        message, hint = unsupported.phrase(f"the setting {name}", unsupported.SETTINGS[name])
-        return Diagnostic(message, setting.span, hint)
-    if name in unsupported.SETTINGS:
-        return None  # empty, it is as here
     known = suggest.hint(name, KNOWN, "known are " + ", ".join(name for name in KNOWN if name != "unsafe"))
     return Diagnostic(f"unknown setting '{setting.name}'", setting.span, known)

@@ -54,6 +54,18 @@ def constant(expr: typed.Expr) -> int | None:
     return int(expr.value) if isinstance(expr, (typed.IntLit, typed.BoolLit)) else None
 
 
+def known_now(expr: typed.Expr) -> int | bytes | tuple[object, ...] | None:
+    """The value of any constant: an integer, a bool, a string, or a tuple of such."""
+    if isinstance(expr, typed.Cast) and isinstance(expr.type, StringType):
+        return known_now(expr.operand)
+    if isinstance(expr, typed.StrLit):
+        return expr.value
+    if isinstance(expr, typed.TupleExpr):
+        items = tuple(map(known_now, expr.items))
+        return None if None in items else items
+    return constant(expr)
+
+
 def fold(node: typed.Expr) -> typed.Expr:
     """The node itself, or what it comes to: its parts are folded already."""
     match node:
@@ -63,6 +75,10 @@ def fold(node: typed.Expr) -> typed.Expr:
                 return made(bool(one), BOOL, node.span)
             if one is not None and other is not None:
                 return made(bool(other), BOOL, node.span)
+        case typed.Binary(op="==" | "!=", left=typed.TupleExpr() as left, right=typed.TupleExpr() as right):
+            values = known_now(left), known_now(right)
+            if None not in values:
+                return made((values[0] == values[1]) == (node.op == "=="), BOOL, node.span)
         case typed.Binary(left=typed.StrLit() as left, right=typed.StrLit() as right):
             if node.op == "+":
                 return string(left.value + right.value, node.span)

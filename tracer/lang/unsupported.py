@@ -49,14 +49,11 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
         ("kstack", "stack"), ("it is a stack of the kernel, and " + _KERNEL, "ustack is the program's own")
     ),
     "unwatch": ("there are no watchpoints", None),
-    "typeinfo": ("types cannot be asked for in a program", None),
+    "write_user": ("tracer writes nothing into what is traced", None),
+    **dict.fromkeys(("elf_is_exe", "elf_info"), ("it is bpftrace's own, for uaddr()", "uaddr() is there")),
     **dict.fromkeys(
         ("globmatch",),
         ("it is left out", "has_key, strncmp, strcontains and the operators are there"),
-    ),
-    **dict.fromkeys(
-        _words("assert_str"),
-        ("types cannot be asked for in a program", None),
     ),
 }
 """Functions."""
@@ -83,11 +80,6 @@ STATEMENTS: dict[str, tuple[str, str | None]] = {
     "subprog": ("functions cannot be defined", "write the statements where they are needed"),
 }
 """Words that start a definition or a statement."""
-
-SETTINGS: dict[str, tuple[str, str | None]] = {
-    "str_trunc_trailer": ("a cut string is counted and said on stderr, not marked", "\"\", as none is here, is taken"),
-}
-"""Settings that change the output."""
 
 
 def phrase(what: str, entry: tuple[str, str | None]) -> tuple[str, str | None]:

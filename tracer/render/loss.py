@@ -52,7 +52,8 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         ),
         (
             loss.truncated,
-            f"{{}} cut to {config.max_strlen - 1} bytes; raise max_strlen, now {config.max_strlen}",
+            f"{{}} cut to {config.max_strlen - (not config.str_trunc_trailer)} bytes;"
+            f" raise max_strlen, now {config.max_strlen}",
             "string",
         ),
         (

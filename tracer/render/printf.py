@@ -124,7 +124,7 @@ def _assembled(template: bytes, arguments: list[str], names: dict[str, object]) 
 def _text(spec: _Spec, type: Type, values: ValueText) -> _Shown:
     cut = "" if spec.precision is None else f".{spec.precision}"
     template = f"%{spec.align}{cut}b"
-    if isinstance(type, StringType):
+    if isinstance(type, StringType) and not type.trailer:
         return _Shown(template)
     if isinstance(type, IntType) and not isinstance(type, (EnumType, PointerType)) and spec.precision is None:
         return _Shown(f"%{spec.align}d")

@@ -124,6 +124,9 @@ class ValueText:
                 return blocks.text(type, self.of)
             case BoolType():
                 return _bool
+            case StringType(size=size, trailer=trailer) if trailer:
+                end = trailer.encode("utf-8", "surrogateescape")
+                return lambda text: text + end if len(text) == size - 1 else text
             case StringType():
                 return bytes
             case TupleType(items=items, names=names):

@@ -19,6 +19,7 @@ from tracer.lang.types import (
     CgroupPathType,
     FloatType,
     IntType,
+    PointerType,
     StringType,
     TupleType,
     Type,
@@ -319,7 +320,9 @@ def _increment(ctx: Lowering, expr: typed.VarIncr | typed.MapIncr) -> Value:
     match expr:
         case typed.VarIncr(slot=slot, delta=delta):
             held = ctx.slot(slot)
-            after = ctx.once(_plus(ctx, held, delta, expr.type))
+            after = _plus(ctx, held, delta, expr.type)
+            if not (isinstance(expr.type, PointerType) and arithmetic.atomic(arithmetic.address(after)[0])):
+                after = ctx.once(after)  # a pointer that moves stays a base and a constant
             ctx.add(SetSlot(slot, after))
             ctx.set_slot(slot, after)
             return after if expr.prefix else held

@@ -22,7 +22,7 @@ towards zero and are never asked for a divisor of 0; a shift's count is between 
 | part | block, offset → the integer, bool, block or string at that byte; 0 behind the end |
 | buffer | block or string, length up to the room of the type → a buffer: the length, the bytes, zeros |
 | pad | buffer → the same in a type with more room |
-| memcmp | strings or blocks, constant n → int32: the difference, as signed chars, of the first of n bytes that differ |
+| memcmp | strings or blocks, uint64 n → int32: the difference, as signed chars, of the first of n bytes that differ |
 | pack | integers → their bytes one behind the other, as a block |
 | strlen | string → uint64 |
 | starts | string, string, constant n → bool: whether strncmp(3) of n bytes gives 0 |

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
-from tracer.lang.types import BOOL, INT64, UINT64, IntType, StackType, StringType
+from tracer.lang.types import BOOL, INT64, UINT64, StackType, StringType
 from tracer.lang.types.combine import a_type
 
 
@@ -43,24 +43,15 @@ def _find(call: Call) -> typed.Expr | None:
     return typed.Find(BOOL, call.span, name, key, variable.slot)
 
 
-def _zero(call: Call) -> typed.Stmt | None:
-    (name,) = call.args
-    facts = call.context.known.maps[name]
-    type = facts.type()
-    if facts.kind == "scalar" and type is not None and not isinstance(type, IntType):
-        call.error(f"zero() needs a map of numbers, {name} holds {a_type(type)}", call.span, "clear(@map) empties it")
-        return None
-    return typed.Zero(call.span, name)
-
-
 FUNCTIONS = (
     Function(
         "clear", "statement", "clear(@map)", (Argument("map"),), None, "removes all keys of a map", "clear(@x);",
         rule=lambda call: typed.Clear(call.span, *call.args),
     ),
     Function(
-        "zero", "statement", "zero(@map)", (Argument("map"),), None, "sets all values of a map to 0", "zero(@x);",
-        rule=_zero,
+        "zero", "statement", "zero(@map)", (Argument("map"),), None, "makes all values of a map 0 or empty",
+        "zero(@x);",
+        rule=lambda call: typed.Zero(call.span, *call.args),
     ),
     Function(
         "delete", "value", "delete(@map, key)", (Argument("element"), Argument("key")), BOOL,
@@ -80,6 +71,10 @@ FUNCTIONS = (
         "len", "value", "len(@map) or len(stack)", (Argument("map or value"),), INT64,
         "number of keys of a map, or of frames of a stack", "print(len(@x));",
         rule=_len, lower=_length, node=typed.MapLen,
+    ),
+    Function(
+        "stack_len", "value", "stack_len(stack)", (Argument("value"),), INT64, "the same of a stack",
+        "print(stack_len(ustack));", rule=_len, lower=_length,
     ),
     Function(
         "has_key", "value", "has_key(@map, key)", (Argument("map"), Argument("key")), BOOL, "whether a map holds a key",

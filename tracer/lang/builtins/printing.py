@@ -21,6 +21,15 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
     if faults:
         return None
     wanted = [conversion for conversion in found if conversion.kind != "%"]
+    strays = [each.text.encode("unicode_escape").decode() for each in formats.conversions(text, known=False)]
+    for stray in strays:
+        if len(wanted) == len(values):
+            call.context.warn(f"'{stray}' is no conversion, and shown as it is", call.spans[0], "%% is a percent sign")
+        else:
+            known = "known are %d %i %u %x %X %o %c %p %f %e %g %s and %%"
+            call.error(f"unknown conversion '{stray}'", call.spans[0], known)
+    if strays and len(wanted) != len(values):
+        return None
     if len(wanted) != len(values):
         takes = f"the format takes {len(wanted)} value{'s' if len(wanted) != 1 else ''}, {len(values)} given"
         hint = "each value needs a conversion, such as %d"

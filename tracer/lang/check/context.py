@@ -167,6 +167,11 @@ class Context:
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
         return self.unit.reads("probe")
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether what is typed is asked for its type alone."""
+        return self._unread > 0
+
     @contextmanager
     def unread(self) -> Iterator[None]:
         """What is typed meanwhile is asked for its type alone, and never computed."""

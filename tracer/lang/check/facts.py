@@ -42,7 +42,10 @@ class ValueFacts:
         if self.fixed and isinstance(type, IntType) and isinstance(self.strong, IntType):
             for one, other in ((type, self.strong), (self.strong, type)):
                 if isinstance(one, VariablePointer) and isinstance(other, PointerType) and one != other:
-                    self.strong = replace(one if self.writes == 1 else anywhere(one), target=other.target)
+                    address = replace(one, target=other.target)
+                    both = join(other, address) if isinstance(other, VariablePointer) else None
+                    self.strong = both or (address if self.writes == 1 else anywhere(address))
+                    break
             return None
         common = join(self.strong, type)
         if common is None or (self.fixed and common != self.strong):

@@ -31,9 +31,9 @@ OPERATORS = _words(
 _BLANK = re.compile(r"\s*", re.A)
 _WORD = re.compile(r"\w*", re.A)
 _DECIMAL = (  # compiled where a program has one, as what follows
-    r"(?P<digits>[0-9](?:_?[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
+    r"(?P<digits>[0-9](?:_*[0-9])*)(?:(?P<exponent>[eE][0-9]{1,4})?(?P<suffix>[uUlL]{0,3})|(?P<duration>ns|us|ms|[smhd]))"
 )
-_HEX = r"0[xX](?P<digits>[0-9a-fA-F](?:_?[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})"
+_HEX = r"0[xX](?P<digits>[0-9a-fA-F](?:_*[0-9a-fA-F])*)(?P<suffix>[uUlL]{0,3})"
 _OCTAL_ESCAPE = r"[0-7]{1,3}"
 _HEX_ESCAPE = r"[0-9a-fA-F]{1,2}"
 _SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", '"': b'"', "\\": b"\\"}

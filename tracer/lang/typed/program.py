@@ -84,6 +84,7 @@ class Config:
     print_maps_on_exit: bool = True
     show_debug_info: bool = False
     cpp_demangle: bool = True
+    str_trunc_trailer: str = ""
     tuning: tuple[tuple[str, int | bool | str], ...] = ()
     """Settings that only `config()` tells."""
 

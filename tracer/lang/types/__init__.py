@@ -60,13 +60,15 @@ class PointerType(IntType):
 @dataclass(frozen=True, slots=True)
 class VariablePointer(PointerType):
     """The address of a variable, which `held` is the type of, or of a part of it: what reads there reads the variable.
-    `moved`: it can lead behind the start. Without `held`, of a map or of one of several variables: a number alone.
+    `moved`: it can lead behind the start. `others`: it is the address of one of several variables, which these tell.
+    With neither `held` nor `others` it is that of a map: a number alone.
     """
 
     slot: int = 0
     name: str = ""
     held: Type | None = None
     moved: bool = False
+    others: tuple[VariablePointer, ...] = ()
 
     @property
     def start(self) -> int:
@@ -113,9 +115,10 @@ class BoolType:
 
 @dataclass(frozen=True, slots=True)
 class StringType:
-    """A string in a buffer of `size` bytes, the closing NUL included."""
+    """A string in a buffer of `size` bytes, the closing NUL included. One that fills it is shown with the `trailer`."""
 
     size: int
+    trailer: str = ""
 
     def __str__(self) -> str:
         return f"string[{self.size}]"

@@ -74,7 +74,7 @@ def join(left: Type, right: Type) -> Type | None:
     if isinstance(left, IntType) and isinstance(right, IntType):
         return join_ints(left, right)
     if isinstance(left, StringType) and isinstance(right, StringType):
-        return StringType(max(left.size, right.size))
+        return StringType(max(left.size, right.size), left.trailer or right.trailer)
     if isinstance(left, TupleType) and isinstance(right, TupleType):
         return _join_tuples(left, right)
     if isinstance(left, BufferType) and isinstance(right, BufferType):
@@ -90,13 +90,20 @@ def anywhere(address: VariablePointer) -> VariablePointer:
 
 
 def _join_addresses(left: VariablePointer, right: VariablePointer) -> VariablePointer | None:
-    """Of one variable, or a number alone."""
+    """Of one variable, of one of several, or a number alone."""
     one, other = (None if side.target is None else settled(side.target) for side in (left, right))
     if one != other:
         return None
-    if (left.slot, left.name, left.held) != (right.slot, right.name, right.held):
-        return anywhere(left)
-    return right if right.moved else left
+    found: dict[int, VariablePointer] = {}
+    for side in (left, right):
+        for each in side.others or (side,):
+            known = found.setdefault(each.slot, each)
+            if each.held is None or (each.name, each.held) != (known.name, known.held):
+                return anywhere(left)
+            found[each.slot] = replace(known, moved=known.moved or each.moved or side.moved)
+    if len(found) > 1:
+        return VariablePointer(target=left.target, others=tuple([each for _, each in sorted(found.items())]))
+    return replace(found[left.slot], target=left.target)
 
 
 def join_ints(left: IntType, right: IntType) -> IntType:

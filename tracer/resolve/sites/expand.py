@@ -37,17 +37,22 @@ def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
     missing: str = "error", unsafe_returns: bool = False,
 ) -> dict[int, tuple[Site, ...]]:
-    """The sites of every clause, by its index, no more than `limit` together; () for BEGIN, END and interval.
+    """The sites of every clause, by its index; () for BEGIN, END and interval. They all are no more than `limit`.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
     then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. Raises
     `ProgramError` with all faults.
     """
-    if not any(KINDS[point.kind].sites for clause in program.clauses for point in clause.points):
+    timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].sites]
+    left = SiteLimit(limit, limit - len(timers))
+    if left.left < 0:
+        what = f"{len(timers)} probes, more than max_probes ({limit})"
+        fault = Diagnostic(what, timers[limit].span, f"lift the limit: --max-probes {len(timers)}")
+        raise ProgramError(program.source, [fault])
+    if len(timers) == sum(len(clause.points) for clause in program.clauses):
         return {index: () for index in range(len(program.clauses))}
     faults: list[Diagnostic] = []
     absent: list[Diagnostic] = []
-    left = SiteLimit(limit, limit)
     # Else nobody asks for names that people can read.
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
@@ -76,8 +81,8 @@ def expand(
                 offsets |= own
             result[index] = tuple(sites)
             left = left.less(len(sites))
-    if not any(result.values()):
-        faults += absent  # nothing would be traced
+    if not timers and not any(result.values()):
+        faults += absent  # nothing would be left
     elif missing == "error":
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
     if faults:

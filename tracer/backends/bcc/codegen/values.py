@@ -151,14 +151,15 @@ def _length(function: Function, value: Op) -> C:
 def _memcmp(function: Function, value: Op) -> C:
     left, right = (in_memory(function, side) for side in value.args[:2])
     count = value.args[2]
-    assert isinstance(count, Const) and isinstance(count.value, int)
     # Zeros stand behind the bytes of both.
-    shorter = 8 * min(left.words, right.words)
-    common = min(count.value, shorter)
-    rest = min(count.value, 8 * max(left.words, right.words)) - common
+    known = count.value if isinstance(count, Const) else 8 * max(left.words, right.words)
+    assert isinstance(known, int)
+    common = min(known, 8 * min(left.words, right.words))
+    rest = min(known, 8 * max(left.words, right.words)) - common
     longer, sign = (left, 1) if left.words > right.words else (right, -1)
-    arguments = left.at(0), right.at(0), common, longer.at(longer.words - -(-rest // 8) if rest else 0), rest, sign
-    return call("compare_bytes", *arguments, type="s64")
+    arguments = left.at(0), right.at(0), common, longer.at(common // 8 if rest else 0), rest, sign
+    most = known if isinstance(count, Const) else number(function, count)
+    return call("compare_bytes", *arguments, most, type="s64")
 
 
 def _frames(function: Function, value: Op) -> C:

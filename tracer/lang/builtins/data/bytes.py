@@ -20,6 +20,7 @@ from tracer.lang.types import (
     PointerType,
     StringType,
     StructType,
+    TupleType,
     Type,
     memory_size,
 )
@@ -183,15 +184,25 @@ def _macaddr(call: Call) -> typed.Expr | None:
 
 def _memcmp(call: Call) -> typed.Expr | None:
     *sides, count = call.args
-    if count < 0:
-        call.error(f"the count of memcmp() is negative: {count}", call.spans[2])
+    known = constant(count)
+    if known is not None and known < 0:
+        call.error(f"the count of memcmp() is negative: {known}", call.spans[2])
         return None
-    found = [laid_out(side, count) for side in sides]
+    if call.name == "memcmp_record" and isinstance(sides[0].type, TupleType) and isinstance(sides[1].type, TupleType):
+        if sorted(sides[0].type.names) != sorted(sides[1].type.names):
+            call.error("memcmp_record() compares records of the same fields", call.span)
+            return None
+        sides[1] = convert(sides[1], sides[1].type.ordered(sides[0].type.names))
+    found = [laid_out(side, known) for side in sides]
     for side, laid in zip(sides, found, strict=True):
         if laid is None:
             call.error(f"memcmp() compares numbers, strings, tuples and blocks, not {a_type(side.type)}", side.span)
     blocks = tuple(filter(None, found))
-    return typed.Call(INT32, call.span, "memcmp", (*blocks, _number(count, call))) if len(blocks) == 2 else None
+    return typed.Call(INT32, call.span, "memcmp", (*blocks, convert(count, UINT64))) if len(blocks) == 2 else None
+
+
+def _compared(ctx: Lowering[V], call: typed.Call) -> V:
+    return ctx.wrap(ctx.op("memcmp", INT32, *map(ctx.value, call.args)), INT32)
 
 
 FUNCTIONS = (
@@ -202,10 +213,16 @@ FUNCTIONS = (
     ),
     Function(
         "memcmp", "value", "memcmp(a, b, n)",
-        (Argument("laid out"), Argument("laid out"), Argument("constant", "the count of memcmp()")), INT32,
+        (Argument("laid out"), Argument("laid out"), Argument("integer", "the count of memcmp()")), INT32,
         "the difference of the first of n bytes that differ, as signed chars; 0 if none does",
         'if (memcmp(comm, "post", 4) == 0) { @ = count(); }', rule=_memcmp,
-        lower=lambda ctx, call: ctx.wrap(ctx.op("memcmp", INT32, *map(ctx.value, call.args)), INT32),
+        lower=_compared,
+    ),
+    Function(
+        "memcmp_record", "value", "memcmp_record(a, b, n)",
+        (Argument("laid out"), Argument("laid out"), Argument("integer", "the count of memcmp_record()")), INT32,
+        "the same of two records, the second with its fields in the order of the first",
+        "print(memcmp_record((a=1, b=2), (b=2, a=1), 2));", rule=_memcmp, lower=_compared,
     ),
     Function(
         "ntop", "value", "ntop([family,] address)",

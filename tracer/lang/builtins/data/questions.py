@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function
-from tracer.lang.types import BOOL, ArrayType, IntType, PointerType, StringType
+from tracer.lang.fold import string
+from tracer.lang.types import BOOL, UINT64, ArrayType, IntType, PointerType, StringType, TupleType, Type
 
 
 def _question(name: str, help: str, example: str, answer: Callable[[typed.Expr], bool]) -> Function:
@@ -19,6 +20,44 @@ def _question(name: str, help: str, example: str, answer: Callable[[typed.Expr],
 
 def _is_integer(value: typed.Expr) -> bool:
     return isinstance(value.type, IntType) and not isinstance(value.type, PointerType)
+
+
+def _typeinfo(call: Call) -> typed.Expr:
+    call.context.stable("typeinfo", "typeinfo()", call.span)
+    base, full = [string(word.encode(), call.span) for word in call.args[0]]
+    names = ("btf_id", "base_type", "full_type")
+    type = TupleType((UINT64, base.type, full.type), names)
+    return typed.TupleExpr(type, call.span, (typed.IntLit(UINT64, call.span, 0), base, full))
+
+
+def _is_scalar(call: Call) -> typed.Expr:
+    return typed.BoolLit(BOOL, call.span, not call.context.known.maps[call.args[0]].key)
+
+
+def _assert_str(call: Call) -> tuple[()]:
+    """In bpftrace's words."""
+    type: Type | None = call.args[0].type
+    word = "arrays" if isinstance(type, ArrayType) else "pointers"
+    item = type.item if isinstance(type, ArrayType) else type.target if isinstance(type, PointerType) else None
+    if item is not None and item != IntType(8, True):
+        verb = "contain" if word == "arrays" else "point to"
+        call.error(f"string-like {word} must {verb} a char-like type", call.spans[0], "it is an int8")
+    elif item is None and not isinstance(type, StringType):
+        call.error("string-like values must be either strings, arrays or pointers", call.spans[0])
+    return ()
+
+
+def _check_key(call: Call) -> tuple[()]:
+    name, _, function = call.args
+    if not call.context.known.maps[name].key:
+        call.error(f"call to {function} expects a map with explicit keys (non-scalar map)", call.spans[0])
+    return ()
+
+
+def _in_userspace(call: Call) -> tuple[()]:
+    if not call.context.unit.reads("probe"):
+        call.error(f"{call.args[0]} can not be used in {call.context.unit.place}", call.span)
+    return ()
 
 
 FUNCTIONS = (
@@ -43,5 +82,31 @@ FUNCTIONS = (
     _question(
         "is_literal", "whether e is a constant", "print(is_literal(5));",
         lambda value: isinstance(value, (typed.IntLit, typed.BoolLit, typed.StrLit)),
+    ),
+    Function(
+        "is_scalar", "value", "is_scalar(@map)", (Argument("map"),), BOOL, "whether a map has no keys",
+        "@x[1] = 2; print(is_scalar(@x));", "bool", rule=_is_scalar,
+    ),
+    Function(
+        "typeinfo", "value", "typeinfo(type)", (Argument("described", "a type, or a value of it"),), None,
+        "what bpftrace calls a type, a record: btf_id (0), base_type and full_type",
+        'if comptime (typeinfo(arg0).base_type == "int") { @ = sum(arg0); }', "record", rule=_typeinfo,
+    ),
+    Function(
+        "assert_str", "statement", "assert_str(e)", (Argument("value"),), None,
+        "refuses the program where e is no string, nor an array or pointer of int8", "assert_str(comm);",
+        rule=_assert_str,
+    ),
+    Function(
+        "check_key", "statement", "check_key(@map, key, name)",
+        (Argument("map"), Argument("key"), Argument("text", "the name of check_key()")), None,
+        "refuses the program where that is no key of the map", '@x[1] = 2; check_key(@x, 3, "mine()");',
+        rule=_check_key,
+    ),
+    Function(
+        "assert_userspace_probe", "statement", "assert_userspace_probe(name)",
+        (Argument("text", "the name of assert_userspace_probe()"),), None,
+        "refuses the program where no program hits the probe: in BEGIN, END and intervals",
+        'assert_userspace_probe("mine()");', rule=_in_userspace,
     ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
@@ -14,7 +15,8 @@ from tracer.lang.types.combine import a_type
 
 def _str(call: Call) -> typed.Expr | None:
     context, source = call.context, call.args[0]
-    most = size = context.config.max_strlen
+    most, trailer = context.config.max_strlen, context.config.str_trunc_trailer
+    size = most + bool(trailer)  # with a trailer there are as many bytes, and the NUL behind them
     length = call.args[1] if len(call.args) > 1 else None
     given = None if length is None else constant(length)
     sized = given is not None and given <= most
@@ -25,18 +27,20 @@ def _str(call: Call) -> typed.Expr | None:
         if given > most:
             what = f"the size of str() is cut to {most}"
             context.warn(what, call.spans[1], "config = { max_strlen = N } allows more")
-        length, size = None, max(min(given, most), 1)
+        length, size = None, max(min(given, size), 1)
     if isinstance(source, bytes):
         if length is not None:
             call.error("the size of a text in the program must be a constant", length.span, "leave it out")
             return None
         # bpftrace takes as many bytes of a constant as are given: there is no buffer with a NUL.
         return string(source[: given if sized else size - 1], call.span)
-    if isinstance(source, typed.Part) and isinstance(source.type, ArrayType):  # at the address of a variable
+    if isinstance(source, (typed.Part, typed.Ternary)) and isinstance(source.type, ArrayType):  # that of a variable
         if length is not None:
             call.error("the size of str() of a variable must be a constant", length.span)
             return None
-        return typed.Part(StringType(min(size, source.type.count + 1)), call.span, source.operand, source.offset)
+        start = typed.IntLit(UINT64, call.span, 0)
+        part = source if isinstance(source, typed.Part) else typed.Part(source.type, call.span, source, start)
+        return replace(part, type=StringType(min(size, source.type.count + 1)), span=call.span)
     if not isinstance(source.type, IntType):
         hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
         call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)
@@ -44,7 +48,8 @@ def _str(call: Call) -> typed.Expr | None:
     if not context.reads_memory(call.span, "keep the string where the probe is hit: @s = str(arg0)"):
         return None
     measure = None if length is None else convert(length, UINT64)
-    return typed.Str(StringType(size), call.span, convert(source, UINT64), sized, measure)
+    type = StringType(size, "" if sized else trailer)
+    return typed.Str(type, call.span, convert(source, UINT64), sized, measure)
 
 
 def _read(ctx: Lowering[V], node: typed.Str) -> V:

@@ -10,6 +10,7 @@ from tracer.lang.types import (
     UINT64,
     NamedType,
     PointerType,
+    StringType,
     StructType,
     SyscallType,
     Type,
@@ -23,7 +24,8 @@ def _sizeof(call: Call) -> typed.Expr:
     (type,) = call.args
     if isinstance(type, SyscallType):
         return typed.IntLit(UINT64, call.span, 64)  # the string that it is in bpftrace
-    return typed.IntLit(UINT64, call.span, size_of(settled(type)))
+    behind = isinstance(type, StringType) and bool(type.trailer)  # the NUL, which bpftrace has none of
+    return typed.IntLit(UINT64, call.span, size_of(settled(type)) - behind)
 
 
 def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | None:

@@ -167,6 +167,11 @@ def _variable(call: Call) -> typed.Expr | None:
 
 FUNCTIONS = (
     Function(
+        "usdt_arg", "value", "usdt_arg(n)", (Argument("constant", "the argument of usdt_arg()"),), None,
+        "the same as argN", "print(usdt_arg(0));", "that of argN", place="probe",
+        rule=lambda call: argument(call.context, f"arg{call.args[0]}", call.args[0], call.span),
+    ),
+    Function(
         "uaddr", "value", "uaddr(variable)", (Argument("text", "the variable of uaddr()"),), None,
         "address of a global or static variable of the probe's file, with its type", 'print(*uaddr("counter"));',
         "pointer", place="probe", rule=_variable,

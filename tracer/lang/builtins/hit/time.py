@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.fold import string
+from tracer.lang.fold import constant, string
 from tracer.lang.types import UINT64, TimestampType
 
 TIME_FORMAT = "%H:%M:%S\n"
@@ -16,8 +16,11 @@ def _time(call: Call) -> typed.Stmt:
     return typed.Time(call.span, call.context.format_index(text))
 
 
-def _strftime(call: Call) -> typed.Expr:
+def _strftime(call: Call) -> typed.Expr | None:
     text, nanoseconds = call.args
+    if (constant(nanoseconds) or 0) >> 63:
+        call.error("strftime() takes no time before the machine was started", call.spans[1], "nsecs is that of the hit")
+        return None
     return typed.Strftime(TimestampType(text), call.span, nanoseconds)
 
 

@@ -12,7 +12,7 @@ from tracer.lang.builtins.registry import FUNCTIONS, VALUES
 from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
-from tracer.lang.check.expressions.typenames import least, named
+from tracer.lang.check.expressions.typenames import asked, least
 from tracer.lang.fold import convert, made
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
@@ -249,13 +249,15 @@ def _string(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> ty
 
 
 def _source(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | bytes | None:
-    """A text of the program, `$1`, `$1 + n` (the text from that byte on), or an address."""
+    """A text of the program, `$1`, `$1 + n` (the text from that byte on), a number of the program, or an address."""
     match node:
         case ast.Param():
             return node.bytes()
         case ast.Binary(op="+", left=ast.Param() as param, right=ast.IntLit() as start):
             return param.bytes()[start.value :]
     value = _memory(ctx, node, wanted, function)
+    if isinstance(value, typed.IntLit) and least(value, node) != value.type:
+        return b"%d" % value.value
     return value.value if isinstance(value, typed.StrLit) and isinstance(value.type, StringType) else value
 
 
@@ -283,16 +285,23 @@ def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str |
 def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type | None:
     if isinstance(node, ast.Call) and node.name == "typeof" and len(node.args) == 1:
         node = node.args[0]
-    if isinstance(node, ast.TypeExpr):
-        type = named(ctx, node.type)
-    else:
-        with ctx.unread():
-            value = ctx.expr(node)
-        type = None if value is None else least(value, node) if function == "sizeof" else value.type
+    type = asked(ctx, node, smallest=function in ("sizeof", "typeinfo"))
     found = None if type is None else ctx.types.complete(type)
     if type is not None and found is None:
         ctx.error(f"'{type}' is not declared", node.span)
     return found
+
+
+def _described(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> tuple[str, str] | None:
+    """What bpftrace calls a type, or what a map is fed by: `count_t`."""
+    if isinstance(node, ast.MapRef) and node.name in ctx.known.maps:
+        facts = ctx.known.maps[node.name]
+        if facts.kind not in (None, "scalar") and bool(node.key) == bool(facts.key):
+            return f"{facts.kind}_t", f"{facts.kind}_t"
+    from tracer.lang.types.described import described
+
+    type = _type(ctx, node, wanted, function)
+    return None if type is None else described(type)
 
 
 def _laid_out(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
@@ -323,6 +332,7 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "shown": lambda ctx, node, wanted, function: shown(ctx, node),
     "source": _source,
     "type": _type,
+    "described": _described,
     "members": _members,
     "optional constant": lambda ctx, node, wanted, function: known(ctx, node, wanted.what),
     "value": lambda ctx, node, wanted, function: ctx.expr(node),

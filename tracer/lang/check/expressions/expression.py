@@ -10,7 +10,7 @@ from tracer.lang.check.expressions import calls, maps, memory
 from tracer.lang.check.expressions.operands import condition, decided, integer, known, present
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
-from tracer.lang.fold import constant, convert, fold, literal, string
+from tracer.lang.fold import constant, convert, fold, known_now, literal, string
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (
@@ -179,6 +179,8 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
     if chosen is None or then is None or otherwise is None:
         return None
     type = join(then.type, otherwise.type)
+    if type is None and (sure := constant(chosen)) is not None:
+        return then if sure else otherwise
     if type is None:
         sides = f"{a_type(then.type)} on one side and {a_type(otherwise.type)} on the other"
         ctx.error(f"{node.word} has {sides}", node.span)
@@ -282,4 +284,6 @@ def _item(ctx: Context, node: ast.Expr, operand: typed.Expr, name: str) -> typed
     if not 0 <= index < len(items):
         ctx.error(f"there is no item {index} in a tuple of {len(items)}", node.span, "items are counted from 0")
         return None
+    if isinstance(operand, typed.TupleExpr) and all(known_now(item) is not None for item in operand.items):
+        return replace(operand.items[index], span=node.span)
     return typed.TupleItem(items[index], node.span, operand, index)

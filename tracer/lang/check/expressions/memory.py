@@ -6,12 +6,15 @@ read already, in a variable, a map or a tuple, the same names give parts of its 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.check.context import Context
 from tracer.lang.fold import cast, constant, convert, fold, laid_out, literal, true_text, width
 from tracer.lang.types import (
+    BOOL,
     INT64,
     UINT64,
     ArrayType,
@@ -30,7 +33,7 @@ from tracer.lang.types import (
     is_block,
     memory_size,
 )
-from tracer.lang.types.combine import LITERAL, a_type
+from tracer.lang.types.combine import LITERAL, a_type, join
 
 _BYTE = IntType(8, False)
 
@@ -245,7 +248,9 @@ def load(
 ) -> typed.Expr | None:
     """The value of a type at an address and so many bytes behind it."""
     if isinstance(address.type, VariablePointer):
-        return _in_variable(ctx, type, address, address.type, offset, span)
+        if ctx.is_unread:
+            return typed.Load(type, span, address)
+        return _in_one(ctx, address, lambda pointer: _in_variable(ctx, type, address, pointer, offset, span))
     if not ctx.reads_memory(span, "memory is read where a probe is hit"):
         return None
     if isinstance(offset, int):
@@ -263,6 +268,23 @@ def load(
         return convert(typed.Load(IntType(8, False), span, place), type)
     ctx.error(f"{a_type(type)} cannot be read from memory", span)
     return None
+
+
+def _in_one(
+    ctx: Context, address: typed.Expr, read: Callable[[VariablePointer], typed.Expr | None]
+) -> typed.Expr | None:
+    """What `read` gives of the variable that an address leads to: of several, of the one whose bytes hold it."""
+    assert isinstance(address.type, VariablePointer)
+    first, *others = address.type.others or (address.type,)
+    found = read(replace(first, moved=first.moved or address.type.moved))
+    for each in others:
+        value = read(replace(each, moved=each.moved or address.type.moved))
+        common = None if value is None or found is None else join(value.type, found.type)
+        if value is None or found is None or common is None:
+            return None
+        there = typed.Binary(BOOL, address.span, "<", _in(address, each), _constant(1 << 24, address.span))
+        found = typed.Ternary(common, address.span, there, convert(value, common), convert(found, common))
+    return found
 
 
 def _in_variable(
@@ -288,7 +310,7 @@ def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.
     """All bytes of the variable that an address leads to."""
     held = pointer.held
     if held is None:
-        what = "this can be the address of a map, or of one of several variables: nothing can be read there"
+        what = "this can be the address of a map: nothing can be read there"
         ctx.error(what, span, "read at &$x, or at a variable that keeps it alone")
         return None
     whole = laid_out(typed.Var(held, span, pointer.slot, pointer.name))
@@ -303,12 +325,19 @@ def read_there(ctx: Context, address: typed.Expr) -> typed.Expr | None:
     """What lies at an address from there on, where that is in a variable; else the address."""
     if not isinstance(address.type, VariablePointer):
         return address
-    whole = variable_bytes(ctx, address.type, address.span)
-    if whole is None or address.type.held is None:
-        return None
-    at = _in(address, address.type)
-    size = max(memory_size(whole.type) - (constant(at) or 0), 1)
-    return _at(ctx, ArrayType(_BYTE, size), whole, at, address.span)
+    from tracer.lang.types.sizes import size_of
+
+    held = [each.held for each in address.type.others or (address.type,)]
+    most = max([size_of(type) for type in held if type is not None], default=1)
+
+    def read(pointer: VariablePointer) -> typed.Expr | None:
+        whole = variable_bytes(ctx, pointer, address.span)
+        if whole is None:
+            return None
+        at = _in(address, pointer)
+        return _at(ctx, ArrayType(_BYTE, max(most - (constant(at) or 0), 1)), whole, at, address.span)
+
+    return _in_one(ctx, address, read)
 
 
 def _in(address: typed.Expr, pointer: VariablePointer) -> typed.Expr:

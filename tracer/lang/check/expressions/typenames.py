@@ -55,11 +55,24 @@ def named(ctx: Context, node: ast.TypeName) -> Type | None:
 
 def _of(ctx: Context, node: ast.Expr) -> Type | None:
     """The type of `typeof(node)`."""
+    found = asked(ctx, node)
+    return None if found is None else settled(found)
+
+
+def asked(ctx: Context, node: ast.Expr, smallest: bool = False) -> Type | None:
+    """What is asked for by a type or a value of it, which is not computed; of a map with keys that of the keys.
+    `smallest`: of a literal the smallest that holds it.
+    """
     if isinstance(node, ast.TypeExpr):
         return named(ctx, node.type)
+    if isinstance(node, ast.StrLit):  # with what stands behind a NUL
+        return StringType(len(node.value) + 1)
+    facts = ctx.known.maps.get(node.name) if isinstance(node, ast.MapRef) and not node.key else None
+    if facts is not None and facts.key:
+        return facts.key[0] if len(facts.key) == 1 else TupleType(facts.key)
     with ctx.unread():
         value = ctx.expr(node)
-    return None if value is None else settled(value.type)
+    return None if value is None else least(value, node) if smallest else value.type
 
 
 def _base(ctx: Context, node: ast.TypeName) -> Type | None:
