@@ -46,8 +46,8 @@ SETTINGS = {
     "max_cat_bytes": "bytes of a file that `cat` shows",
     "stack_frames": "frames of `ustack` without a number",
     "stack_mode": "how `ustack` without a mode is shown",
-    "stack_copy": "bytes of a stack that are copied, to be walked in user space; 0, where it is not set: 16,384, and on"
-    " bcc 65,024 of a stack that goes on behind them",
+    "stack_copy": "bytes of a stack that are copied, to be walked in user space; 0, where it is not set: 16,384, and"
+    " up to 65,024 where stacks go on behind them",
     "stack_unwind": "how stacks are walked: by unwind tables, and where there are none frame pointers; or by these",
     "missing_probes": "what becomes of an attach point that means nothing: with `warn` or `ignore` the others go on",
     "unsafe": "allow what acts on the machine or on what is traced; `--unsafe` sets it, a program cannot",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 class Unwinder(Protocol):
     """Walks user stacks by unwind tables; see `resolve.symbols.unwinder`."""
 
+    wanted: int
+    """The longest copy, in bytes, that a walk lacked since this was last set to 0: to go one frame further."""
+
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
         met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,

@@ -28,6 +28,10 @@ SAMPLE_CPU = 1 << 7
 SAMPLE_RAW = 1 << 10
 SAMPLE_REGS_USER = 1 << 12
 SAMPLE_STACK_USER = 1 << 13
+SAMPLE_WEIGHT = 1 << 14
+
+LARGEST_STACK = 65024
+"""Bytes of a stack's copy: with what else is in a record they are less than 64 KiB, which perf's sizes end at."""
 
 FORMAT_LOST = 1 << 4
 

@@ -117,6 +117,7 @@ class FtraceSession:
             reader.collect()  # what the first round found is released by the second
         while True:
             attachment.follow_exec()
+            attachment.fit_copies()
             for happening in self._clauses.run(reader, deadline if timeout_s > 0 else None, until=until_ns):
                 told = True
                 yield happening
@@ -128,6 +129,8 @@ class FtraceSession:
 
     def detach(self) -> None:
         """Stops all descriptors."""
+        if self._attachment is not None and not self._detached:
+            self.details += self._attachment.closing()
         self._detached = True
         if self._attachment is not None:
             self._attachment.descriptors.disable()
@@ -311,7 +314,7 @@ class FtraceSession:
             )  # fmt: skip
         self._clauses.take(decoders, attachment.shape.event)
         if decoders:
-            attachment.read(decoders)
+            attachment.read(decoders, self.unwinder)
 
     def _unless_gone(self, event: Event, branch: int, number: int) -> Compiled:
         """A clause of an event; where others share the event it may end before them (`detach_point`)."""

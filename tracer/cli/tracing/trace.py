@@ -131,6 +131,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             note(*_unused_activation(running, request), *known)
 
         def on_attached(sites: int) -> None:
+            nonlocal known
             left_out = session.left_out
             if left_out:
                 say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
@@ -143,6 +144,7 @@ def trace(compiled: Compiled, request: Request) -> int:
                 say(attached, prefix="")
             if request.verbose:
                 note(*session.details[len(known) :], *_not_leased(leases))
+                known = session.details
             if silence is not None:
                 silence.start()
 
@@ -189,6 +191,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             say(broken)
         if request.verbose and ended is not None:
             say(ended)
+            note(*session.details[len(known) :])
         for line in names.interpreted():
             say(line)
         if names.missed is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from tracer.lang.types import Stack
 from tracer.resolve.symbols.processes import Image, Process, Processes, space_of
 from tracer.resolve.unwind.registers import Registers
-from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, POINTER, Step, step_of, walk
+from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, POINTER, Short, Step, step_of, walk
 
 UNKNOWN = "the process ended before its memory map was read"
 
@@ -22,6 +22,8 @@ class Unwinder:
     """A `backends.base.Unwinder`. `processes` gives what is known of processes at the moment, `endings` counts how
     stacks ended.
     """
+
+    wanted = 0
 
     def __init__(self, processes: Callable[[], Processes], registers: Registers) -> None:
         self._processes = processes
@@ -64,6 +66,8 @@ class Unwinder:
 
         addresses, ending = walk(registers, stack, self._registers, find, most, here)
         self.endings[ending] += 1
+        if isinstance(ending, Short):
+            self.wanted = max(self.wanted, ending.wanted)
         return Stack(space_of(pid, image.program), addresses)
 
     def _look_up(

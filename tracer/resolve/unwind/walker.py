@@ -75,8 +75,24 @@ Find = Callable[[int, bool], Step]
 """The step at an address; the second argument says whether a thread is there, and not that a call returns there."""
 
 
+class Short(str):
+    """`SHORT`; the next frame lies in `wanted` bytes of the stack from its pointer on."""
+
+    wanted: int
+
+    def __new__(cls, place: int) -> Short:
+        """The word that is lacking is at that place."""
+        ending = super().__new__(cls, SHORT)
+        ending.wanted = place + 8
+        return ending
+
+
 class _Outside(Exception):
     """What is to be read lies not in the copy of the stack."""
+
+    def __init__(self, ending: str) -> None:
+        super().__init__(ending)
+        self.ending = ending
 
 
 def walk(
@@ -125,7 +141,7 @@ def _walk_plain(
             if place & 7 or cfa <= sp:
                 return tuple(found), NO_RULE
             if not 0 <= place < size:
-                return tuple(found), SHORT if 0 <= place < _NEAR else NO_RULE
+                return tuple(found), Short(place + 8) if 0 <= place < _NEAR else NO_RULE
             fp = stack[place >> 3]
         elif kind == NOTHING:
             found.pop()
@@ -155,7 +171,7 @@ _NEAR = 8 << 20
 
 
 def _outside(place: int, size: int) -> str:
-    return SHORT if size <= place < _NEAR and not place & 7 else ELSEWHERE
+    return Short(place) if size <= place < _NEAR and not place & 7 else ELSEWHERE
 
 
 class _Walk:
@@ -189,7 +205,7 @@ class _Walk:
             try:
                 next_ip = self.leave(step)
             except _Outside as error:
-                return tuple(found), str(error)
+                return tuple(found), error.ending
             except NotUnderstood:
                 return tuple(found), UNUSUAL
             here = step.rule is not None and step.rule.signal

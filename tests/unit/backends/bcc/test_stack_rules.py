@@ -16,6 +16,8 @@ PID = 4242
 
 
 class Unwinder:
+    wanted = 0
+
     def __init__(self) -> None:
         self.asked: list[tuple[Sequence[int | None], int, bool]] = []
 

@@ -11,12 +11,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.read.copies import FIRST, Copies, Copy
 from tracer.backends.ftrace.read.descriptors import Abilities, CannotOpen, NeedsSamples, Opener, Opening, ProcessEnded
 from tracer.backends.ftrace.read.leader import Leader, leader_of, takes_descriptors
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.refusals import at_clause
 from tracer.backends.ftrace.samples.decoder import Decoder
 from tracer.backends.ftrace.samples.shape import Shape
+from tracer.dataclass import replace
 from tracer.errors import TracerError
 from tracer.kernel import buffers, perf
 from tracer.kernel.limits import MORE_DESCRIPTORS
@@ -28,14 +30,13 @@ from tracer.kernel.workers.watcher import Watcher
 from tracer.resolve.model import Site, Target
 
 if TYPE_CHECKING:
+    from tracer.backends.base import Unwinder
     from tracer.kernel.workers.copier import Copier
 
 LOOK_S = 0.05
 """How often the rings are looked at while they are not full enough to wake us."""
 _BIRTHS = 1 << 18
 """Bytes of a ring for forks and exits: some thousand of each between two looks."""
-_STACK = 16 << 10
-"""Bytes of the stack that come with a sample, unless the program says how many."""
 _CLOCK = time.CLOCK_MONOTONIC
 
 
@@ -50,14 +51,16 @@ class Attachment:
     ) -> None:
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         registers = program.unwound_registers
-        self.shape = Shape(program.wants_cpu, program.frames > 0 and not registers, registers)
+        self._grows = registers != 0 and not program.plan.program.config.stack_copy
+        self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers)
         self.reader: Reader | None = None
         self.details: tuple[str, ...] = ()
-        self._openings = openings
+        self._openings = list(openings)
         self._pid = target.pid
         self._follow = program.plan.follow
         self._priority = program.plan.priority
         self._copier: Copier | None = None
+        self._copies: Copies | None = None
         self._rings: dict[int, perf.Ring] = {}
         self._leader: Leader | None = None
         self._dropped: list[int] = []
@@ -71,7 +74,7 @@ class Attachment:
             depth = perf.max_stack(program.frames)
             self._opener = Opener(
                 cpus, self._rings, self.shape.sample_type, abilities, _CLOCK, depth, watcher, self._follow,
-                registers, (program.plan.program.config.stack_copy or _STACK) & -8,
+                registers,
             )  # fmt: skip
             self._undo.callback(self._drop_leader)
             self._leader = leader_of(self._pid)
@@ -85,8 +88,8 @@ class Attachment:
         if not self.descriptors.scoped:
             self._drop_leader()
 
-    def read(self, decoders: Mapping[int, Decoder]) -> None:
-        """From now on `reader` reads the samples, by these decoders. Raises `TracerError`."""
+    def read(self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None) -> None:
+        """From now on `reader` reads the samples, by these decoders. `unwinder` is theirs. Raises `TracerError`."""
         rings = list(self._rings.values())
         pid = self._own_pid()
         if pid is not None and self._follow:
@@ -94,7 +97,11 @@ class Attachment:
             rings += self._rings_of(self._opener.cpus, _BIRTHS, perf.TASK).values()
         if self._priority:
             self._copier = self._copier_of(rings)
-        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier)
+        # Descendants that have inherited descriptors are not known, and so cannot be given others.
+        if self._grows and unwinder is not None and not (self._follow and self.descriptors.scoped):
+            copies = {opening.id: Copy(number) for number, opening in enumerate(self._openings) if opening.stack}
+            self._copies = Copies(copies, unwinder, self.shape, self.descriptors.doubles)
+        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier, self._copies)
 
     def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
         """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
@@ -137,10 +144,45 @@ class Attachment:
         if self.reader is not None:
             self.reader.pid = self._own_pid()
 
+    def fit_copies(self) -> None:
+        """Sees to it that what is copied of stacks is what they need, as far as there is room for it."""
+        copies, reader = self._copies, self.reader
+        if copies is None or reader is None:
+            return
+        for copy, size in copies.due(reader.lost, reader.behind):
+            if copy.number in self._dropped:
+                continue
+            begin = time.clock_gettime_ns(_CLOCK)
+            if not self._exchanged(copy, size):
+                copies.later()
+                return
+            copies.changed(copy, size, begin, time.clock_gettime_ns(_CLOCK))
+
+    def _exchanged(self, copy: Copy, size: int) -> bool:
+        """Exchanges the descriptors of an event for some that copy so much, unless that cannot be done now."""
+        opening = replace(self._openings[copy.number], stack=size, marked=not copy.marked)
+        current = self.descriptors
+        try:
+            fresh = self._opener.open([opening], self._pid, current.scoped)
+        except (TracerError, NeedsSamples):
+            return False
+        if (fresh.scoped, fresh.check_pid) != (current.scoped, current.check_pid):
+            fresh.close()
+            return False
+        if self.reader is not None:
+            self.reader.collect(held_up=True)  # of a hit that finds no room now, both samples would be told as lost
+        current.exchange(copy.number, fresh)
+        self._openings[copy.number] = opening
+        return True
+
     def drop(self, number: int) -> None:
         """Ends one event, and does not open it anew after an exec."""
         self.descriptors.drop(number)
         self._dropped.append(number)
+
+    def closing(self) -> tuple[str, ...]:
+        """The details that only the end knows."""
+        return () if self._copies is None else tuple(self._copies.told())
 
     def hits(self) -> int:
         """Hits of the target so far."""
@@ -212,13 +254,14 @@ def open_events(
     Raises `TracerError`, under the user's text where it is about an event, and `Stopped` once `stop` says so.
     """
     source = program.plan.program.source
+    copied = (program.plan.program.config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
     left_out: dict[Spot, Site] = {}
     trials: Trials | None = None
     while True:
         openings = [
             Opening(
                 definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
-                event.wants_stack,
+                copied if event.wants_stack else 0,
             )
             for event in events
         ]

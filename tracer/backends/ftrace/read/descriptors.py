@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -47,20 +48,24 @@ _ANCHOR = -2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """One event to open: its number, its filter, and whether it is counted or sampled, with stacks or without."""
+    """One event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
+    `stack`, or 0. `marked`: its samples end with one more word (see `copies`).
+    """
 
     id: int
     filter: str | None
     counted: bool
-    stacks: bool = False
+    stack: int = 0
+    marked: bool = False
 
 
 @dataclass(slots=True)
 class Descriptors:
     """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
     `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
-    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen. `anchors` are
-    beside them, each with the number of its event. The `watcher` opened all of them, and closes them.
+    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen, `doubles` how
+    many of those hits others have seen too. `anchors` are beside them, each with the number of its event. The `watcher`
+    opened all of them, and closes them.
     """
 
     watcher: Watcher
@@ -70,6 +75,7 @@ class Descriptors:
     filtered: list[bool] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     before: list[tuple[int, int]] = field(default_factory=list)
+    doubles: Counter[int] = field(default_factory=Counter)
     anchors: list[tuple[int, int]] = field(default_factory=list)
     counts: list[tuple[int, int]] | None = None
 
@@ -89,7 +95,8 @@ class Descriptors:
 
     def total(self, number: int) -> tuple[int, int]:
         """Hits and lost samples of one event so far."""
-        return self.counts[number] if self.counts is not None else self._read(number)
+        hits, lost = self.counts[number] if self.counts is not None else self._read(number)
+        return hits - self.doubles[number], lost
 
     def replace(self, fresh: Descriptors) -> None:
         """Goes on with other descriptors for the same events, which are enabled in the same moment."""
@@ -100,6 +107,17 @@ class Descriptors:
         self.by_event, self.before = fresh.by_event, seen.counts
         self.check_pid, self.scoped = fresh.check_pid, fresh.scoped
         seen.close()
+
+    def exchange(self, number: int, fresh: Descriptors) -> None:
+        """Goes on with others for one event, those of `fresh`. A hit meanwhile may come from both."""
+        fds = self.by_event[number]
+        for fd in fresh.by_event[0]:
+            perf.enable(fd)
+        for fd in fds:
+            perf.disable(fd)
+        self.before[number] = self._read(number)
+        self.by_event[number] = fresh.by_event[0]
+        self.watcher.close(fds)
 
     def drop(self, number: int) -> None:
         """Ends one event: it traps nobody any more, and its counts stay as they are."""
@@ -172,8 +190,7 @@ def _accepted(attributes: perf.Attributes) -> bool:
 @dataclass(frozen=True, slots=True)
 class Opener:
     """Opens the descriptors of a session. `rings` has one for each CPU where anything is sampled, else none. `follow`:
-    descriptors of one process are also those of its descendants. Samples with stacks have the `registers` of that mask
-    and so many bytes of the `stack`.
+    descriptors of one process are also those of its descendants. Samples with stacks have the `registers` of that mask.
     """
 
     cpus: Sequence[int]
@@ -185,7 +202,6 @@ class Opener:
     watcher: Watcher
     follow: bool = False
     registers: int = 0
-    stack: int = 0
 
     def open(self, openings: Sequence[Opening], pid: int | None, scoped: bool = True) -> Descriptors:
         """All of them, disabled. Not `scoped`, those of one process are machine-wide nevertheless.
@@ -296,10 +312,12 @@ class Opener:
             perf.TYPE_TRACEPOINT, opening.id, self.sample_type, lost,
             flags | perf.DISABLED | perf.EXCLUDE_CALLCHAIN_KERNEL, 0, self.clock, self.max_stack,
         )  # fmt: skip
-        if not (opening.stacks and self.registers):
+        if not opening.stack:
             return attributes
         sample_type = self.sample_type | perf.SAMPLE_REGS_USER | perf.SAMPLE_STACK_USER
-        return replace(attributes, sample_type=sample_type, registers=self.registers, stack=self.stack)
+        if opening.marked:
+            sample_type |= perf.SAMPLE_WEIGHT
+        return replace(attributes, sample_type=sample_type, registers=self.registers, stack=opening.stack)
 
 
 class ProcessEnded(TracerError):

@@ -17,10 +17,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.samples.decoder import Decoder
-from tracer.backends.ftrace.samples.shape import PID, TID, TIME, Sample, Shape
+from tracer.backends.ftrace.samples.shape import PID, TID, TIME, Bytes, Sample, Shape
 from tracer.kernel import buffers, perf
 
 if TYPE_CHECKING:
+    from tracer.backends.ftrace.read.copies import Copies
     from tracer.kernel.workers.copier import Copier
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
@@ -31,15 +32,16 @@ _PIECE = 1 << 18  # bytes decoded between two looks at the rings
 class Reader:
     """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped, but
     with `follow` not those of its descendants, whose forks are in the rings too. Where there is a `copier`, it empties
-    the rings.
+    the rings. `copies`: those that can grow.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None,
-        follow: bool = False, copier: Copier | None = None,
+        follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
     ) -> None:
         self._rings = rings
         self._copier = copier
+        self._copies = copies
         self._decoders = decoders
         self._shape = shape
         self.pid = pid
@@ -68,6 +70,11 @@ class Reader:
     def unfinished(self) -> bool:
         """Whether there are samples that only the next rounds release."""
         return bool(self._rounds or self._carry or self._returned)
+
+    @property
+    def behind(self) -> bool:
+        """Whether nearly as much waits as may wait out of the rings."""
+        return self._backlog > self._limit // 4 * 3
 
     def collect(self, held_up: bool = False) -> None:
         """One round: takes what is in the rings now. A round that finds nothing releases what the ones before it found;
@@ -116,7 +123,8 @@ class Reader:
             oldest = self._rounds.popleft()
             for block in oldest.blocks:
                 self._backlog -= len(block)
-                self._decode(bytes(block), samples)
+                # A copy of all stacks would take longer than to walk them.
+                self._decode(block if self._shape.registers else bytes(block), samples)
             if self._copier is not None:
                 self._copier.free(oldest)
             horizon = self._horizon
@@ -152,7 +160,7 @@ class Reader:
                 self.collect()
         return dropped
 
-    def _decode(self, data: bytes, out: list[Sample]) -> None:
+    def _decode(self, data: Bytes, out: list[Sample]) -> None:
         """Appends the samples of a ring's bytes."""
         begin = len(out)
         if self._shape.callchain:
@@ -163,12 +171,12 @@ class Reader:
         if self.pid is not None and self._family is None:
             out[begin:] = [sample for sample in out[begin:] if sample[PID] == self.pid]
 
-    def _decode_runs(self, data: bytes, out: list[Sample]) -> None:
+    def _decode_runs(self, data: Bytes, out: list[Sample]) -> None:
         header = struct.Struct("=IHH").unpack_from
         number = struct.Struct("=H").unpack_from
         number_at = struct.calcsize(self._shape.prefix) + 4
         event_index = self._shape.event
-        decoders, view = self._decoders, memoryview(data)
+        decoders, view, copies = self._decoders, memoryview(data), self._copies
         position, end, singly, looked = 0, len(data), 0, 0
         while position < end:
             kind, _, size = header(data, position)
@@ -179,7 +187,11 @@ class Reader:
             event = number(data, position + number_at)[0]
             decoder = decoders[event]
             if decoder.decode is not None:
-                out.append(decoder.decode(data, position))
+                if copies is None:
+                    out.append(decoder.decode(data, position))
+                elif not copies.is_double(event, data, position):
+                    out.append(decoder.decode(data, position))
+                    copies.look(event)
                 position += size
                 continue
             record = self._struct(decoder, size)
@@ -202,7 +214,7 @@ class Reader:
                 looked = position
                 self.keep_up()
 
-    def _decode_singly(self, data: bytes, out: list[Sample]) -> None:
+    def _decode_singly(self, data: Bytes, out: list[Sample]) -> None:
         header = struct.Struct("=IHH").unpack_from
         number = struct.Struct("=H").unpack_from
         count = struct.Struct("=Q").unpack_from
@@ -227,7 +239,7 @@ class Reader:
             found = self._sizes[key] = struct.Struct(f"{decoder.codes}{size - struct.calcsize(decoder.codes)}x")
         return found
 
-    def _other(self, kind: int, data: bytes, position: int, out: list[Sample]) -> None:
+    def _other(self, kind: int, data: Bytes, position: int, out: list[Sample]) -> None:
         if kind == perf.RECORD_LOST:
             self.lost += struct.unpack_from("=Q", data, position + 16)[0]
         elif kind == perf.RECORD_FORK:

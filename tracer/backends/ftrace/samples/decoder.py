@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer.backends.ftrace.fetchargs import Source
-from tracer.backends.ftrace.samples.shape import Sample, Shape
+from tracer.backends.ftrace.samples.shape import Bytes, Sample, Shape
 from tracer.backends.ftrace.samples.writer import Writer, define
 from tracer.dataclass import dataclass
 from tracer.kernel.uprobe_events.format import EventFormat, FieldAt
@@ -27,7 +27,7 @@ class Decoder:
 
     id: int
     codes: str
-    decode: Callable[[bytes, int], Sample] | None
+    decode: Callable[[Bytes, int], Sample] | None
     run: Callable[[Sample], None]
 
 
@@ -77,7 +77,7 @@ def _branching(branches: Sequence[Decoder], field: FieldAt, shape: Shape, index:
     chain = struct.calcsize(shape.prefix)
     count = struct.Struct("=Q").unpack_from
 
-    def decode(data: bytes, at: int) -> Sample:
+    def decode(data: Bytes, at: int) -> Sample:
         raw = at + chain + 4
         if shape.callchain:
             raw += 8 + 8 * int(count(data, at + chain)[0])

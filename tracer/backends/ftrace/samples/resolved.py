@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tracer.backends.ftrace.samples.shape import Bytes
 from tracer.kernel import perf
 from tracer.lang.types import Stack
 from tracer.steps.python.runtime import NO_ROOM, NoRoom, Reach
@@ -40,7 +41,7 @@ def cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
 
 
 def unwound(
-    registers: int, unwinder: Unwinder | None, data: bytes, raw: int, pid: int, at_ns: int, frames: int
+    registers: int, unwinder: Unwinder | None, data: Bytes, raw: int, pid: int, at_ns: int, frames: int
 ) -> Stack:
     """The stack of a sample whose raw data begins at `raw`, by its registers and the copy of its stack."""
     at = raw + _U32(data, raw - 4)[0]
@@ -54,7 +55,7 @@ def unwound(
     return unwinder.unwind(pid, values, stack, frames, at=at_ns)
 
 
-def user_stack(data: bytes, at: int, count: int, pid: int, frames: int) -> Stack:
+def user_stack(data: Bytes, at: int, count: int, pid: int, frames: int) -> Stack:
     """The call chain of `count` entries at `at`; without frames where the kernel could not walk it."""
     chain = struct.unpack_from(f"={count}Q", data, at)
     addresses = tuple(address for address in chain if address < perf.CALLCHAIN_MARKS)

@@ -19,6 +19,9 @@ from tracer.kernel import perf
 
 Sample = tuple[Any, ...]
 
+Bytes = bytes | memoryview
+"""Of a ring. Where samples have copies of stacks they are not copied again."""
+
 PID, TID, TIME, CPU = 3, 4, 5, 6
 """Where these stand in a sample."""
 

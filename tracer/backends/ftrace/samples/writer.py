@@ -23,7 +23,7 @@ from tracer.backends.ftrace.fetchargs import (
     UserStack,
 )
 from tracer.backends.ftrace.samples.resolved import cut, last_true, reach, unwound, user_stack
-from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Sample, Shape
+from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
 from tracer.kernel.uprobe_events.format import EventFormat
 from tracer.kernel.uprobe_events.model import Fetch
@@ -76,7 +76,7 @@ class Writer:
         """The expression for a clause's hit tuple."""
         return f"({''.join(f'{self._value(source)}, ' for source in sources)})"
 
-    def decoder(self) -> Callable[[bytes, int], Sample] | None:
+    def decoder(self) -> Callable[[Bytes, int], Sample] | None:
         """The decode function, or None where unpacking is enough."""
         if not self.resolved and not self.shape.callchain:
             return None
@@ -157,7 +157,7 @@ class Writer:
                 valid, absent = " and ".join(f"v{guard}" for guard in guards), self._absent(guards[0], starved)
                 return f"({whole})[:{size}] if {valid} else {absent}"
             case ThreadName(fetch):
-                return f"b[r + o{fetch} : r + e{fetch} - 1] if n{fetch} else None"
+                return f"{self._text(fetch)} if n{fetch} else None"
             case UserStack(frames) if self.shape.registers:
                 return f"unwound(b, r, t[{PID}], t[{TIME}], {frames})"
             case UserStack(frames):
@@ -167,7 +167,7 @@ class Writer:
                 if starved:
                     valid += f" and (k != {fetch} or n{fetch} - 1 > {need})"
                 null, absent = self._is_at(base, offset, 0), self._absent(fetch, starved)
-                return f"b[r + o{fetch} : r + e{fetch} - 1] if {valid} else b'' if {null} else {absent}"
+                return f"{self._text(fetch)} if {valid} else b'' if {null} else {absent}"
             case Text():
                 return self._sized(source, starved)
         raise AssertionError(source)
@@ -175,7 +175,7 @@ class Writer:
     def _sized(self, text: Text, starved: bool) -> str:
         """A string whose size the program gives: where it is not whole, as far as its arrays reach."""
         fetch, base = text.fetch, text.base
-        here, whole = f"b[r + o{fetch} : r + e{fetch} - 1]", self._is_whole(text)
+        here, whole = self._text(fetch), self._is_whole(text)
         start = self._number(base) if isinstance(base, Number) else repr(base.value)
         arrays = " + ".join(f"t[{self.first + number}]" for number in text.arrays)
         arrays += f", ({start}) + {text.offset}"
@@ -192,6 +192,11 @@ class Writer:
     def _absent(self, string: int, starved: bool) -> str:
         """For what is not there: in a starved event there was no room from the string that was cut on."""
         return f"no_room if k <= {string} else None" if starved else "None"
+
+    def _text(self, string: int) -> str:
+        """A string without its NUL; samples with copies of stacks lie where the copier has put them."""
+        text = f"b[r + o{string} : r + e{string} - 1]"
+        return f"bytes({text})" if self.shape.registers else text
 
     def _is_whole(self, text: Text) -> str:
         comm = self._is_at(text.base, text.offset, _COMM)
