@@ -16,7 +16,7 @@ LAYERS = [
     "dataclass", "errors", "host", "cache", "resolve.model", "resolve.arch", "resolve.kept",
     "results.buckets", "results.integers", "probes", "lang.types", "lang.suggest", "lang.unsupported",
     "lang.syntax", "lang", "resolve.elf",
-    "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.safety", "resolve.unwind",
+    "resolve.processes", "resolve.files", "resolve.dwarf", "resolve.usdt", "resolve.unwind", "resolve.safety",
     "resolve.symbols",
     "resolve.binary", "resolve.places", "resolve.functions",
     "resolve.sites", "resolve", "results", "steps", "kernel", "kernel.workers",

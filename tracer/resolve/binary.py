@@ -40,6 +40,9 @@ class Binary:
     walked = False
     """Whether stacks are asked for, on which return probes would put an address of the kernel's."""
 
+    switching: str | None = None
+    """Why its stacks may be switched, though the file does not say so."""
+
     def __init__(self, path: str, shown: str | None = None) -> None:
         self.path = path
         self.named = shown or path
@@ -95,7 +98,7 @@ class Binary:
         """What may unwind through its functions."""
         from tracer.resolve.safety.unwind import Unwinding
 
-        return Unwinding(self.code)
+        return Unwinding(self.code, lambda: self.switching)
 
     @cached_property
     def stack_checks(self) -> StackChecks:

@@ -39,6 +39,8 @@ _KEPT = 16 << 20
 """Bytes that stay allocated when all that was copied has been read, and the most that is given back at a time."""
 _SETTLED_S = 1.0
 _PATIENCE_S = 5.0
+_START_S = 20.0
+"""How long it may take until it answers: a machine may be so busy that a new process waits for its turn."""
 _AT_MOST_US = 500_000
 _SHORTEST_REST_S = 0.0002
 
@@ -74,10 +76,12 @@ class Copier:
         finally:
             os.close(go)
             os.close(back)
-        self.priority = _PRIORITIES.get(self._answer(), "")
+        began = time.monotonic()
+        self.priority = _PRIORITIES.get(self._answer(_START_S), "")
         if not self.priority:
             self.close()
-            raise ChildProcessError(errno.ECHILD, "it ended at once")
+            late = time.monotonic() - began >= _START_S
+            raise ChildProcessError(errno.ECHILD, "it does not answer" if late else "it ended at once")
 
     @property
     def runs(self) -> bool:
@@ -135,10 +139,10 @@ class Copier:
                 for ring, end in zip(self._rings, self._memory.ends(published - 1), strict=True):
                     ring.advance(end)
 
-    def _answer(self) -> bytes:
+    def _answer(self, patience: float = _PATIENCE_S) -> bytes:
         poll = select.poll()
         poll.register(self._back, select.POLLIN)
-        return os.read(self._back, 1) if poll.poll(_PATIENCE_S * 1000) else b""
+        return os.read(self._back, 1) if poll.poll(patience * 1000) else b""
 
 
 class _Memory:

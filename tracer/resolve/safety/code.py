@@ -13,6 +13,7 @@ from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode
 from tracer.resolve.safety.restartable import BEGIN, sequences
+from tracer.resolve.unwind.rules import Rule, rule_at
 
 _AT_LEAST, _TIMES = 1 << 20, 4
 """Bytes of code that are looked at: those, and so many times all code of the file."""
@@ -81,6 +82,16 @@ class Code:
         if frame is None or frame.size == 0:
             return None
         return Range(frame.start, frame.start + frame.size, "")
+
+    def row(self, address: int) -> Rule | None:
+        """What the unwind tables say of the frame at an instruction."""
+        frame = self.frames.at(address)
+        return None if frame is None else rule_at(frame.common, frame.program, frame.start, address)
+
+    def frame_is_there(self, start: int) -> bool:
+        """Whether what begins there finds more on the stack than a function does: more than the return address."""
+        frame = self.frames.at(start)
+        return frame is not None and self.row(start) != rule_at(frame.common, b"", start, start)
 
     def range_of(self, function: Function) -> Range:
         """A function's range; one of unknown size ends with its unwind entry, or where the next function begins."""

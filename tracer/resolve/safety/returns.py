@@ -87,10 +87,10 @@ def plan_return(
         instructions = [each for part in parts for each in code.instructions(part)]
         returns = tuple(each.address for each in instructions if each.returns)
     except _NoProof as reason:
-        if danger is None or (unsafe and not unwinding.go):
+        if danger is None or (unsafe and not unwinding.collected):
             return probe
-        raise _refusal(code, function, danger, str(reason), "" if unwinding.go else UNSAFE) from None
-    if not (unwinding.go or walked or any(each.calls for each in instructions)) and len(parts) == 1:
+        raise _refusal(code, function, danger, str(reason), "" if unwinding.collected else UNSAFE) from None
+    if not (unwinding.collected or walked or any(each.calls for each in instructions)) and len(parts) == 1:
         # It calls nothing: nothing can throw through it.
         return replace(probe, danger=None, nests=False)
     if danger is None and not returns:
@@ -116,20 +116,30 @@ def _parts(code: Code, function: Function) -> list[Range]:
         part = todo.pop()
         done.append(part)
         known = done + todo
-        for target in _leaving(code, part, known):
-            if any(each.holds(target) for each in known):
-                continue
-            other = code.symbols.at(target)
-            if other is None or not is_cold(other.name) or other.name.partition(".cold")[0] != function.name:
-                place = other.name if other is not None else f"{target:#x}"
-                raise _NoProof(f"it ends in a jump to {place} (tail call)")
-            todo.append(code.range_of(other))
-            known = done + todo
+        for jump, target in _leaving(code, part, known):
+            if not any(each.holds(target) for each in known):
+                todo.append(_cold_part(code, function, jump, target))
+                known = done + todo
     return done
 
 
-def _leaving(code: Code, part: Range, known: Sequence[Range]) -> list[int]:
-    """The targets of the direct jumps that leave `part`, after proving the rest of it."""
+def _cold_part(code: Code, function: Function, jump: int, target: int) -> Range:
+    """The part of the function that a jump leads to, by its name or, in a stripped file, by the unwind tables: they say
+    that it begins with a frame on the stack, and with the one that is there at the jump. No function begins so.
+    """
+    other = code.symbols.at(target)
+    if other is not None:
+        if is_cold(other.name) and other.name.partition(".cold")[0] == function.name:
+            return code.range_of(other)
+    else:
+        part, row = code.range_at(target), code.row(target)
+        if part is not None and row is not None and row == code.row(jump) and code.frame_is_there(part.start):
+            return part
+    raise _NoProof(f"it ends in a jump to {other.name if other is not None else hex(target)} (tail call)")
+
+
+def _leaving(code: Code, part: Range, known: Sequence[Range]) -> list[tuple[int, int]]:
+    """The direct jumps that leave `part`, with their targets, after proving the rest of it."""
     instructions = code.instructions(part)
     last = instructions[-1] if instructions else None
     if last is None or last.address + last.size < part.end:
@@ -150,7 +160,7 @@ def _leaving(code: Code, part: Range, known: Sequence[Range]) -> list[int]:
             elif each.target is None and not any(other.holds(target) for other in known):
                 raise _NoProof(f"the jump at {each.address:#x} leaves it through a table")
             else:
-                leaving.append(target)
+                leaving.append((each.address, target))
     return leaving
 
 

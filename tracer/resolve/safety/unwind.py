@@ -15,6 +15,11 @@ So for each function the question is whether anything may unwind through it. Wha
   personality routine. A C file has none, unless built with -fexceptions *and* using clean-ups; that counts as crossing.
 * *Calls back.* An exception can also cross C code: thrown by a callback, caught above. A C *library* function that
   calls through a pointer is therefore suspect, a plain C *program* is not: its callbacks are its own.
+* *Stacks that are switched.* The kernel keeps the true return addresses of a thread in a row, and drops those
+  that lie below the stack pointer. Where coroutines share a thread, a function that is suspended loses its own: it
+  returns to nowhere, and the program dies of SIGILL or SIGSEGV (tried on 6.18 with swapcontext and the fibers of PHP
+  8.2 and Ruby 3.1). Such a file uses a function that switches stacks.
+* *OCaml's collector* walks the stack from one return address to the next and looks each up: SIGSEGV (tried with 4.13).
 * *The C library* is used by every language. Its functions carry clean-up tables for thread cancellation, which do not
   make them throw: a cancelled thread whose unwinding meets a trampoline takes it for the end of the stack, and ends as
   it should. So all are allowed but the few that call back into the program (`CALLS_BACK`).
@@ -24,13 +29,14 @@ So for each function the question is whether anything may unwind through it. Wha
 * Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
   probe on them is never right.
 
-What this cannot see: code that switches stacks (green threads) inside a C function of a program, and C programs with a
-C++ plug-in that throws through them.
+What this cannot see: C programs with a plug-in that throws through them or switches their stacks (but for Python's
+greenlet, see `plugins.py`), and programs without symbols that were linked statically with what switches stacks.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from tracer.resolve.arch import EM_X86_64
@@ -49,12 +55,21 @@ _C_LIBRARIES = re.compile(
     r"|libc\.musl-.*\.so\.1|libc\.so|ld-musl-.*\.so\.1)$"
 )
 
+_SWITCHES = """
+swapcontext jump_fcontext ontop_fcontext bthread_jump_fcontext swoole_jump_fcontext coroutine_transfer
+coro_transfer co_switch co_swapcontext coctx_swap acosw _mco_switch
+"""
+_SUSPENDS = "zend_fiber_switch_context rb_fiber_resume qemu_coroutine_yield"
+"""Functions that go on with another stack, and such as call them: of the C library, Boost.Context and its copies, Ruby,
+libcoro, libco and others; of PHP, Ruby and QEMU."""
 _RETURNS_TWICE = """
-setjmp _setjmp __setjmp sigsetjmp __sigsetjmp getcontext __getcontext swapcontext __swapcontext makecontext setcontext
+setjmp _setjmp __setjmp sigsetjmp __sigsetjmp getcontext __getcontext __swapcontext makecontext setcontext
 vfork __vfork __libc_vfork longjmp _longjmp siglongjmp __longjmp __libc_longjmp __libc_siglongjmp
 """
-RETURNS_TWICE = frozenset(_RETURNS_TWICE.split())
+RETURNS_TWICE = frozenset((_RETURNS_TWICE + _SWITCHES).split())
 """Functions that return more than once, or on another stack."""
+
+_OCAML = "caml_frametable"
 
 _NOT_CALLED = """
 _start __start _dl_start_user _dlstart __restore_rt __restore __startcontext __start_context __morestack
@@ -82,9 +97,11 @@ _INDIRECT_CALL = re.compile(rb"\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7]")
 class Unwinding:
     """What may unwind through the functions of one file."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, switching: Callable[[], str | None] = lambda: None) -> None:
+        """`switching`: why its stacks may be switched, where a process that has it loaded says so."""
         self._code = code
         self._elf = code.elf
+        self._switching = switching
         self._through_pointers: dict[tuple[int, int], bool] = {}
 
     def is_never_called(self, function: Function) -> bool:
@@ -97,6 +114,17 @@ class Unwinding:
         """Whether Go's compiler made the file."""
         marks = (".gopclntab", ".go.buildinfo", ".note.go.buildid", ".data.rel.ro.gopclntab")
         return any(section.name in marks for section in self._elf.sections)
+
+    @cached_property
+    def collected(self) -> bool:
+        """Whether a collector looks return addresses up: then a return probe ends the program by itself."""
+        return self.go or self._mentioned((_OCAML,)) is not None
+
+    @cached_property
+    def switched(self) -> str | None:
+        """Why its functions may wait while others run on the same thread."""
+        name = None if self.c_library else self._mentioned((_SWITCHES + _SUSPENDS).split())
+        return self._switching() if name is None else f"stacks are switched while it runs (the file uses {name})"
 
     @cached_property
     def rust(self) -> bool:
@@ -122,10 +150,14 @@ class Unwinding:
         """Why any function of the file may be unwound through, or None."""
         if self.go:
             return "Go moves stacks and finds return addresses by their value"
+        if self.switched is not None:
+            return self.switched
         if self.rust:
             return "a Rust panic may cross it"
         if self.c_library:
             return None
+        if self.collected:
+            return "OCaml's collector finds return addresses by their value"
         for name in self._elf.needed:
             if _CPP_LIBRARIES.match(name):
                 return f"a C++ exception may cross it (the file needs {name})"
@@ -139,6 +171,11 @@ class Unwinding:
         if self._code.frames.personality and not self._static_c:
             return "an exception may cross it (the file has exception tables)"
         return None
+
+    def _mentioned(self, names: Sequence[str]) -> str | None:
+        """The first of the names that a symbol of the file has, defined or not."""
+        tables = [table for table in (self._code.symbols.exported, self._code.symbols.static) if table is not None]
+        return next((name for name in names if any(table.mentions(name) for table in tables)), None)
 
     @cached_property
     def _static_c(self) -> bool:

@@ -187,12 +187,13 @@ def sites_of(
         if file.path in seen:
             continue
         seen.add(file.path)
-        kept = recall(point, file, files.functions, files.walked) if believe else None
+        switching = files.switching(file, target.pid) if point.kind == "uretprobe" else None
+        kept = recall(point, file, files.functions, files.walked) if believe and switching is None else None
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
             continue
         try:
-            binary = files.open(file)
+            binary = files.open(file, switching)
         except TracerError as error:
             if file.sure:
                 raise
@@ -229,6 +230,7 @@ class _Files:
         self.walked = walked
         self._unsafe_returns = unsafe_returns
         self._binaries: Binaries | None = None
+        self._switching: dict[str, str | None] = {}
         self._first: dict[tuple[int, int], Found] = {}
 
     def first(self, file: Found) -> Found:
@@ -239,7 +241,15 @@ class _Files:
             return file  # opening it says why
         return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
 
-    def open(self, file: Found) -> Binary:
+    def switching(self, file: Found, pid: int | None) -> str | None:
+        """Why return probes in the file may end a process that runs now, though the file does not say so."""
+        from tracer.resolve.safety.plugins import switching_plugin
+
+        if file.path not in self._switching:
+            self._switching[file.path] = switching_plugin(file.path, pid)
+        return self._switching[file.path]
+
+    def open(self, file: Found, switching: str | None = None) -> Binary:
         """The file, if its code can run here. Raises `ElfError`."""
         from tracer.resolve.arch import host, machine_name
         from tracer.resolve.binary import Binaries
@@ -250,6 +260,9 @@ class _Files:
         binary.shows_functions = self.functions
         binary.unsafe_returns = self._unsafe_returns
         binary.walked = self.walked
+        if switching is not None:
+            binary.switching = switching
+            binary.reproducible = False
         here = host()
         if here is not None and binary.elf.machine != here.machine:
             raise binary.elf.error(f"made for {machine_name(binary.elf.machine)}, but this machine is {here.name}")

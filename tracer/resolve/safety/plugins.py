@@ -1,0 +1,36 @@
+"""What a running process has loaded that switches the stacks of a program which does not.
+
+Greenlet, under gevent, eventlet and SQLAlchemy's asyncio, copies parts of CPython's stack away and back. A return
+probe on a function of CPython's that waits meanwhile ends the process: SIGILL, or SIGABRT for what its caller then
+frees (tried on 6.18 with greenlet 3.5 in Python 3.11). The file does not show it, but its processes do.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tracer.errors import TracerError
+from tracer.resolve.processes.maps import mappings, users
+from tracer.resolve.processes.stat import named
+
+_GREENLET = "_greenlet."
+
+
+def switching_plugin(path: str, pid: int | None) -> str | None:
+    """Why the stacks of a program may be switched: what a process (`pid`, or any) that has the file mapped has loaded.
+    Only files of Python are looked for: reading what all processes have mapped takes time.
+    """
+    if "python" not in os.path.basename(path):
+        return None
+    try:
+        inode = os.stat(path).st_ino
+    except (OSError, ValueError):
+        return None
+    for process in users({inode}, pid):
+        try:
+            found = any(os.path.basename(each.path).startswith(_GREENLET) for each in mappings(process))
+        except TracerError:
+            continue
+        if found:
+            return f"greenlet, which {named(process)} has loaded, switches its stacks"
+    return None
