@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
 from tracer.resolve.dwarf.frames import Frames
@@ -13,7 +14,9 @@ from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.safety.disassembly import MAX_FUNCTION, Instruction, decode
 from tracer.resolve.safety.restartable import BEGIN, sequences
-from tracer.resolve.unwind.rules import Rule, rule_at
+
+if TYPE_CHECKING:
+    from tracer.resolve.unwind.rules import Rule
 
 _AT_LEAST, _TIMES = 1 << 20, 4
 """Bytes of code that are looked at: those, and so many times all code of the file."""
@@ -85,11 +88,15 @@ class Code:
 
     def row(self, address: int) -> Rule | None:
         """What the unwind tables say of the frame at an instruction."""
+        from tracer.resolve.unwind.rules import rule_at
+
         frame = self.frames.at(address)
         return None if frame is None else rule_at(frame.common, frame.program, frame.start, address)
 
     def frame_is_there(self, start: int) -> bool:
         """Whether what begins there finds more on the stack than a function does: more than the return address."""
+        from tracer.resolve.unwind.rules import rule_at
+
         frame = self.frames.at(start)
         return frame is not None and self.row(start) != rule_at(frame.common, b"", start, start)
 
