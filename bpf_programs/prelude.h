@@ -43,11 +43,17 @@ static long (*copy_kernel_text)(void *to, u32 size, const void *from) = (void *)
 #endif
 static u64 (*boot_ns)(void) = (void *)125;
 static long (*ring_output)(unsigned long map, const void *record, u64 size, u64 flags) = (void *)130;
+static long (*walk)(unsigned long map, u64 function, void *each, u64 flags) = (void *)164;
 static u64 (*attach_cookie)(void *ctx) = (void *)174;
 static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 
 /* Hides from the compiler what it knows of a number, so that a bound check stays in the code for the verifier. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
+
+/* What `walk` calls back for each element: the loader puts this function behind the program, and its place here
+ * (host/callbacks.py). A multiple of three, as the numbers of maps are. */
+#define EACH(function, number) (0xfeedfac900000000UL + 3 * (number))
+#define LEFT 2 /* how a round has `ended` the loop: 1 is break, this ends the clause */
 
 /* A register at the hit. The compiler must not see the load: out of a choice between two registers it would make a load
  * through a choice between two addresses in ctx, and the verifier allows none but fixed ones. */

@@ -325,6 +325,12 @@ class Naive:
                     rounds += 1
                     if self.round(body):
                         break
+            case typed.ForMap(slot=slot, map=name, body=body):
+                for key, held in self.entries(name):
+                    shown = held.mean if isinstance(held, Average) else held
+                    self.slots[slot] = key[0] if len(key) == 1 else key, shown
+                    if self.round(body):
+                        break
             case typed.Return():
                 raise _End
             case typed.Break():
@@ -350,6 +356,10 @@ class Naive:
                 raise _End
             case _:
                 raise AssertionError(stmt)
+
+    def entries(self, name: str) -> list[tuple[Any, Any]]:
+        """What a map has, in the order of the keys."""
+        return sorted(self.runtime.maps.snapshot(name).items.items(), key=lambda item: item[0])
 
     def round(self, body: tuple[typed.Stmt, ...]) -> bool:
         """One round of a loop; whether it broke out."""

@@ -12,12 +12,14 @@ from tests.contract import (
     cases_probes,
     cases_structs,
     cases_values,
+    cases_walks,
 )
 from tests.contract.case import Case
 
 CASES: tuple[Case, ...] = (
     *cases_probes.CASES,
     *cases_maps.CASES,
+    *cases_walks.CASES,
     *cases_aggregations.CASES,
     *cases_values.CASES,
     *cases_structs.CASES,

@@ -10,16 +10,6 @@ from tests.contract.grouping import by, counted, summed
 R = rounds()
 
 
-def _walked() -> int:
-    """What a walk over the counts by `id & 3`, up to key 3, adds up to in all hits together."""
-    counts: dict[int, int] = {}
-    total = 0
-    for round in R:
-        counts[round.id & 3] = counts.get(round.id & 3, 0) + 1
-        total += sum(count for key, count in counts.items() if key < 3)
-    return total
-
-
 def _between_changes(number: int) -> int:
     value = 100 if number & 1 else number
     return 2 * number + (100 if number & 1 else 2 * number) + value + 3 * value + 3 + value + 3
@@ -352,14 +342,6 @@ CASES = [
         keyed("@c", {key: sum(round.id & 3 == key for round in R) for key in range(4)})
         + hist("@h", {1: [round.id & 3 for round in R]})
         + keyed("@v", {round.id & 3: round.id + 1 for round in R}),
-    ),
-    Case(
-        "a_map_walked_in_a_probe",
-        "usdt:T:depot:parcel { @n[arg0 & 3] = count(); for ($kv : @n) { if ($kv.0 == 3) { break; }"
-        " @ = sum($kv.1); } } END { clear(@n); }",
-        scalar("@", _walked()),
-        probes=2,
-        refused={"bcc": "walk"},
     ),
     Case(
         "a_map_without_keys_prints_while_it_is_empty",

@@ -19,6 +19,7 @@ class Here:
 OLDER = {
     "strings in bounds": "the strings of a hit are near 4,000 bytes or more (CVE-2024-50067); ",
     "bpf atomics": "cannot add and read in one step, nor compare and swap (Linux 5.12); ",
+    "bpf map walks": "the kernel has no walk over a map for BPF programs; ",
     "bpf long keys": "take keys of 512 bytes at most (Linux 5.11 takes longer ones); ",
 }
 

@@ -32,8 +32,8 @@ REFUSALS: dict[str, str] = {
         " --backend ftrace can"
     ),
     "walk": (
-        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs see a map in an order of chance, and"
-        " changed while they walk it; --backend ftrace can"
+        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs walk a map as it is, not a"
+        " copy: which of the new keys they meet is chance; --backend ftrace can"
     ),
 }
 """The message and the carets before it."""

@@ -44,6 +44,7 @@ def prelude() -> str:
     text = text.replace(right, wrong) if right else text
     text = re.sub(r"static ([^;=]+?)\(\*(\w+)\)(\([^;=]*\)) = \(void \*\)\d+;", r"\1\2\3;", text)
     text = re.sub(r"#define CONTROL .*", "#define CONTROL shim_control", text)
+    text = re.sub(r"#define EACH\(.*", "#define EACH(function, number) ((u64)(function))", text)
     text = re.sub(r"#define OPAQUE\(x\) .*", "#define OPAQUE(x) ((void)0)", text)
     return f"""{(HERE / "shim.h").read_text()}
 #define SLEEPABLE 1
@@ -85,7 +86,7 @@ def compile_many(programs: Sequence[Generated], folder: Path, kernel_reads: bool
 
 def _renamed(text: str, number: int) -> str:
     text = re.sub(r"^#(?:define|include) .*\n", "", text, flags=re.MULTILINE)
-    return re.sub(r"\b(control|scratch|probe_\d+)\b", rf"\1_{number}", text)
+    return re.sub(r"\b(control|scratch|probe_\d+(?:_each_\d+)?)\b", rf"\1_{number}", text)
 
 
 def _compile(source: Path, library: Path, compiler: str) -> None:

@@ -8,7 +8,18 @@ from tests.proof.expressions import Expressions
 from tests.typed_ir import N, num, program
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.types import INT64, UINT8, IntType, Type
+from tracer.lang.types import (
+    BOOL,
+    INT64,
+    UINT8,
+    IntType,
+    StackType,
+    SymbolType,
+    TimestampType,
+    TupleType,
+    Type,
+    UsernameType,
+)
 from tracer.plan.features import Feature
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
@@ -20,8 +31,13 @@ def make_plan(rng: random.Random, points: list[int]) -> Plan:
     """A program that BCC takes, and its plan."""
     while True:
         plan = lower(Statements(rng, points).program())
-        if not any(need.feature is Feature.KEYS_OF_CLEARED for need in plan.needs):
+        if not refused(plan):
             return plan
+
+
+def refused(plan: Plan) -> bool:
+    """Whether BCC takes a program of these not."""
+    return any(need.feature in (Feature.KEYS_OF_CLEARED, Feature.MAP_WALK_CHANGED) for need in plan.needs)
 
 
 class Statements(Expressions):
@@ -45,7 +61,7 @@ class Statements(Expressions):
         size = max(depth, 1)
         kinds = ["variable"] * 3 + ["map"] * 6 + ["delete", "expression", "printf", "printf", "value", "rare"]
         if depth > 0:
-            kinds += ["if", "if", "while", "range"]
+            kinds += ["if", "if", "while", "range", "each"]
         match self.rng.choice(kinds):
             case "variable":
                 slot = self.rng.randrange(len(self.slots))
@@ -72,6 +88,8 @@ class Statements(Expressions):
                 return typed.While(N, self.condition(size), self.body(depth - 1, True))
             case "range":
                 return self.range(depth)
+            case "each":
+                return self.each(depth)
         return self.rare(in_loop)
 
     def range(self, depth: int) -> typed.Stmt:
@@ -81,6 +99,33 @@ class Statements(Expressions):
             start = self.integer(INT64, 1)
             stop = typed.Binary(INT64, N, "+", start, stop) if self.chance(0.5) else self.integer(INT64, 1)
         return typed.ForRange(N, 0, start, stop, self.body(depth - 1, True))
+
+    def each(self, depth: int) -> typed.Stmt:
+        """A loop over a map in which something is, and which may write and delete the key that it is at."""
+        walked = [decl for decl in self.maps if decl.key and decl.kind not in ("hist", "lhist") and _is_plain(decl)]
+        if not walked:
+            return self.range(depth)
+        decl = self.rng.choice(walked)
+        key = decl.key[0] if len(decl.key) == 1 else TupleType(decl.key)
+        pair = TupleType((key, INT64 if decl.kind == "count" else decl.value))
+        slot, reads = len(self.slots), self.maps
+        self.slots.append(pair)
+        if self.chance(0.8):
+            self.maps = [each for each in self.maps if each is not decl] or self.maps
+        body = self.body(depth - 1, True)
+        self.maps = reads
+        ways: list[typed.Stmt] = [typed.Break(N), typed.Continue(N), typed.Return(N)]
+        for way in self.rng.sample(ways, self.rng.randint(0, 2)):
+            at = self.rng.randint(0, len(body))
+            body = (*body[:at], typed.If(N, self.condition(1), (way,), ()), *body[at:])
+        if self.chance(0.4):
+            held = typed.TupleItem(key, N, typed.Var(pair, N, slot, "$v"), 0)
+            parts = [typed.TupleItem(part, N, held, index) for index, part in enumerate(decl.key)]
+            own = (held,) if len(decl.key) == 1 else tuple(parts)
+            changed = typed.Delete(N, decl.name, own) if self.chance(0.4) else self.update(decl, 1, own)
+            body = (*body, changed) if self.chance(0.5) else (changed, *body)
+        loop = typed.ForMap(N, slot, decl.name, body)
+        return typed.If(N, typed.BoolLit(BOOL, N, True), (self.update(decl, 1), self.update(decl, 1), loop), ())
 
     def rare(self, in_loop: bool) -> typed.Stmt:
         name = self.rng.choice(self.maps).name
@@ -109,8 +154,8 @@ class Statements(Expressions):
         decl = next(decl for decl in self.maps if decl.name == name)
         return decl.kind != "scalar" or isinstance(decl.value, IntType)
 
-    def update(self, decl: typed.MapDecl, depth: int) -> typed.Stmt:
-        key = self.key(decl, 1)
+    def update(self, decl: typed.MapDecl, depth: int, own: tuple[typed.Expr, ...] | None = None) -> typed.Stmt:
+        key = own or self.key(decl, 1)
         if decl.kind == "scalar":
             value = self.expr(decl.value, depth)
             if isinstance(decl.value, IntType) and self.chance(0.5):
@@ -118,6 +163,11 @@ class Statements(Expressions):
             return typed.MapSet(N, decl.name, key, value)
         sample = None if decl.kind == "count" else self.expr(decl.value, depth)
         return typed.Aggregate(N, decl.name, key, decl.kind, sample)
+
+
+def _is_plain(decl: typed.MapDecl) -> bool:
+    """Whether a variable can hold its key."""
+    return not any(isinstance(part, StackType | SymbolType | UsernameType | TimestampType) for part in decl.key)
 
 
 def with_body(old: typed.Program, predicate: typed.Expr | None, body: tuple[typed.Stmt, ...]) -> typed.Program:

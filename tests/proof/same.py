@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.proof import native, python, walk
-from tests.proof.programs import make_plan
+from tests.proof.programs import make_plan, refused
 from tests.proof.shrink import shrunk
+from tests.proof.tables import lister
 from tests.proof.texts import make_text
 from tests.proof.world import Hit, Memory, make_hit, make_memory
 from tracer.backends.bcc.codegen.generate import generate
@@ -21,11 +22,13 @@ from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.printing.typed import print_typed
 from tracer.plan.dump import dump_steps
-from tracer.plan.features import Feature
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
 from tracer.resolve.model import ArgSpec, Site
 from tracer.results.events import Loss
+from tracer.steps.model import Each
+from tracer.steps.python import maps as python_maps
+from tracer.steps.walk import walk as steps_in
 
 CHUNK = 100
 """Programs that are compiled together, and that see one memory."""
@@ -66,8 +69,11 @@ Outcome = dict[str, object]
 Spoil = Callable[[], None]
 
 
-def short_loops() -> None:
-    """Loops end early, in every module that knows where: call it in a process of its own."""
+def our_loops() -> None:
+    """Loops end early, in every module that knows where, and go over maps as the shim does: call it in a process of its
+    own.
+    """
+    python_maps._lister = lister
     for name, module in list(sys.modules.items()):
         if name.startswith("tracer.") and hasattr(module, "LOOP_LIMIT"):
             module.LOOP_LIMIT = LOOP_LIMIT  # type: ignore[attr-defined]
@@ -75,7 +81,7 @@ def short_loops() -> None:
 
 def check(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
     """Compares the programs of some seeds of one chunk; in a process of its own. `spoil` breaks something first."""
-    short_loops()
+    our_loops()
     if spoil is not None:
         spoil()
     chunk = seeds[0] // CHUNK
@@ -89,7 +95,8 @@ def check(seeds: Sequence[int], spoil: Spoil | None = None) -> Report:
         found = legs.answers(cases, compiler, [seed % WALKED == 0 for seed in seeds])
         compiler = native.OPTIMISED if optimised else native.PLAIN
         for seed, case, answers in zip(seeds, cases, found, strict=True):
-            for thing in _interesting(answers[0]):
+            walks = any(isinstance(step, Each) for steps in case.plan.steps.values() for step in steps_in(steps.body))
+            for thing in (*_interesting(answers[0]), *(["walks"] if walks else [])):
                 report.seen[thing] = report.seen.get(thing, 0) + 1
             if differ(answers) and differ(legs.answers([case], compiler)[0]):
                 report.failures.append(f"seed {seed}: {_failure(legs, case, compiler) if spoil is None else spoil}")
@@ -220,7 +227,7 @@ def _failure(legs: Legs, case: Case, compiler: str) -> str:
         cases, numbers = [], []
         for number, program in enumerate(programs):
             plan = lower(program)
-            if not any(need.feature is Feature.KEYS_OF_CLEARED for need in plan.needs):
+            if not refused(plan):
                 cases.append(Case(plan, hits))
                 numbers.append(number)
         found = first(cases) if cases else None

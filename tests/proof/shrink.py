@@ -59,7 +59,7 @@ def _blocks(stmt: typed.Stmt) -> Iterator[tuple[typed.Stmt, ...]]:
         case typed.If(then=then, otherwise=otherwise):
             yield then
             yield otherwise
-        case typed.While(body=body) | typed.ForRange(body=body):
+        case typed.While(body=body) | typed.ForRange(body=body) | typed.ForMap(body=body):
             if not any(isinstance(each, (typed.Break, typed.Continue)) for each in body):
                 yield body
 

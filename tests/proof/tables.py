@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tests.proof.world import cut_to
-from tracer.backends.bcc.maps.layout import decoder
+from tracer.backends.bcc.maps.layout import KeyLayout, decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.results.store import empty_value
-from tracer.results.values import Average, Key, MapValue
+from tracer.results.values import Average, Key, MapStore, MapValue
 
 Element = tuple[int, bytes, bytes]
 """Number of the kernel's map, key, value."""
@@ -51,6 +51,20 @@ def maps_of(decl: MapDecl, table: Table | None, elements: Sequence[Element], mar
         else:
             found[key] = _value(decl, table, value)
     return found
+
+
+def in_kernel_order(decl: MapDecl, items: Mapping[Key, MapValue]) -> list[tuple[Key, MapValue]]:
+    """As the shim walks a map: table by table, and in each as the elements were made."""
+    layout = KeyLayout.of(decl.key, head=False)
+    return sorted(items.items(), key=lambda item: len(layout.encode(item[0])))
+
+
+def lister(maps: MapStore, decl: MapDecl) -> Callable[[], list[tuple[object, object]]]:
+    """What the Python of steps goes over, in that order."""
+    return lambda: [
+        (key[0] if len(key) == 1 else key, value.mean if isinstance(value, Average) else value)
+        for key, value in in_kernel_order(decl, maps.snapshot(decl.name).items)
+    ]
 
 
 def _is_nothing(table: Table, value: bytes) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from tests.naive import Naive
 from tests.proof.python import outcome
+from tests.proof.tables import in_kernel_order
 from tests.proof.world import STARTED, Hit, Memory, argument, cut_to, integer_at
 from tracer.lang.types import IntType, Stack, Type
 from tracer.plan.model import Plan, Variant
 from tracer.resolve.model import Site
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
+from tracer.results.values import Key, MapValue
 from tracer.steps.python.runtime import Runtime
 
 
@@ -45,6 +47,11 @@ class _Reader:
         return self.memory.string(address, size, sized, length)
 
 
+class _Walk(Naive):
+    def entries(self, name: str) -> list[tuple[Key, MapValue]]:
+        return in_kernel_order(self.program.maps[name], self.runtime.maps.snapshot(name).items)
+
+
 def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
     """What a program does."""
     loss, events = Loss(), list[Event]()
@@ -54,5 +61,5 @@ def run(plan: Plan, hits: Sequence[Hit], memory: Memory) -> dict[str, object]:
     for hit in hits:
         site = clause.sites[hit.site]
         named = Variant(0, {}, site.probe, site.function, (site,))
-        Naive(plan.program, clause, runtime, named, _Reader(hit, site, memory))()
+        _Walk(plan.program, clause, runtime, named, _Reader(hit, site, memory))()
     return outcome(plan, store, events, loss, runtime.exiting)

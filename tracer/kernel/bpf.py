@@ -11,16 +11,19 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
+from tracer.kernel import btf
 from tracer.kernel.syscall import Call, call, number_of
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
+_BTF_LOAD = 18
 _PROG_LOAD, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 24, 26, 27, 28
 
 _KPROBE, TRACEPOINT, SYSCALL = 2, 5, 31  # enum bpf_prog_type
 _F_SLEEPABLE = 1 << 4
+_FUNCTION_INFO = 8  # bytes of struct bpf_func_info
 _UPROBE_MULTI, _UPROBE_MULTI_RETURN = 48, 1
 
 UPDATE_ANY, UPDATE_NEW, UPDATE_EXISTING = 0, 1, 2
@@ -201,20 +204,30 @@ def map_batch(fd: int, key_size: int, value_size: int, chunk: int) -> list[tuple
         cursor, following = following, cursor
 
 
+def btf_load(types: bytes) -> int:
+    """The descriptor of types of our own. Raises `OSError`."""
+    return bpf(_BTF_LOAD, struct.pack("=QQIII", address(types), 0, len(types), 0, 0))
+
+
 def program_load(
-    code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _KPROBE
+    code: bytes, name: str, *, sleepable: bool = False, multi: bool = False, kind: int = _KPROBE,
+    functions: Sequence[int] = (),
 ) -> int:
     """Loads bytecode and returns the program's descriptor.
 
     `sleepable` (Linux 6.0) lets it wait for pages; `multi` declares that it will be attached by `link_uprobes` (6.6).
+    `functions` is where each of its functions begins, its own first, where the kernel calls some of them back: it asks
+    for their types then ("missing btf func_info"), and wants those that are called back to be static.
     """
     license_text = b"GPL\0"
+    types = btf_load(btf.of_functions(len(functions))) if functions else 0
+    starts = b"".join(struct.pack("=II", at, btf.FIRST_FUNCTION + each) for each, at in enumerate(functions))
 
     def load(level: int, log: ctypes.Array[ctypes.c_char] | None) -> int:
         return bpf(
             _PROG_LOAD,
             struct.pack(
-                "=IIQQIIQII16sII",
+                "=IIQQIIQII16sIIIIQI",
                 kind,
                 len(code) // 8,
                 address(code),
@@ -227,9 +240,22 @@ def program_load(
                 name.encode()[:15],
                 0,
                 _UPROBE_MULTI if multi else 0,
+                types,
+                _FUNCTION_INFO if functions else 0,
+                address(starts) if functions else 0,
+                len(functions),
             ),
         )
 
+    try:
+        return _loaded(load)
+    finally:
+        if functions:
+            os.close(types)
+
+
+def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int]) -> int:
+    """Loads without a log, and where the kernel refuses once more for its words."""
     try:
         return load(0, None)
     except OSError as error:

@@ -47,9 +47,11 @@ class Feature(Enum):
     LOOP = "while"
     MAP_LENGTH = "len"
     MAP_WALK = "for over a map in a probe"
+    MAP_WALK_CHANGED = "for over a map in a probe whose body writes other keys of it"
+    LENGTH_FORGETS = "len in a probe of a map that forgets keys"
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
-    KEYS_OF_CLEARED = "len, has_key or delete in a probe where probes clear or zero the map"
+    KEYS_OF_CLEARED = "len, has_key, delete or for in a probe where probes clear or zero the map"
     SERIES_KEYS = "len, has_key or delete of a tseries() map in a probe"
     SHARED_AGGREGATION = "reading an aggregation in a probe that BEGIN or an interval fills"
 

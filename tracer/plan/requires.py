@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tracer.errors import Span
 from tracer.lang.aggregations.registry import keeps_of
@@ -13,11 +13,13 @@ from tracer.plan.model import Need, ProbePlan
 from tracer.resolve.model import Global, Mem, Site
 from tracer.steps.model import (
     Block,
+    Each,
     Empty,
     Exit,
     Fetch,
     If,
     Leave,
+    Let,
     MapAdd,
     MapDelete,
     MapGet,
@@ -29,8 +31,8 @@ from tracer.steps.model import (
     Steps,
     Update,
 )
-from tracer.steps.values import Argument, Op, SiteText, UserStack
-from tracer.steps.walk import blocks, parts, used, walk
+from tracer.steps.values import Argument, Const, Name, Op, SiteText, UserStack, Value
+from tracer.steps.walk import blocks, defined, parts, used, walk
 
 
 def needs(
@@ -142,10 +144,13 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
                 construct = f"delete({step.map})"
             case MapGet():
                 construct = f"{step.map} as a value"
+            case Each():
+                construct = f"for over {step.map}"
+                yield from _of_walk(program, own, step, construct)
             case _:
                 continue
         if program.maps[step.map].forgets and isinstance(step, MapLength):
-            yield Need(Feature.MAP_WALK, construct, step.span)
+            yield Need(Feature.LENGTH_FORGETS, construct, step.span)
             continue
         if keeps_of(program.maps[step.map]) == "series":
             yield Need(Feature.SERIES_KEYS, construct, step.span)
@@ -157,6 +162,37 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
             continue
         if step.map in filled or (step.map in emptied and not isinstance(step, MapGet)):
             yield Need(Feature.SHARED_AGGREGATION, construct, step.span)
+
+
+def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterator[Need]:
+    """What a loop over a map asks for beyond itself: stacks in the map, and a body that gives or takes other keys."""
+    decl = program.maps[loop.map]
+    if any(map(has_stack, (*decl.key, decl.value))):
+        yield Need(Feature.STACK_COMPUTED, construct, loop.span)
+    known = {name: step for step in walk(own.body) if (name := defined(step)) is not None}
+
+    def origin(value: Value) -> Value:
+        step = known.get(value) if isinstance(value, Name) else None
+        if isinstance(step, Let):
+            return origin(step.value)
+        return origin(value.args[0]) if isinstance(value, Op) and value.op == "as" else value
+
+    def is_item(value: Value, index: int, of: Callable[[Value], bool]) -> bool:
+        match origin(value):
+            case Op(op="item", args=(whole, Const(value=at))):
+                return at == index and of(whole)
+        return False
+
+    def is_key(value: Value) -> bool:
+        return is_item(value, 0, lambda whole: origin(whole) == loop.name)
+
+    for step in walk(loop.body):
+        if isinstance(step, MapSet | MapAdd | Update | MapDelete) and step.map == loop.map:
+            parts = step.key
+            alone = len(parts) == 1 and is_key(parts[0])
+            if not (alone or all(is_item(part, index, is_key) for index, part in enumerate(parts))):
+                yield Need(Feature.MAP_WALK_CHANGED, construct, loop.span)
+                return
 
 
 def _steps(program: Program, steps: Mapping[int, Steps], *kinds: str) -> Iterator[Step]:

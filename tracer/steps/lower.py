@@ -208,7 +208,7 @@ def _control(ctx: Lowering, stmt: typed.If | typed.While | typed.ForRange | type
         case typed.ForMap(slot=slot, map=map, body=body):
             ctx.ask("MAP_WALK", f"for over {map}", stmt.span)
             ctx.enter_loop(stmt)
-            ctx.add(_each_round(ctx, slot, body, lambda name, steps: Each(name, map, steps)))
+            ctx.add(_each_round(ctx, slot, body, lambda name, steps: Each(name, map, steps, stmt.span)))
 
 
 def _each_round(

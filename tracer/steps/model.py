@@ -254,11 +254,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """For each (key, value) of a map in the order of the keys: in user space only."""
+    """For each (key, value) of a map: in the order of the keys, but in BPF as the kernel keeps them."""
 
     name: Name
     map: str
     body: Block
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

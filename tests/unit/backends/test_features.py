@@ -36,25 +36,25 @@ def test_every_feature_has_a_state_and_every_no_a_reason_and_a_remedy(backend: s
 def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None:
     """`host.capabilities(wanted)` takes for there what has no trial of its own: these have."""
     tried = {
-        Feature.SEMAPHORE: {"ref_ctr"}, Feature.FOLLOW: {"task_newtask"},
+        Feature.SEMAPHORE: {"ref_ctr"}, Feature.MAP_WALK: {"walks"}, Feature.FOLLOW: {"task_newtask"},
         Feature.TASKS: {"btf", "kernel_reads"}, Feature.INTERPRETED: {"btf", "kernel_reads", "atomics"},
     }  # fmt: skip
     for lacking in LACKING:
         states = bcc.states((set(KNOWN) - set(lacking)).__contains__)
         always = {
             Feature.KEYS_OF_CLEARED, Feature.SERIES_KEYS, Feature.SHARED_AGGREGATION, Feature.STACK_COMPUTED,
-            Feature.MAP_WALK, Feature.JOINS,
+            Feature.MAP_WALK_CHANGED, Feature.LENGTH_FORGETS, Feature.JOINS,
         }  # fmt: skip
         refused = {feature for feature, state in states.items() if isinstance(state, Unsupported)}
         assert refused == always | {feature for feature, names in tried.items() if names & set(lacking)}
 
 
 def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
-    names = ("sleepable", "atomics", "long_keys", "late_allocation", "uprobe_multi", "task_newtask")
+    names = ("sleepable", "atomics", "walks", "long_keys", "late_allocation", "uprobe_multi", "task_newtask")
     states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False, "btf": True, "kernel_reads": True})
     assert {feature for feature, state in states.items() if state is None} == {
         Feature.FOLLOW, Feature.STRING, Feature.STRING_COMPUTED, Feature.LOAD, Feature.LOAD_COMPUTED,
-        Feature.AGGREGATION, Feature.MAP, Feature.BUFFER_SIZED, Feature.INTERPRETED,
+        Feature.AGGREGATION, Feature.MAP, Feature.MAP_WALK, Feature.BUFFER_SIZED, Feature.INTERPRETED,
     }  # fmt: skip
     assert isinstance(states[Feature.SEMAPHORE], Unsupported)
     assert states[Feature.MANY_SITES] == Supported(), "it works in either way"

@@ -156,6 +156,37 @@ def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "@[$kv.0] = 3; @[$kv.0]++; delete(@, $kv.0);",
+        "$k = $kv.0; if ($k > 3) { delete(@, $k); }",
+        "@other[$kv.0 + 1] = 1; $n = @[$kv.0 + 1]; clear(@);",
+    ],
+)
+def test_a_walk_may_change_the_key_it_is_at(body: str) -> None:
+    asked = features(f"{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ {body} }} }}")
+    assert Feature.MAP_WALK in dict(asked) and Feature.MAP_WALK_CHANGED not in dict(asked)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "@[$kv.0 + 1] = 3;", "@[$kv.1]++;", "delete(@, arg0);", "for ($a : @) { delete(@, $a.0); }",
+        "for ($i : 0..3) { if ($i == 1) { @[5] = 1; } }",
+    ],
+)  # fmt: skip
+def test_a_walk_that_writes_other_keys_asks_for_more(body: str) -> None:
+    asked = features(f"{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ {body} }} }}")
+    assert dict(asked)[Feature.MAP_WALK_CHANGED] == "for over @"
+
+
+def test_parts_of_the_key_are_the_key_in_their_order_alone() -> None:
+    text = f"{ORDER} {{ @[arg0, arg1] = 1; for ($kv : @) {{ @[%s] = 2; }} }}"
+    asked = [dict(features(text % key)) for key in ("$kv.0.0, $kv.0.1", "$kv.0.1, $kv.0.0")]
+    assert [Feature.MAP_WALK_CHANGED in each for each in asked] == [False, True]
+
+
+@pytest.mark.parametrize(
     ("text", "needs"),
     [
         ("{ @[arg0] = count(); clear(@); if (len(@) > 3) { exit(); } }", [("KEYS_OF_CLEARED", "len(@)")]),
@@ -167,6 +198,9 @@ def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
         ("{ @[1] = 2; @n = has_key(@, 1); } interval:s:1 { zero(@); @[2]++; }", []),
         ("{ @[1] = tseries(2, 1s, 3); delete(@, 1); clear(@); }", [("SERIES_KEYS", "delete(@)")]),
         ("{ @[1] = sum(2); @n = len(@); } END { @[3] = sum(4); zero(@); }", []),
+        ("{ @[1] = 2; for ($kv : @) { @n++; } zero(@); }", [("KEYS_OF_CLEARED", "for over @")]),
+        ("{ @[1] = 2; for ($kv : @) { @n++; } clear(@); }", []),
+        ("{ @[1] = sum(2); for ($kv : @) { @n++; } } BEGIN { @[1] = sum(3); }", [("SHARED_AGGREGATION", "for over @")]),
     ],
 )
 def test_maps_that_other_clauses_change_as_a_whole(text: str, needs: list[tuple[str, str]]) -> None:

@@ -26,6 +26,8 @@ from tracer.backends.bcc.codegen.maps import FIRST_TABLE
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import Bytecode
 from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host.callbacks import TAG as CALLBACK_TAG
+from tracer.backends.bcc.host.callbacks import called_back, joined
 from tracer.backends.bcc.host.refused import (
     LONGEST_OLD_KEY,
     MOST_MAPS,
@@ -66,6 +68,7 @@ _ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
 each CPU of which many keys are expected, and one for all.
 """
 
+_MOST_NAMED = 16  # functions that are called back, in a dump
 _LD_IMM64, _MAP_BY_DESCRIPTOR, _ADDRESS_IN_MAP = 0x18, 1, 2
 _RING_SMALLEST = 256 << 10
 
@@ -233,11 +236,13 @@ def load_programs(
             loaded.programs[variant, point] = shared[name, point, group]
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
-        linked = link(compiled[name], loaded.maps, words, point, here)
+        others = called_back(name, compiled)
+        parts = [link(code, loaded.maps, words, point, here) for code in (compiled[name], *others.values())]
+        linked, starts = joined(parts[0], dict(zip(others, parts[1:], strict=True)))
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:
-            program = bpf.program_load(linked, name, sleepable=name in waits, multi=multi)
+            program = bpf.program_load(linked, name, sleepable=name in waits, multi=multi, functions=starts)
             loaded.programs[variant, point] = shared[name, point, group] = program
         except ProgramRefused as error:
             if error.errno == errno.E2BIG and _maps_used(linked) > MOST_MAPS:
@@ -263,7 +268,8 @@ def constants(generated: Generated) -> dict[int, str]:
         for tier, number in enumerate(table.numbers):
             size = table.key.sizes[tier] if table.key is not None and tier else None
             maps[FIRST_TABLE + number] = f"map {name}" + (f" (keys of {size} bytes)" if size else "")
-    return {_CONTROL_TAG << 32: "control block", _POINT_TAG << 32: "attach point"} | {
+    callbacks = {CALLBACK_TAG << 32 | _STEP * number: f"function {number}" for number in range(_MOST_NAMED)}
+    return {_CONTROL_TAG << 32: "control block", _POINT_TAG << 32: "attach point"} | callbacks | {
         _TAG << 32 | _STEP * number: text for number, text in maps.items()
     }
 

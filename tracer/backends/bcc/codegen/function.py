@@ -8,7 +8,8 @@ a buffer of a kilobyte touches one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -16,21 +17,25 @@ from tracer.backends.bcc.codegen.c import C, c_type
 from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.bcc.events.records import Record
+from tracer.backends.bcc.host.callbacks import name_of
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
-from tracer.dataclass import dataclass, field
+from tracer.dataclass import NamedTuple, dataclass, field
 from tracer.lang.typed import Program
 from tracer.lang.types import StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
-from tracer.steps.model import Step, Steps
+from tracer.steps.model import Each, Step, Steps
 from tracer.steps.values import Name, Value
-from tracer.steps.walk import defined
+from tracer.steps.walk import defined, walk
 
 _STACK_BUDGET = 224
 """Bytes of BPF's stack for buffers; the rest is for what the compiler spills and for the prelude's own."""
 
 STACK_LARGEST = 128
 """Bytes of the largest buffer there."""
+
+_BESIDE_CALLBACKS = 64
+"""Bytes for buffers where the kernel calls functions back from this one: all of them share the stack's 512 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,28 @@ class Sending:
     done: int = 0
 
 
+class Callback(NamedTuple):
+    """A function that the kernel calls back: its number and name, and the name of the struct that it is given. `used`
+    are the variables of the caller that it reads, `changed` those that it assigns; `leaves`: it can end the clause.
+    """
+
+    number: int
+    name: str
+    given: str
+    used: tuple[str, ...]
+    changed: tuple[str, ...]
+    leaves: bool
+
+
+_OF_ONE_TEXT = ("lines", "declarations", "leaves", "unreadable", "_depth", "walking", "_stack", "variables")
+"""What a function that is called back has apart from its caller."""
+
+_EVERYWHERE = {
+    "ctx": "struct pt_regs *", "control": "struct control *", "scratch": "struct scratch *", "site": "const u64 *",
+}  # fmt: skip
+"""The variables of every function, where it needs them."""
+
+
 class Function:
     """One C function. `many`: it serves variants which differ in the texts of `probe` and `func` (`site_text`)."""
 
@@ -154,7 +181,17 @@ class Function:
         self.variant = variant
         self.many = many
         self.lines: list[str] = []
-        self.declarations = [f"u64 told{flag} = 0;" for flag in range(steps.flags)]
+        self.variables: dict[str, str] = {}
+        """The variables here, with their types; of an array that of the pointer to it."""
+        self.changing: set[str] = set()
+        """Those that are assigned more than once."""
+        self.declarations: list[str] = []
+        for flag in range(steps.flags):
+            self.declare_changing(f"told{flag}", "u64")
+        self.callbacks: list[str] = []
+        """The functions that the kernel calls back from this one, those first that others name."""
+        self.walking = False
+        """Whether the innermost loop is one whose rounds are such a function."""
         self.wants_slot = False
         self.unreadable = False
         self.leaves = False
@@ -169,7 +206,9 @@ class Function:
         self._depth = 1
         self._names = 0
         self._wholes: dict[tuple[int, str], Buffer] = {}
-        self._stack = 0
+        walks = any(isinstance(step, Each) for step in walk(steps.body))
+        self._stack = _STACK_BUDGET - _BESIDE_CALLBACKS if walks else 0
+        self._made_callbacks = 0
         self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
 
     # --- lines ---
@@ -187,6 +226,7 @@ class Function:
         """Computes a value now; what holds it."""
         name = self.name(stem)
         self.line(f"{type} {name} = {value};")
+        self.variables[name] = type
         return C(name, type)
 
     def once(self, stem: str, value: C, type: str = "u64") -> C:
@@ -194,10 +234,17 @@ class Function:
         return value if value.text.isalnum() else self.temporary(stem, value, type)
 
     def declare(self, number: int, kind: Type, value: C | str) -> C:
-        """The variable of a name of the steps."""
-        self.line(f"{c_type(kind)} t{number} = {value};")
+        """The variable of a name of the steps; it is assigned later where the value is empty."""
+        self.line(f"{c_type(kind)} t{number}{f' = {value}' if value else ''};")
         self.numbers[number] = C(f"t{number}", c_type(kind))
+        self.variables[f"t{number}"] = c_type(kind)
         return self.numbers[number]
+
+    def declare_changing(self, name: str, type: str) -> None:
+        """A variable that is 0 at each hit."""
+        self.declarations.append(f"{type} {name} = 0;")
+        self.variables[name] = type
+        self.changing.add(name)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -207,6 +254,63 @@ class Function:
         yield
         self._depth -= 1
         self.line("}")
+
+    @contextmanager
+    def loop(self, head: str) -> Iterator[None]:
+        """A loop of C."""
+        outer, self.walking = self.walking, False
+        with self.block(head):
+            yield
+        self.walking = outer
+
+    def end_round(self, word: Literal["break", "continue"]) -> None:
+        """`break` or `continue`."""
+        if self.walking and word == "break":
+            self.line("ended = 1;")
+        self.line("goto next;" if self.walking else f"{word};")
+
+    def callback(self, body: Callable[[], None], more: Iterable[str], given: str = "") -> Callback:
+        """Makes what `body` writes a function that the kernel calls back, on what it is `given`: the name of the struct
+        of another one like it, or one of its own, which has `more` numbers.
+        """
+        number, self._made_callbacks = self._made_callbacks, self._made_callbacks + 1
+        name = name_of(f"probe_{self.variant.id}", number)
+        outer = {each: getattr(self, each) for each in _OF_ONE_TEXT}
+        self.lines, self.declarations, self.leaves, self.unreadable = [], [], False, False
+        self._depth, self.walking, self._stack, self.variables = 1, True, _STACK_BUDGET, dict(self.variables)
+        body()
+        made = [*self.declarations, *self.lines]
+        left, lost = self.leaves or self.unreadable, self.unreadable
+        for each, value in outer.items():
+            setattr(self, each, value)
+        words = set(re.findall(r"\w+", " ".join(made)))
+        words |= {"ctx", "control", *(["site"] if self.many and "SITE_WORD" in words else [])}  # what macros use
+        known = {**_EVERYWHERE, **self.variables}
+        used = {variable: f"{type} ".replace("* ", "*") for variable, type in known.items() if variable in words}
+        changed = tuple(variable for variable in used if variable in self.changing)
+        text = [
+            *([f"struct {name} {{"] if not given else []),
+            *([f"\tu64 *key, *value, ended{''.join(f', {each}' for each in more)};"] if not given else []),
+            *(f"\t{type}{each};" for each, type in used.items() if not given),
+            *(["};", ""] if not given else []),
+            f"int {name}(void *given)",
+            "{",
+            f"\tstruct {given or name} *each = given;",
+            *(f"\t{type}{each} = each->{each};" for each, type in used.items()),
+            "\tu64 ended = 0;",
+            "",
+            *made,
+            *(["\tgoto next;"] if left else []),
+            *(["unreadable:", "\tlose(LOST_UNREADABLE);"] if lost else []),
+            *(["done:", "\tended = LEFT;"] if left else []),
+            "next:",
+            *(f"\teach->{each} = {each};" for each in changed),
+            "\teach->ended = ended;",
+            "\treturn ended != 0;",
+            "}",
+        ]
+        self.callbacks.append("\n".join(text) + "\n")
+        return Callback(number, name, given or name, tuple(used), changed, left)
 
     def leave(self, *conditions: C) -> None:
         """Ends the clause, or does so if something holds."""
@@ -232,6 +336,7 @@ class Function:
             self._stack += size
             name = self.name(stem)
             self.declarations.append(f"u64 {name}[{words}];")
+            self.variables[name] = "u64 *"
             return Buffer(name, 0, words)
         self.wants_slot = True
         form = (words, longs)

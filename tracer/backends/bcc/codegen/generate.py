@@ -268,6 +268,7 @@ def _text(
 ) -> str:
     sites = sum(len(variant.sites) for variant in variants)
     lines = [
+        *function.callbacks,
         f"/* clause {clause}, {sites} site{'' if sites == 1 else 's'} */",
         f"int {name}(struct pt_regs *ctx)",
         "{",

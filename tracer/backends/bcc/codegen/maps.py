@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tracer.backends.bcc.codegen import places
-from tracer.backends.bcc.codegen.c import C, binary, call, cast, choice, literal
-from tracer.backends.bcc.codegen.function import Buffer, Function
+from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal
+from tracer.backends.bcc.codegen.function import Buffer, Callback, Function
 from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
 from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
-from tracer.lang.types import IntType, StringType
+from tracer.lang.types import BOOL, IntType, StringType, Type
 from tracer.steps import model, values
-from tracer.steps.values import Const, Name, Value
+from tracer.steps.values import Const, Name, Op, Value
+from tracer.steps.walk import used, walk
 
 FIRST_TABLE = 4
 """MAP numbers below it are the control block, the losses, the ring and the scratch slots."""
@@ -31,18 +32,112 @@ def get(function: Function, step: model.MapGet) -> None:
         function.declare(step.name.id, kind, value)
         return
     to = function.home(step.name)
-    size = size_of(kind)
     if isinstance(kind, StringType):
         clear(function, to)
-        with function.block(f"if ({found})"):
-            all_used(function, to, size)
-            function.line(f"copy_kernel_text({to.at(0)}, {size}, {found});")
-        return
     with function.block(f"if ({found})"):
-        function.line(f"copy_kernel({to.at(0)}, {size}, {found});")
-        all_used(function, to, size)
-    with function.block("else"):
-        zero(function, to)
+        _copy(function, kind, to, size_of(kind), found.text)
+    if not isinstance(kind, StringType):
+        with function.block("else"):
+            zero(function, to)
+
+
+def _copy(function: Function, kind: Type, to: Buffer, size: int, source: str) -> None:
+    """So many bytes of a map's element; of a string what is there, into a buffer that is empty."""
+    all_used(function, to, size)
+    text = "_text" if isinstance(kind, StringType) else ""
+    function.line(f"copy_kernel{text}({to.at(0)}, {size}, {source});")
+
+
+def each(function: Function, step: model.Each, body: Callable[[], None]) -> None:
+    """`for ($kv : @x)`: the kernel calls a function for each element of each of the map's tables."""
+    table = function.shared.tables[step.map]
+    layout = table.key
+    assert layout is not None
+    pair = function.home(step.name)
+    carried = _carried(table)
+    first: Callback | None = None
+    for tier, size in enumerate(layout.sizes):
+
+        def round(size: int = size) -> None:
+            for name in carried:  # what was cleared before the loop began may still be there
+                own = "each->key[1]" if name == "mark" else "(u32)each->key[0]"
+                function.line(f"if ({own} != each->{name})")
+                function.line("\tgoto next;")
+            _pair(function, table, step, pair, size)
+            body()
+
+        made = function.callback(round, carried, first.given if first is not None else "")
+        if first is None:
+            first, given = made, function.name("each")
+            values = {**{name: name for name in made.used}, **carried}
+            initial = ", ".join(f".{name} = {value}" for name, value in values.items())
+            function.line(f"struct {made.given} {given} = {{{initial}}};")
+        else:
+            function.line(f"if (!{given}.ended)")
+        walked = f"walk({_map(table, tier)}, EACH({made.name}, {made.number}), &{given}, 0);"
+        function.line("\t" * bool(tier) + walked)
+    assert first is not None
+    for name in first.changed:
+        function.line(f"{name} = {given}.{name};")
+    if first.leaves:
+        function.leave(C(f"{given}.ended == LEFT", "bool"))
+
+
+def _carried(table: Table) -> dict[str, str]:
+    """What the elements of a table carry that have not been cleared."""
+    found = {} if table.generation is None else {"generation": _generation(table)}
+    return found if table.mark is None else {**found, "mark": f"control->mark[{table.mark}]"}
+
+
+def _pair(function: Function, table: Table, step: model.Each, to: Buffer, size: int) -> None:
+    """Reads of key and value what the body uses. `size`: of a key in the table that is walked."""
+    layout, used = table.key, _items_used(step)
+    assert layout is not None
+    word = 0
+    for part, offset in zip(layout.parts, layout.offsets, strict=True):
+        own = to.part(word, part)
+        word += size_of(part) // 8
+        if 0 not in used:
+            continue
+        there = min(size_of(part), size - offset)
+        if isinstance(part, StringType) and own.used:
+            clear(function, own)
+        elif there < size_of(part):
+            zero(function, own, there // 8)
+        if there <= 16:
+            for index in range(there // 8):
+                function.line(f"{own.word(index)} = each->key[{offset // 8 + index}];")
+        else:
+            _copy(function, part if own.used else BOOL, own, there, f"each->key + {offset // 8}")
+    if 1 not in used:
+        return
+    own, value = to.behind(word), C("each->value")
+    if scalar(table.decl.value):
+        function.line(f"{own.word(0)} = {cast(c_type(table.decl.value), _stored(table, value))};")
+        return
+    if isinstance(table.decl.value, StringType):
+        clear(function, own)
+    _copy(function, table.decl.value, own, size_of(table.decl.value), value.text)
+
+
+def _items_used(step: model.Each) -> set[int]:
+    """Which of the loop's pair the body uses: 0 the key, 1 the value."""
+    found: set[int] = set()
+
+    def look(value: Value) -> None:
+        match value:
+            case Op(op="item", args=(Name() as whole, Const(value=int(index)))) if whole == step.name:
+                found.add(index)
+            case Op(args=args):
+                for arg in args:
+                    look(arg)
+            case Name() if value == step.name:
+                found.update((0, 1))
+
+    for inner in walk(step.body):
+        for value in used(inner):
+            look(value)
+    return found
 
 
 def _stored(table: Table, found: C) -> C:
@@ -187,8 +282,12 @@ def _key(function: Function, table: Table, step: KeyStep, bucket: C | None = Non
     return key
 
 
+def _generation(table: Table) -> str:
+    return f"(u32)control->generation[{table.generation}]"
+
+
 def _head(table: Table, bucket: C | None) -> str:
-    generation = f"(u32)control->generation[{table.generation}]" if table.generation is not None else ""
+    generation = _generation(table) if table.generation is not None else ""
     high = f"(u64){bucket} << 32" if bucket is not None else ""
     return " | ".join(filter(None, (generation, high))) or "0"
 

@@ -32,7 +32,7 @@ def declare_slots(function: Function) -> None:
     for slot in sorted(function.placement.slots):
         kind = function.kinds[slot]
         if scalar(kind):
-            function.declarations.append(f"{c_type(kind)} v{slot} = 0;")
+            function.declare_changing(f"v{slot}", c_type(kind))
             function.slots[slot] = C(f"v{slot}", c_type(kind))
         else:
             held = function.slots[slot] = function.buffer_for(kind, "held")
@@ -127,8 +127,7 @@ def _require(function: Function, step: model.Require) -> None:
 def _if(function: Function, step: model.If) -> None:
     result = step.result
     if result is not None and scalar(result.type):
-        function.line(f"{c_type(result.type)} t{result.id};")
-        function.numbers[result.id] = C(f"t{result.id}", c_type(result.type))
+        function.declare(result.id, result.type, "")
     elif result is not None:
         function.home(result)
     values = step.results or (None, None)
@@ -153,7 +152,7 @@ def _give(function: Function, result: Name | None, value: Value | None) -> None:
 def _while(function: Function, step: model.While) -> None:
     rounds = function.name("round")
     function.line("#pragma clang loop unroll(disable)")
-    with function.block(f"for (u32 {rounds} = 0;; {rounds}++)"):
+    with function.loop(f"for (u32 {rounds} = 0;; {rounds}++)"):
         run(function, step.head)
         function.line(_unless(function, step.condition))
         function.line("\tbreak;")
@@ -166,7 +165,7 @@ def _range(function: Function, step: model.Range) -> None:
     stop = function.once("stop", computed(function, step.stop), c_type(step.stop.type))
     rounds = function.name("round")
     function.line("#pragma clang loop unroll(disable)")
-    with function.block(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
+    with function.loop(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
         _limit(function, rounds)
         run(function, step.body)
 
@@ -203,8 +202,8 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.If: _if,
     model.While: _while,
     model.Range: _range,
-    model.Break: lambda function, _: function.line("break;"),
-    model.Continue: lambda function, _: function.line("continue;"),
+    model.Each: lambda function, step: maps.each(function, step, lambda: run(function, step.body)),
+    model.Break: lambda function, _: function.end_round("break"),
+    model.Continue: lambda function, _: function.end_round("continue"),
     model.Leave: lambda function, _: function.leave(),
 }
-"""Not `Each`: `Feature.MAP_WALK`."""

@@ -16,6 +16,7 @@ _TRIALS = {
     "sleepable": ("bpf sleepable", "needs Linux 6.0; strings on pages not in memory are counted"),
     "kernel_reads": ("bpf kernel reads", "kernel lockdown closes them; not needed"),
     "atomics": ("bpf atomics", "needs Linux 5.12; min, max, some strings: --backend ftrace"),
+    "walks": ("bpf map walks", "needs Linux 5.13; for over a map in a probe: --backend ftrace"),
     "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }
@@ -68,6 +69,8 @@ def _enough(wanted: Collection[Feature]) -> dict[Feature, State | None]:
     found: dict[str, bool | None] = dict.fromkeys((*_TRIALS, "uprobe_multi", "task_newtask", "ref_ctr", "btf"), True)
     if Feature.SEMAPHORE in wanted:
         found["ref_ctr"] = trials.counts_semaphores()
+    if Feature.MAP_WALK in wanted:
+        found["walks"] = trials.has("walks")
     if Feature.INTERPRETED in wanted:
         found |= {"btf": pid_namespace.has_btf(), **{name: trials.has(name) for name in ("kernel_reads", "atomics")}}
     features = settled(states, found)

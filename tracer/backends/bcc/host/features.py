@@ -19,8 +19,10 @@ _NO_TASKS = Unsupported(
 _IN_KERNEL = Supported("in the kernel")
 _MACHINE_WIDE = Supported("other processes are trapped too, and sent on")
 _KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
-_WALK = "BPF programs see a map in an order of chance, and changed while they walk it"
-"""The helper for it (Linux 5.13) does no better; docs/kernel-notes.md, "Walking a map"."""
+_NO_WALK = Unsupported("the kernel has no walk over a map for BPF programs", "use Linux 5.13 or newer")
+_WALKED = "in the kernel's order, and with what others change meanwhile"
+_CHANGED = "BPF programs walk a map as it is, not a copy: which of the new keys they meet is chance"
+_FORGETS = "the kernel does not say which keys it has dropped"
 _JOINS = "the compiler would take minutes, and the kernel's verifier as long"
 _STACKS = "stacks that BPF programs meet for the first time are walked in user space"
 _NO_THREADS = "the kernel does not say which thread of the interpreter was hit (BTF, and BPF that reads its memory)"
@@ -69,7 +71,9 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.JOINS: Unsupported(_JOINS, "write a clause for each, or --backend ftrace"),
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
-        Feature.MAP_WALK: Unsupported(_WALK, elsewhere("ftrace")),
+        Feature.MAP_WALK: Supported(_WALKED) if has("walks") else _NO_WALK,
+        Feature.MAP_WALK_CHANGED: Unsupported(_CHANGED, elsewhere("ftrace")),
+        Feature.LENGTH_FORGETS: Unsupported(_FORGETS, elsewhere("ftrace")),
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),

@@ -18,6 +18,8 @@ _REMEDY = "shorten it, give its strings sizes as in str(arg0, 64), spread it ove
 _TOO_MUCH = {
     "BPF stack limit": "the compiler needs more than the 512 bytes of BPF's stack for it",
     "program is too large": "the kernel's verifier gives up on its loops and strings after a million steps",
+    "frames is too deep": "the kernel follows seven loops over maps inside each other at most",
+    "combined stack size": "its loops over maps need more than the 512 bytes of BPF's stack together",
     "jumps is too complex": "its loops and strings branch more often than the kernel's verifier follows",
 }
 
@@ -48,7 +50,7 @@ class Refused(TracerError):
 
 def function_in(words: str) -> str | None:
     """The function that LLVM names in an error, if it does."""
-    found = re.search(r"in function (probe_\d+)\b", words)
+    found = re.search(r"in function (probe_\d+)(?:_each_\d+)?\b", words)
     return found[1] if found else None
 
 

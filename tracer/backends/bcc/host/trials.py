@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
+from tracer.backends.bcc.host.callbacks import TAG, joined
 from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
@@ -43,6 +44,13 @@ _ADD_AND_READ = bytes.fromhex(
 # Looks up key 0 of a hash: *(u64 *)(fp - 8) = 0; r2 = fp; r2 += -8; r1 = map ll; call lookup; r0 = 0; exit.
 _LOOK_HEAD = bytes.fromhex("b701000000000000" "7b1af8ff00000000" "bfa2000000000000" "07020000f8ffffff")
 _LOOK_TAIL = bytes.fromhex("8500000001000000" "b700000000000000" "9500000000000000")
+
+# Walks a hash: r1 = 0; *(u64 *)(fp - 8) = r1; *(u64 *)(fp - 16) = r1; r3 = fp; r3 += -16; r4 = 0; r1 = map ll;
+# r2 = function ll; call 164; r0 = 0; exit.
+_WALK_HEAD = bytes.fromhex(
+    "b701000000000000" "7b1af8ff00000000" "7b1af0ff00000000" "bfa3000000000000" "07030000f0ffffff" "b704000000000000"
+)
+_WALK_TAIL = bytes.fromhex("85000000a4000000" "b700000000000000" "9500000000000000")
 
 
 _NOBODY = 0xFFFF_FFFF
@@ -89,6 +97,17 @@ def _look_late() -> int:
         os.close(hash)
 
 
+def _walk() -> int:
+    """A program that walks a hash and does nothing with what is in it (bpf_for_each_map_elem, Linux 5.13)."""
+    hash = bpf.map_create(MapType.HASH, 8, 8, 1)
+    try:
+        loads = struct.pack("=BBhiBBhiBBhiiI", 0x18, 0x11, 0, hash, 0, 0, 0, 0, 0x18, 2, 0, 0, 0, TAG)
+        code, functions = joined(_WALK_HEAD + loads + _WALK_TAIL, {0: _EXIT})
+        return bpf.program_load(code, "tracer_try", functions=functions)
+    finally:
+        os.close(hash)
+
+
 _TRIALS: dict[str, Callable[[], int]] = {
     "ring": lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")),
     "sleepable": lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True),
@@ -96,6 +115,7 @@ _TRIALS: dict[str, Callable[[], int]] = {
     "atomics": lambda: bpf.program_load(_ADD_AND_READ, "tracer_try"),
     "long_keys": lambda: bpf.map_create(MapType.HASH, LONGEST_OLD_KEY + 8, 8, 1, bpf.F_NO_PREALLOC),
     "late_allocation": _look_late,
+    "walks": _walk,
 }
 """What to give the kernel, by the name in `disabled`, which says what each is."""
 

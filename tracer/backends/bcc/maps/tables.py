@@ -31,7 +31,7 @@ from tracer.lang.aggregations.registry import buckets_of, keeps_of
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
 from tracer.plan.model import Plan
-from tracer.steps.model import Empty, MapAdd, MapDelete, MapGet, MapHas, MapLength, MapSet, Update
+from tracer.steps.model import Each, Empty, MapAdd, MapDelete, MapGet, MapHas, MapLength, MapSet, Update
 from tracer.steps.values import Const
 from tracer.steps.walk import walk
 
@@ -173,7 +173,7 @@ def _uses(plan: Plan) -> dict[str, set[str]]:
     for probe in plan.probes:
         for step in walk(plan.steps[probe.clause.id].body):
             match step:
-                case MapGet() | MapHas():
+                case MapGet() | MapHas() | Each():
                     uses[step.map] |= {"touched", "read"}
                 case MapLength():
                     uses[step.map] |= {"touched", "read", "length"}
