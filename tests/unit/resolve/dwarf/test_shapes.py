@@ -5,6 +5,7 @@ A generated program of 150 functions was compared at each value with what it pri
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,3 +166,19 @@ int main(int c, char **v) {
     assert places["whole"] == {"unused": (), "p": ((0, 8, 0, 0), (8, 8, 1, 0)), "b": ((0, 4, 2, 0),)}
     reasons = {each.name: each.reason for each in parameters(program, "behind").values()}
     assert "optimised it out" in reasons["unused"] and "do not pass it as the ABI says" in reasons["g"]
+
+
+def test_a_large_struct_takes_no_memory_for_each_of_its_words(tmp_path: Path) -> None:
+    (tmp_path / "large.c").write_text("""
+struct Large { struct { char a[1 << 24]; int b[1 << 20]; } in; };
+__attribute__((noinline)) int large(int before, struct Large l, int after) { return before + after; }
+int main(void) { return 0; }
+""")
+    program = compiled(tmp_path, tmp_path / "large.c", "-O1", "-g")
+    tracemalloc.start()
+    try:
+        found = parameters(program, "large")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    finally:
+        tracemalloc.stop()
+    assert (found["l"].stack, found["after"].pieces) == (8, ((0, 4, 1, 0),))

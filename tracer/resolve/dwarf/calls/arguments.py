@@ -132,12 +132,12 @@ class Convention:
         return Place(((0, 8, register, 0),), indirect=True)
 
     def _system_v(self, shape: Shape) -> Place:
-        classes = shape.classes
-        integers, reals = classes.count("integer"), classes.count("real")
         if shape.wide:
             self.stack_lost = f"it is on the stack behind {_WIDE}"
             return Place(reason=_WIDE)
-        if shape.in_memory or "x87" in classes:
+        classes = shape.classes if not shape.in_memory else ["x87"]
+        integers, reals = classes.count("integer"), classes.count("real")
+        if "x87" in classes:
             return self._on_stack(shape.size, shape.align)
         if not integers + reals:
             return Place(reason=EMPTY)

@@ -53,6 +53,8 @@ def form_of(entry: Entry | None, deep: int = 0) -> Form:
             return Form(_WORD, _WORD, (Scalar(0, _WORD, "pointer"),))
         case dw.BASE_TYPE | dw.ENUMERATION if not size:
             return Form(0, 1)
+        case dw.BASE_TYPE | dw.ENUMERATION if size > 2 * _WORD:
+            raise types.UnknownType(f"a number of {size} bytes")
         case dw.BASE_TYPE | dw.ENUMERATION:
             below = types.plain(entry.follow(dw.TYPE)) if entry.tag == dw.ENUMERATION else entry
             encoding = below.number(dw.ENCODING, 0) if below is not None else 0

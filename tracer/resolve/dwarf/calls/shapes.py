@@ -26,6 +26,9 @@ _DEEPEST = 24
 _REGISTERS_HOLD = 16
 """Bytes that a struct in registers has at most; longer ones are in memory."""
 
+_LONGEST = 64
+"""Bytes of a scalar or a vector at most."""
+
 
 class Leaf(NamedTuple):
     """A scalar in a value. A bit field has an alignment of 1: it may begin anywhere."""
@@ -127,6 +130,8 @@ def _class(kind: Kind, later: bool) -> Class:
 
 
 def _scalar(size: int, kind: Kind) -> Shape:
+    if size > _LONGEST:
+        raise types.UnknownType(f"a number of {size} bytes")
     return Shape(size, size, (Leaf(0, size, kind, size),) if size else ())
 
 
@@ -149,7 +154,7 @@ def _array(entry: Entry, deep: int) -> Shape:
     if dw.GNU_VECTOR in entry:
         kind: Kind = "vector" if size > 8 else "real" if size > 4 else "integer"
         return Shape(size, size, (Leaf(0, size, kind, size),))
-    return Shape(size, item.align, tuple(_moved(item, (at * item.size for at in range(min(count, 17))))), True)
+    return _made(size, item.align, _moved(item, (at * item.size for at in range(min(count, 17)))))
 
 
 def _record(entry: Entry, deep: int) -> Shape:
@@ -177,7 +182,12 @@ def _record(entry: Entry, deep: int) -> Shape:
             leaves.append(Leaf(start, end - start, "integer", 1))
             align = max(align, inner.align)
     # Nobody says that a struct is packed, but it has what no other has.
-    return Shape(size, stated if packed or size % align else align, tuple(leaves), True)
+    return _made(size, stated if packed or size % align else align, leaves)
+
+
+def _made(size: int, align: int, leaves: Iterable[Leaf]) -> Shape:
+    """Of parts. What is surely in memory needs none of them: there can be millions."""
+    return Shape(size, align, tuple(leaves) if size <= _LONGEST else (), True)
 
 
 def _moved(shape: Shape, places: Iterable[int]) -> Iterator[Leaf]:
