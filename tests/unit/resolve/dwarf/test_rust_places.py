@@ -45,7 +45,10 @@ f!(in_registers after: u8 => (1, 2), (u64, u64));
 f!(either after: u8 => Either { a: (1, 2) }, Either);
 #[no_mangle] #[inline(never)]
 pub extern "C" fn exported(n: u8, s: &str, p: Pair, after: u8) -> u8 { keep(&p); n + after }
+#[inline(never)]
+pub extern "C" fn called_back(n: u8, p: Pair, t: [u8; 12], after: u8) -> u8 { keep(&p); keep(&t); n + after }
 fn main() {
+    called_back(1, Pair(1, 2), [1; 12], 2);
     pair(Pair(1, 2), "a", 3);
     memory(Three(1, 2, 3), Packed(1, 2), Aligned(1, 2), [1; 3], [1; 3], 4);
     enums(None, Tagged::A(1), Mixed::A(1), Some(2), 3);
@@ -80,6 +83,7 @@ PLACES: dict[str, dict[str, list[int] | int | str]] = {
     "in_registers": {"after": [0]},
     "either": {"after": "Rust's own"},
     "exported": {"n": [0], "s": [1, 2], "p": "in another", "after": "in another"},
+    "called_back": {"n": [0], "t": "in another", "after": "in another"},
 }
 """Of parameters the numbers of their registers, of that which holds the address, or the bytes above the stack pointer;
 or words of why they cannot be read.

@@ -24,6 +24,7 @@ _REGISTERS = {
 """By the number of the ELF header's machine: the names of DWARF's registers from 0 on."""
 
 _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
+_FBREG = b"\x91"
 _ELSEWHERE = "its callers do not pass it as the ABI says, and debug information does not say how"
 
 
@@ -48,6 +49,12 @@ def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
     found = [each.raw(dw.LOCATION) for each in direct]
     described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
     return described or any(each is None or not isinstance(each[1], bytes) for each in found)
+
+
+def is_in_frame(entry: Entry) -> bool:
+    """Whether a parameter lies in its function's own frame all the time, so that no caller has given its address."""
+    expression = entry.block(dw.LOCATION) or b""
+    return expression[:1] == _FBREG and leb(expression, 1)[1] == len(expression)
 
 
 def register_of(entry: Entry, start: int, arch: Arch) -> int | None:

@@ -12,7 +12,7 @@ from tracer.lang.types.outside import Parameter
 from tracer.resolve.arch import ARCHES, X86_64, Arch
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, GoConvention, Place
-from tracer.resolve.dwarf.calls.entered import convention_number, is_moved, register_of, stated
+from tracer.resolve.dwarf.calls.entered import convention_number, is_in_frame, is_moved, register_of, stated
 from tracer.resolve.dwarf.calls.forms import Form, form_of, is_direct
 from tracer.resolve.dwarf.calls.rust import RustConvention
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
@@ -110,6 +110,8 @@ def _each(
             if clang and not addressed and _is_clangs_own(shape, kinds, len(arch.args) - convention.integers):
                 convention.lost = convention.lost or _CLANG
             place = convention.place(shape, addressed)
+            if rust and place.indirect and is_in_frame(own):
+                convention.lost, place = _EITHER, Place(reason=_EITHER)
             if foreign is not None:
                 foreign.lost = foreign.lost or unknown
                 place = place if place == foreign.place(type) or place.reason else Place(reason=_EITHER)
