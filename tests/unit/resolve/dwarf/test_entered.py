@@ -37,8 +37,16 @@ def test_what_the_link_made_local_is_where_debug_information_says(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["other", "hidden"])
 def test_what_others_can_call_or_was_only_hidden_is_where_the_abi_says(name: str, tmp_path: Path) -> None:
-    found = parameters(build(tmp_path), name)
-    assert [found[name].pieces for name in ("unused", "used")] == [((0, 4, 0, 0),), ((0, 4, 1, 0),)]
+    assert parameters(build(tmp_path), name)["used"].pieces == ((0, 4, 1, 0),)
+
+
+def test_what_nobody_need_pass_is_not_read_though_others_can_call_it(tmp_path: Path) -> None:
+    # The caller in the same file leaves in the register what is there.
+    (tmp_path / "a.c").write_text(OTHER + "int main(int argc, char **argv) { return other(7, argc, &argc); }")
+    for compiler, reason in ("clang", "the compiler has optimised it out"), ("gcc", ""):
+        subprocess.run([compiler, "-g", "-O2", "-o", "made", "a.c"], cwd=tmp_path, check=True)
+        found = parameters(tmp_path / "made", "other")
+        assert (found["unused"].reason, found["used"].pieces) == (reason, ((0, 4, 1, 0),))
 
 
 def test_a_call_that_is_said_to_be_another_is_believed_of_what_is_external_too(tmp_path: Path) -> None:

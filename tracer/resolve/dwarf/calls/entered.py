@@ -25,7 +25,15 @@ _REGISTERS = {
 
 _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
 _FBREG = b"\x91"
-_ELSEWHERE = "its callers do not pass it as the ABI says, and debug information does not say how"
+_ELSEWHERE = "its callers need not pass it as the ABI says, and debug information does not say how"
+
+
+def is_llvms(function: Entry) -> bool:
+    """Whether LLVM made a function. A caller in the same file passes it nothing of use for a parameter that it does not
+    use, even where others can call it; such a parameter has no place in debug information then.
+    """
+    producer = function.unit.top.text(dw.PRODUCER)
+    return "clang" in producer or "rustc" in producer
 
 
 def convention_number(function: Entry) -> int:
@@ -39,8 +47,7 @@ def is_moved(function: Entry, local: bool, direct: Iterable[Entry]) -> bool:
     (`local`). New versions say so of the function (seen in rustc 1.95); others describe the calls in it then, or give
     parameters that are passed as they are, `direct`, no one place for all the time.
     """
-    producer = function.unit.top.text(dw.PRODUCER)
-    if "clang" not in producer and "rustc" not in producer:
+    if not is_llvms(function):
         return False
     if convention_number(function) == dw.NO_CALL:
         return True

@@ -12,7 +12,7 @@ from tracer.lang.types.outside import Parameter
 from tracer.resolve.arch import ARCHES, X86_64, Arch
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, GoConvention, Place
-from tracer.resolve.dwarf.calls.entered import convention_number, is_in_frame, is_moved, register_of, stated
+from tracer.resolve.dwarf.calls.entered import convention_number, is_in_frame, is_llvms, is_moved, register_of, stated
 from tracer.resolve.dwarf.calls.forms import Form, form_of, is_direct
 from tracer.resolve.dwarf.calls.rust import RustConvention
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
@@ -87,6 +87,7 @@ def _each(
     made_local = bool(symbols) and all(alone for _, alone in symbols)
     moved = is_moved(function, local or made_local, direct)
     local = local or moved
+    llvms = is_llvms(function) and function.unit.version > 3  # before, not all places can be said
     found: list[Parameter] = []
     lost = ""
     for declared, own in parameters:
@@ -132,7 +133,7 @@ def _each(
             if pieces or place.stack is not None:
                 size = pieces[0][1] if pieces else 8
                 place, pieces = place._replace(stack=None), ((0, size, register, 0),)
-        elif changed or (local and dw.LOCATION not in own and language != dw.GO):
+        elif changed or ((local or (llvms and not reason)) and dw.LOCATION not in own):
             value = own.signed(dw.CONST_VALUE)
             reason = "the compiler has optimised it out" + ("" if value is None else f": it is always {value}")
         inner: Type | None = type
