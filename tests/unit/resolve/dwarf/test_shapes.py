@@ -117,14 +117,16 @@ def test_of_what_clang_places_in_its_own_way_nothing_is_read(tmp_path: Path, mon
     (tmp_path / "own.cc").write_text("""
 #include <cstddef>
 struct N { std::nullptr_t p; long x; };
-extern "C" __attribute__((noinline)) int wide(int a, int b, int c, int d, int e, __int128 w, int after) { return a + after; }
-extern "C" __attribute__((noinline)) int fits(int a, __int128 w, int after) { return a + after; }
-extern "C" __attribute__((noinline)) int null(int a, N n, int after) { return a + after; }
+#define F extern "C" __attribute__((noinline))
+F int wide(int a, int b, int c, int d, int e, __int128 w, int after) { return a + after; }
+F int fits(int a, __int128 w, int after) { return a + after; }
+F int null(int a, N n, int after) { return a + after; }
 #include <optional>
 #include <string>
 #include <vector>
-extern "C" std::string text(std::pair<std::string, int> p, std::optional<std::string> o, int after) { return p.first.substr(after + o->size()); }
-extern "C" std::optional<std::vector<int>> hidden(int after) { return {{after}}; }
+typedef std::optional<std::string> O;
+F std::string text(std::pair<std::string, int> p, O o, int after) { return p.first.substr(after + o->size()); }
+F std::optional<std::vector<int>> hidden(int after) { return {{after}}; }
 int main() { return wide(1, 2, 3, 4, 5, 6, 7) + fits(1, 2, 3) + null(1, N(), 3); }
 """)
     program = compiled(tmp_path, tmp_path / "own.cc", "-std=c++17", "-O1", "-g", compiler="clang++")
