@@ -23,7 +23,8 @@ _IMAGE = struct.Struct("=QQ27I4x")
 _RECORD = struct.Struct("=8xQQQQ5Q6Q256s512s")
 _TABLE_ROOM = 4096
 _READ, _UNREADABLE = 1 << 32, (1 << 64) - 1
-_LONGEST_TABLE = 1 << 20
+_LONGEST_TABLE, _ALL_LONGER_TABLES = 1 << 20, 1 << 26
+"""Bytes that are read of the memory of processes: for one function, and in all. Beyond, lines are not known."""
 _TEXT_AT = struct.Struct("=16xQ8xI")
 _START_CODE, _START_STACK = 23, 25
 """Places in /proc/PID/stat behind the name."""
@@ -74,6 +75,7 @@ class PythonFrames:
     def __init__(self, images: int, interpreters: Interpreters) -> None:
         self._images = images
         self.interpreters = interpreters
+        self._room = _ALL_LONGER_TABLES
 
     def look(self) -> None:
         """Tells the programs of processes that run Python since the last call."""
@@ -92,7 +94,8 @@ class PythonFrames:
         if table_length <= _TABLE_ROOM:
             table = bytes(data[behind : behind + table_length])
         memory = _Memory(process, address, image, parts)
-        if table is None and table_length < _LONGEST_TABLE:
+        if table is None and table_length < min(_LONGEST_TABLE, self._room):
+            self._room -= table_length
             table = memory.read(parts[2] + 32, table_length)
         code = Code(
             memory.text(Text(texts[0], texts[1], name), parts[0]),
