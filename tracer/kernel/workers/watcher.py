@@ -104,8 +104,8 @@ class Watcher:
         """Keeps these of ours open, locks, until the process ends: where the tracer is killed, after its own
         descriptors and all steps. Raises `OSError`, and `Gone`.
         """
-        for descriptor in descriptors:
-            self._ask("hold", descriptors=[descriptor])
+        for first in range(0, len(descriptors), MOST_DESCRIPTORS):
+            self._ask("hold", descriptors=descriptors[first : first + MOST_DESCRIPTORS])
 
     def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative

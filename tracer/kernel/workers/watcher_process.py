@@ -80,8 +80,11 @@ def _serve(connection: socket, tracer: int) -> None:
             else:
                 locks = locks or kind == "hold"
                 _answer(connection, held, kind, words, passed)
-    for fd in held:
-        os.close(fd)
+    try:
+        _together(_close, list(held))
+    except RuntimeError:  # there can be no more threads
+        for fd in held:
+            _close(fd)
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
     while (steps or locks) and not left and os.getppid() == tracer:
         time.sleep(0.001)
@@ -168,8 +171,15 @@ def _try(rows: Sequence[Any], file: int, passed: Sequence[int]) -> list[int]:
         return _together(attempt, rows)
 
 
+def _close(fd: int) -> None:
+    with suppress(OSError):
+        os.close(fd)
+
+
 def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
     """What waits in the kernel waits at the same time."""
+    if len(items) < 2:
+        return [function(each) for each in items]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(len(items), _THREADS)) as pool:
