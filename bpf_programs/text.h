@@ -180,6 +180,7 @@ static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 of
 {
 	u64 number = 0;
 
+	OPAQUE(offset); /* the verifier loses the bound where the compiler widens an int after it */
 	if (offset > most)
 		return 0;
 	OPAQUE(offset);
@@ -196,6 +197,7 @@ static __always_inline void part_behind(u64 *to, u32 words, const void *block, u
 		for (u32 j = 0; j < 8; j++) {
 			u64 at = offset + 8 * i + j;
 
+			OPAQUE(at);
 			if (at >= size)
 				continue;
 			OPAQUE(at);

@@ -211,12 +211,14 @@ class Str(Expr):
     """`str(addr)` or `str(addr, N)`: a string in the memory of the hit process; `type.size` is the buffer.
 
     `sized`: the program gave the size, so a cut is what it asked for. `length` (uint64) is a size known only at the
-    hit: up to `type.size` it is as if it stood there, beyond that as if none did.
+    hit: up to `type.size` it is as if it stood there, beyond that as if none did. `array`: an array of char, which has
+    bytes behind a NUL too.
     """
 
     address: Expr
     sized: bool
     length: Expr | None = None
+    array: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ def anywhere(address: VariablePointer) -> VariablePointer:
 def _join_addresses(left: VariablePointer, right: VariablePointer) -> VariablePointer | None:
     """Of one variable, of one of several, or a number alone."""
     one, other = (None if side.target is None else settled(side.target) for side in (left, right))
-    if one != other:
+    target = join(one, other) if isinstance(one, StringType) and isinstance(other, StringType) else None
+    if one != other and target is None:
         return None
     found: dict[int, VariablePointer] = {}
     for side in (left, right):
@@ -102,7 +103,7 @@ def _join_addresses(left: VariablePointer, right: VariablePointer) -> VariablePo
                 return anywhere(left)
             found[each.slot] = replace(known, moved=known.moved or each.moved or side.moved)
     if len(found) > 1:
-        return VariablePointer(target=left.target, others=tuple([each for _, each in sorted(found.items())]))
+        return VariablePointer(target=target or left.target, others=tuple([each for _, each in sorted(found.items())]))
     return replace(found[left.slot], target=left.target)
 
 

@@ -36,7 +36,7 @@ def _bytes(size: int) -> ArrayType:
 
 def _block(value: typed.Expr, type: ArrayType) -> typed.Expr:
     """An array of chars, which by itself is text, as what lies there; or bytes at an address."""
-    if isinstance(value, typed.Str) and value.sized and value.length is None:
+    if isinstance(value, typed.Str) and value.array:
         return typed.Load(type, value.span, value.address)
     if isinstance(value, typed.Part):
         return replace(value, type=type)
@@ -48,7 +48,7 @@ def _block(value: typed.Expr, type: ArrayType) -> typed.Expr:
 def _array_size(value: typed.Expr) -> int | None:
     """How many bytes an array has; None for what is none."""
     if isinstance(value.type, StringType) and (
-        isinstance(value, typed.Part) or (isinstance(value, typed.Str) and value.sized and value.length is None)
+        isinstance(value, typed.Part) or (isinstance(value, typed.Str) and value.array)
     ):
         return value.type.size - 1
     return memory_size(value.type) if isinstance(value.type, ArrayType | StructType) else None

@@ -36,6 +36,10 @@ from tracer.lang.types import (
 from tracer.lang.types.combine import LITERAL, a_type, join
 
 _BYTE = IntType(8, False)
+_MOST_WHOLE = 256
+"""Bytes of an array in memory that is read as a whole, where an element of it is known only at the hit. One of one
+element can be the start of more, as structs of C have them at their end.
+"""
 
 ARRAY_OF_TEXT_MOST = 1024
 """How many bytes of a string can become an array."""
@@ -77,7 +81,14 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
         if at is not None and count and not 0 <= at < count:
             ctx.error(f"there is no element {at} in {a_type(operand.type)}", index.span, "elements are counted from 0")
             return None
-    elif isinstance(operand, typed.Str) and operand.sized and operand.length is None:
+        if isinstance(operand, typed.Load) and at is None and count > 1 and memory_size(operand.type) <= _MOST_WHOLE:
+            return typed.Part(item, span, operand, scaled(ctx, index, item))  # no computed address
+    elif isinstance(operand, typed.Str) and operand.array:
+        assert isinstance(operand.type, StringType)
+        room = operand.type.size - 1
+        if constant(index) is None and 1 < room <= _MOST_WHOLE:
+            whole = typed.Load(ArrayType(_BYTE, room), operand.span, operand.address)
+            return typed.Part(CharType(), span, whole, convert(index, UINT64))
         return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
     elif isinstance(operand.type, StringType):
         return _character(ctx, operand, index, span)
@@ -172,12 +183,13 @@ def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typ
 
 
 def _of_text(ctx: Context, text: typed.Expr, have: StringType, to: ArrayType, span: Span) -> typed.Expr | None:
-    """A string as an array: an array of chars in memory as it is there, NUL or not."""
+    """A string as an array, zeros behind it: an array of chars in memory as it is there, NUL or not."""
     item = memory_size(to.item)
-    in_memory = isinstance(text, typed.Str) and text.sized and text.length is None
+    in_memory = isinstance(text, typed.Str) and text.array
     room = have.size - 1 if in_memory else have.size
     size = to.count * item or room
-    if not isinstance(to.item, IntType | BoolType) or size != room or size % item or size > ARRAY_OF_TEXT_MOST:
+    fits = size == room or (size > room and not in_memory)
+    if not isinstance(to.item, IntType | BoolType) or not fits or size % item or size > ARRAY_OF_TEXT_MOST:
         most = f"; at most {ARRAY_OF_TEXT_MOST} bytes can be cast" if room > ARRAY_OF_TEXT_MOST else ""
         ctx.error(f"{a_type(have)} of {room} bytes cannot be cast to {to}, which has {size} bytes{most}", text.span)
         return None
@@ -250,7 +262,12 @@ def load(
     if isinstance(address.type, VariablePointer):
         if ctx.is_unread:
             return typed.Load(type, span, address)
-        return _in_one(ctx, address, lambda pointer: _in_variable(ctx, type, address, pointer, offset, span))
+
+        def read(pointer: VariablePointer) -> typed.Expr | None:
+            wanted = pointer.held if isinstance(type, StringType) and isinstance(pointer.held, StringType) else type
+            return _in_variable(ctx, wanted, address, pointer, offset, span)
+
+        return _in_one(ctx, address, read)
     if not ctx.reads_memory(span, "memory is read where a probe is hit"):
         return None
     if isinstance(offset, int):
@@ -261,7 +278,7 @@ def load(
     if constant(offset) != 0:
         place = fold(typed.Binary(UINT64, span, "+", place, offset))
     if isinstance(type, ArrayType) and isinstance(type.item, CharType):
-        return typed.Str(StringType(type.count + 1), span, place, True)
+        return typed.Str(StringType(type.count + 1), span, place, True, array=True)
     if isinstance(type, IntType | FloatType) or is_block(type):
         return typed.Load(type, span, place)
     if isinstance(type, BoolType):
