@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness.cli import read_line, target, tell, until
 from tests.harness.kernel import TRACEFS, nothing_left, uprobe_events
+from tests.live.breakpoints import texts_of
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items, session
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.read import descriptors as descriptors_module
@@ -255,6 +256,21 @@ def test_counters_see_nothing_after_detach(churn: Path) -> None:
         assert list(opened.drain()) == []
         assert items(opened) == {(): 40}
         assert opened.hits() == 40
+
+
+@pytest.mark.parametrize("value", ["count()", "sum(arg1 & 1)"])
+def test_breakpoints_are_gone_before_the_drain_and_nothing_is_with_them(churn: Path, value: str) -> None:
+    """Else what tracer does at the end would meet them, with functions of libc at each call."""
+    with gated(churn, "1000") as (process, go), session(f"uprobe:{churn}:hit {{ @ = {value}; }}") as opened:
+        (text,) = texts_of(churn, [process.pid])
+        assert text.altered()
+        go()
+        opened.detach()
+        assert not text.altered()
+        list(opened.drain())
+        os.close(text.memory)
+        assert items(opened) == {(): THREADS * 1000 if value == "count()" else THREADS * 500}
+        assert (opened.hits(), opened.point_hits(), opened.loss()) == (THREADS * 1000, [THREADS * 1000], Loss())
 
 
 def test_a_handler_that_says_exit_has_seen_all_that_counts(churn: Path) -> None:

@@ -133,7 +133,7 @@ class FtraceSession:
             self.details += self._attachment.closing()
         self._detached = True
         if self._attachment is not None:
-            self._attachment.descriptors.disable()
+            self._attachment.detach()
             if self._triggers is not None:
                 self._triggers.stop()
             self._maps.stop()

@@ -204,6 +204,13 @@ class Attachment:
             )
             self.reader.lost = max(hits - self.reader.read, self.reader.lost)
 
+    def detach(self) -> None:
+        """Ends all events; what was counted, and what is in the rings, can still be asked for. The breakpoints go, too:
+        what tracer does from now on, with many functions of libc at a tenth of its speed, would meet them.
+        """
+        self.descriptors.disable()  # which notes what they have counted
+        self.descriptors.close()
+
     def close(self) -> None:
         """Closes everything, newest first; what was counted can still be asked for."""
         self.descriptors.disable()  # which notes what they have counted
