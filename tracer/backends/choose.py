@@ -65,7 +65,8 @@ class _Reason:
 def choose(
     plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation = Activation.REFUSED
 ) -> Choice:
-    """The first backend whose capabilities meet the plan on this host, or the forced one if it can.
+    """The first backend whose capabilities meet the plan on this host, or the forced one if it can. One that would be
+    slow with it is taken where no other can.
 
     Raises `ProgramError` where a backend works here but the program asks too much of it, `TracerError` where none
     works.
@@ -77,6 +78,7 @@ def choose(
     wanted = {need.feature for need in plan.needs}
     refusals: list[Diagnostic] = []
     reasons: list[_Reason] = []
+    slow: Choice | None = None
     for name in names:
         backend = BACKENDS[name]()
         capabilities, by_hand = _activated(backend.capabilities(wanted), activation)
@@ -87,10 +89,19 @@ def choose(
         found = check(plan, capabilities)
         if not found:
             by_hand = by_hand and any(need.feature is Feature.SEMAPHORE for need in plan.needs)
-            return Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
+            choice = Choice(backend, tuple(map(_passed_over, [name] * len(reasons), reasons)), by_hand)
+            states = map(capabilities.features.get, wanted)
+            why = next((state.slow for state in states if isinstance(state, Supported) and state.slow), "")
+            if forced or slow is not None or not why:
+                return choice
+            slow = choice
+            reasons.append(_Reason(name, why, None))
+            continue
         found = [_with_remedy(each, plan, capabilities, activation) for each in found]
         refusals = refusals or found
         reasons.append(_Reason(name, found[0].message, found[0].hint))
+    if slow is not None:
+        return slow
     if refusals:
         # The first backend that works here is the one to explain; the others are named after it.
         raise ProgramError(plan.program.source, [*refusals, *_also(refusals, reasons)], exit_code=1)

@@ -47,6 +47,7 @@ class Feature(Enum):
     LOOP = "while"
     MAP_LENGTH = "len"
     MAP_WALK = "for over a map in a probe"
+    MAP_WALK_LARGE = "for in a probe over a map that has room for more than 1,024 keys"
     MAP_WALK_CHANGED = "for over a map in a probe whose body writes other keys of it"
     LENGTH_FORGETS = "len in a probe of a map that forgets keys"
     AGGREGATION_READ = "reading an aggregation in a probe"
@@ -58,10 +59,13 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Supported:
-    """It works: `how` where that is worth a word, `but` for what is not as elsewhere ("partly")."""
+    """It works: `how` where that is worth a word, `but` for what is not as elsewhere ("partly"), `slow` why a backend
+    that can do it as well is taken where the user names none.
+    """
 
     how: str = ""
     but: str = ""
+    slow: str = ""
 
 
 @dataclass(frozen=True, slots=True)

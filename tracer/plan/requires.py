@@ -164,9 +164,15 @@ def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterat
             yield Need(Feature.SHARED_AGGREGATION, construct, step.span)
 
 
+_FEW_KEYS = 1024
+"""Room for so many is looked at in 20 us (Linux 6.18, in a virtual machine), which is what a hit costs on ftrace."""
+
+
 def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterator[Need]:
-    """What a loop over a map asks for beyond itself: stacks in the map, and a body that gives or takes other keys."""
+    """What a loop asks for beyond itself: over a large map, one with stacks, by a body that gives or takes other keys."""
     decl = program.maps[loop.map]
+    if program.most_keys(loop.map) > _FEW_KEYS:
+        yield Need(Feature.MAP_WALK_LARGE, construct, loop.span)
     if any(map(has_stack, (*decl.key, decl.value))):
         yield Need(Feature.STACK_COMPUTED, construct, loop.span)
     known = {name: step for step in walk(own.body) if (name := defined(step)) is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 from itertools import chain, combinations
+from typing import cast
 
 import pytest
 
@@ -125,3 +126,24 @@ def test_what_both_lack_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
         host.found = Capabilities(host.name, None, lacks, {})
     found = refusal(monkeypatch, *hosts)
     assert found == [("uid, gid, username is not available with bcc: it is not there", "another way")]
+
+
+def test_a_backend_that_is_slow_with_a_program_is_taken_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = {name: Host(name) for name in ("bcc", "ftrace")}
+    slow = {Feature.MAP_WALK_LARGE: Supported(slow="each hit takes long")}
+    hosts["bcc"].found = Capabilities("bcc", None, slow, {})
+    for host in hosts.values():
+        monkeypatch.setitem(BACKENDS, host.name, partial(_same, host))
+
+    def chosen(forced: str | None, *features: Feature) -> tuple[str, tuple[str, ...]]:
+        choice = choose(plan(*features), forced)
+        return cast(Host, choice.backend).name, choice.passed_over
+
+    why = ("using ftrace, not bcc: each hit takes long",)
+    assert chosen(None, Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("ftrace", why)
+    assert chosen("bcc", Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("bcc", ())
+    assert chosen(None, Feature.MAP_WALK) == ("bcc", ())
+    hosts["ftrace"].found = Host("ftrace", Feature.MAP_WALK_LARGE).found
+    assert chosen(None, Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("bcc", ())
+    hosts["ftrace"].found = Host("ftrace", unusable=NEEDS_ROOT).found
+    assert chosen(None, Feature.MAP_WALK, Feature.MAP_WALK_LARGE) == ("bcc", ())

@@ -180,6 +180,12 @@ def test_a_walk_that_writes_other_keys_asks_for_more(body: str) -> None:
     assert dict(asked)[Feature.MAP_WALK_CHANGED] == "for over @"
 
 
+@pytest.mark.parametrize(("room", "large"), [("", True), ("let @=hash(1025); ", True), ("let @=hash(1024); ", False)])
+def test_a_walk_over_room_for_many_keys_asks_for_more(room: str, large: bool) -> None:
+    asked = features(f"{room}{ORDER} {{ @[arg0] = 1; for ($kv : @) {{ }} }}")
+    assert (Feature.MAP_WALK_LARGE in dict(asked)) is large
+
+
 def test_parts_of_the_key_are_the_key_in_their_order_alone() -> None:
     text = f"{ORDER} {{ @[arg0, arg1] = 1; for ($kv : @) {{ @[%s] = 2; }} }}"
     asked = [dict(features(text % key)) for key in ("$kv.0.0, $kv.0.1", "$kv.0.1, $kv.0.0")]

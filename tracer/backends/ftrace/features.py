@@ -61,6 +61,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
         Feature.MAP_WALK: Supported("as it was at the hit, in the order of the keys"),
+        Feature.MAP_WALK_LARGE: Supported(),
         Feature.MAP_WALK_CHANGED: Supported("as it was at the hit"),
         Feature.LENGTH_FORGETS: Supported(),
         Feature.AGGREGATION_READ: Supported(),

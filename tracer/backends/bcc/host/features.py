@@ -21,6 +21,7 @@ _MACHINE_WIDE = Supported("other processes are trapped too, and sent on")
 _KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
 _NO_WALK = Unsupported("the kernel has no walk over a map for BPF programs", "use Linux 5.13 or newer")
 _WALKED = "in the kernel's order, and with what others change meanwhile"
+_LARGE = "each hit looks at the room for every key, 20 ns each"
 _CHANGED = "BPF programs walk a map as it is, not a copy: which of the new keys they meet is chance"
 _FORGETS = "the kernel does not say which keys it has dropped"
 _JOINS = "the compiler would take minutes, and the kernel's verifier as long"
@@ -72,6 +73,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOOP: Supported(),
         Feature.MAP_LENGTH: Supported(),
         Feature.MAP_WALK: Supported(_WALKED) if has("walks") else _NO_WALK,
+        Feature.MAP_WALK_LARGE: Supported(but=_LARGE, slow=_LARGE),
         Feature.MAP_WALK_CHANGED: Unsupported(_CHANGED, elsewhere("ftrace")),
         Feature.LENGTH_FORGETS: Unsupported(_FORGETS, elsewhere("ftrace")),
         Feature.AGGREGATION_READ: Supported(),
