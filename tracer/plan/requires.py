@@ -169,7 +169,7 @@ _FEW_KEYS = 1024
 
 
 def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterator[Need]:
-    """What a loop asks for beyond itself: over a large map, one with stacks, by a body that gives or takes other keys."""
+    """What a loop asks for beyond itself: in a large map, one with stacks, with a body that changes other keys."""
     decl = program.maps[loop.map]
     if program.most_keys(loop.map) > _FEW_KEYS:
         yield Need(Feature.MAP_WALK_LARGE, construct, loop.span)
