@@ -39,7 +39,8 @@ def test_many_threads_beside_busy_loops_see_every_key_and_value(tmp_path: Path, 
 
 
 def test_without_the_kernels_walk_ftrace_takes_it_with_the_same_answer(clean: None) -> None:
-    text = f"let @n = percpuhash(64); usdt:{build('depot')}:depot:parcel {{ @n[arg0 & 3] = count(); for ($kv : @n) {{ @ = sum($kv.1); }} }}"
+    hit = "{ @n[arg0 & 3] = count(); for ($kv : @n) { @ = sum($kv.1); } }"
+    text = f"let @n = percpuhash(64); usdt:{build('depot')}:depot:parcel {hit}"
     words, without = ("-e", text, "-c", f"{build('depot')} 5"), {"TRACER_WITHOUT": "walks"}
     refused = tracer("--backend", "bcc", *words, env=without)
     taken, plain = tracer(*words, env=without), tracer(*words)
