@@ -191,6 +191,24 @@ def test_probes_of_returns_hide_no_callers(backend: str, tmp_path: Path, clean: 
     assert stacks(backend, inside, program) == Counter({("hit", "inner", "outer", "main"): 9})
 
 
+def test_a_stack_at_a_ret_is_whole_where_registers_were_popped_before(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    (tmp_path / "popped.c").write_text(r"""
+        __attribute__((noinline)) int hit(int n) { asm volatile(""); return n; }
+        __attribute__((noinline)) int popped(int n)
+        {
+            asm volatile("" ::: "rbx", "rbp", "r12", "r13");
+            return hit(n) + 1;
+        }
+        __attribute__((noinline)) int outer(int n) { return popped(n) + 1; }
+        int main(void) { for (int i = 0; i < 9; i++) outer(i); return 0; }
+    """)
+    subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "popped.c", "-o", "popped"], cwd=tmp_path, check=True)
+    program = "uprobe:T:hit { @n[ustack] = count(); } uretprobe:T:popped { @[ustack] = count(); } END { clear(@n); }"
+    assert stacks(backend, tmp_path / "popped", program) == Counter({("popped", "outer", "main"): 9})
+
+
 @pytest.mark.parametrize("other_room", [1024, 64])
 def test_each_program_of_a_process_has_stacks_and_names_of_its_own(
     backend: str, tmp_path: Path, clean: None, other_room: int

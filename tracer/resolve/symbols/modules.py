@@ -58,6 +58,15 @@ class Module:
                 self._rules[file_offset] = None
         return self._rules[file_offset]
 
+    def returns(self, file_offset: int) -> bool:
+        """Whether the instruction there is x86-64's `ret`."""
+        address = self.elf.address_of(file_offset)
+        try:
+            code = b"" if address is None else self.elf.memory(address, 2, "an instruction") or b""
+        except TracerError:
+            return False
+        return code[:1] in (b"\xc3", b"\xc2") or code in (b"\xf3\xc3", b"\xf2\xc3")
+
     def begins(self, file_offset: int) -> bool:
         """Whether a function begins there, by the unwind tables."""
         address = self.elf.address_of(file_offset)

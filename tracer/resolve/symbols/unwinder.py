@@ -86,6 +86,10 @@ class Unwinder:
             return _POINTER
         module, offset = place
         rule = module.rule(offset)
+        if rule is not None and exact and self._registers.link is None and module.returns(offset):
+            # Its registers are the caller's again. The tables need not say so: of what was popped they may still say
+            # where it lay, below the stack pointer.
+            return _ENTRY
         if rule is not None:
             return step_of(rule, self._registers)
         if not exact and module.begins(offset + 1):
