@@ -273,6 +273,14 @@ def test_breakpoints_are_gone_before_the_drain_and_nothing_is_with_them(churn: P
         assert (opened.hits(), opened.point_hits(), opened.loss()) == (THREADS * 1000, [THREADS * 1000], Loss())
 
 
+def test_the_kernels_list_of_hits_is_read_seldom_until_all_is_over(churn: Path) -> None:
+    with session(f"uprobe:{churn}:hit /arg0 == 1/ {{ @[arg1] = count(); }}") as opened:
+        assert opened.point_hits() == [0]
+        assert opened.point_hits() is None
+        opened.detach()
+        assert opened.point_hits() == opened.point_hits() == [0]
+
+
 def test_a_handler_that_says_exit_has_seen_all_that_counts(churn: Path) -> None:
     # The run loop does not drain after exit().
     with session(f"uprobe:{churn}:hit {{ @ = count(); }}") as opened:

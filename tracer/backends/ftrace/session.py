@@ -190,7 +190,7 @@ class FtraceSession:
         return -1 if hits == 0 and any(event.filter for event in self._program.events) else hits
 
     def point_hits(self) -> Sequence[int] | None:
-        return self._hits.hits() if self._hits is not None else None
+        return self._hits.hits(rarely=not self._detached) if self._hits is not None else None
 
     def unhit_sites(self) -> dict[int, list[Site]]:
         return self._hits.unhit_sites() if self._hits is not None else {}

@@ -41,12 +41,14 @@ class EventHits:
         self._events: list[tuple[int | None, Event]] = [*enumerate(opened), *((None, event) for event in triggered)]
         self._again = 0.0
 
-    def hits(self) -> list[int] | None:
-        """Of each attach point so far; None where the kernel's list is needed and cannot be had at the moment."""
+    def hits(self, rarely: bool = True) -> list[int] | None:
+        """Of each attach point so far; None where the kernel's list is needed and cannot be had at the moment. `rarely`:
+        that is so, too, while reading it again would take too much of the time.
+        """
         listed: dict[str, list[int]] = {}
         if not all(map(_is_counted, self._events)):
             start = time.monotonic()
-            if start < self._again:
+            if rarely and start < self._again:
                 return None
             by_event = self._definitions.hits()
             self._again = start + _RARELY * (time.monotonic() - start)
