@@ -42,8 +42,8 @@ class EventHits:
         self._again = 0.0
 
     def hits(self, rarely: bool = True) -> list[int] | None:
-        """Of each attach point so far; None where the kernel's list is needed and cannot be had at the moment. `rarely`:
-        that is so, too, while reading it again would take too much of the time.
+        """Of each attach point so far; None where the kernel's list is needed and cannot be had at the moment, with
+        `rarely` also while reading it again would take too much of the time.
         """
         listed: dict[str, list[int]] = {}
         if not all(map(_is_counted, self._events)):
