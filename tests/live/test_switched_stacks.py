@@ -46,6 +46,40 @@ int main(void)
 }
 """
 
+# Its handlers' stack lies above that of the thread which they interrupt.
+ALTERNATE = r"""
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+enum { SIZE = 1 << 20 };
+static volatile long sum;
+__attribute__((noinline)) long handle(long x) { __asm__ volatile(""); return x + 1; }
+static void handler(int number) { sum += handle(number) - number; }
+__attribute__((noinline)) long work(long x) { raise(SIGUSR1); __asm__ volatile(""); return x * 2; }
+static void *body(void *above)
+{
+    stack_t stack = {.ss_sp = above, .ss_size = SIZE};
+    sigaltstack(&stack, 0);
+    for (int i = 0; i < 100; i++) sum += work(i);
+    return 0;
+}
+int main(void)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    char *stacks = mmap(0, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigaction(SIGUSR1, &action, 0);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstack(&attributes, stacks, SIZE);
+    pthread_create(&thread, &attributes, body, stacks + SIZE);
+    pthread_join(thread, 0);
+    printf("%ld\n", sum);
+    return 0;
+}
+"""
+
 # PyObject_IsTrue() waits in many greenlets by turns.
 GREENLETS = """
 import sys
@@ -74,6 +108,13 @@ def test_returns_in_coroutines_are_counted_and_the_program_lives(backend: str, t
     done = tracer("-q", "--backend", backend, "-e", program, "-c", str(path))
     total, _, maps = done.text.partition("\n")
     assert (done.status, done.err, maps.strip()) == (0, "", f"@n: 100\n@s: {total}")
+
+
+def test_a_handler_on_a_stack_above_the_thread_s_does_no_harm(backend: str, tmp_path: Path, clean: None) -> None:
+    path = compiled_c(tmp_path / "alternate", ALTERNATE, "-pthread")
+    program = f"uretprobe:{path}:work {{ @n = count(); }} uretprobe:{path}:handle {{ @h = count(); }}"
+    done = tracer("-q", "--backend", backend, "-e", program, "-c", str(path))
+    assert (done.status, done.err, done.text.split()) == (0, "", ["10000", "@h:", "100", "@n:", "100"])
 
 
 def test_a_python_with_greenlet_has_no_return_probes(backend: str, tmp_path: Path, clean: None) -> None:

@@ -2,7 +2,8 @@
 
 Greenlet, under gevent, eventlet and SQLAlchemy's asyncio, copies parts of CPython's stack away and back. A return
 probe on a function of CPython's that waits meanwhile ends the process: SIGILL, or SIGABRT for what its caller then
-frees (tried on 6.18 with greenlet 3.5 in Python 3.11). The file does not show it, but its processes do.
+frees (tried on 6.18 with greenlet 3.5 in Python 3.11). Coro does the same to Perl: SIGSEGV (6.57 in Perl 5.36). The
+file does not show it, but its processes do.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from tracer.errors import TracerError
 from tracer.resolve.processes.maps import mappings, users
 from tracer.resolve.processes.stat import named
 
-_GREENLET = "_greenlet."
+_PLUGINS = (("python", "/_greenlet.", "greenlet"), ("perl", "/Coro/State/State.so", "Coro"))
+"""What the name of the program's or library's file has in it, the plug-in's path, and the plug-in's name."""
 
 
 def switching_plugin(path: str, pid: int | None) -> str | None:
     """Why the stacks of a program may be switched: what a process (`pid`, or any) that has the file mapped has loaded.
-    Only files of Python are looked for: reading what all processes have mapped takes time.
+    Only files of Python and Perl are looked for: reading what all processes have mapped takes time.
     """
-    if "python" not in os.path.basename(path):
+    plugins = [each for each in _PLUGINS if each[0] in os.path.basename(path)]
+    if not plugins:
         return None
     try:
         inode = os.stat(path).st_ino
@@ -28,9 +31,10 @@ def switching_plugin(path: str, pid: int | None) -> str | None:
         return None
     for process in users({inode}, pid):
         try:
-            found = any(os.path.basename(each.path).startswith(_GREENLET) for each in mappings(process))
+            loaded = [each.path for each in mappings(process)]
         except TracerError:
             continue
-        if found:
-            return f"greenlet, which {named(process)} has loaded, switches its stacks"
+        for _, part, plugin in plugins:
+            if any(part in path for path in loaded):
+                return f"{plugin}, which {named(process)} has loaded, switches its stacks"
     return None

@@ -77,7 +77,7 @@ def plan_return(
             " and what is there a return probe would overwrite",
             "trace its entry with uprobe",
         )
-    danger = unwinding.through(function)
+    danger, harmed = unwinding.through(function), unwinding.harmed(function)
     recurs = recursion(function) if danger is None or unsafe else None
     probe = ReturnPlan("uretprobe", (function.address,), danger, recurs is not False)
     if danger is None and not recurs and not walked:
@@ -87,10 +87,10 @@ def plan_return(
         instructions = [each for part in parts for each in code.instructions(part)]
         returns = tuple(each.address for each in instructions if each.returns)
     except _NoProof as reason:
-        if danger is None or (unsafe and not unwinding.collected):
+        if danger is None or (unsafe and not harmed):
             return probe
-        raise _refusal(code, function, danger, str(reason), "" if unwinding.collected else UNSAFE) from None
-    if not (unwinding.collected or walked or any(each.calls for each in instructions)) and len(parts) == 1:
+        raise _refusal(code, function, danger, str(reason), "" if harmed else UNSAFE) from None
+    if not (harmed or walked or any(each.calls for each in instructions)) and len(parts) == 1:
         # It calls nothing: nothing can throw through it.
         return replace(probe, danger=None, nests=False)
     if danger is None and not returns:

@@ -19,6 +19,8 @@ So for each function the question is whether anything may unwind through it. Wha
   that lie below the stack pointer. Where coroutines share a thread, a function that is suspended loses its own: it
   returns to nowhere, and the program dies of SIGILL or SIGSEGV (tried on 6.18 with swapcontext and the fibers of PHP
   8.2 and Ruby 3.1). Such a file uses a function that switches stacks.
+  The same ends a thread whose signal handlers run on an alternate stack above its own, as SBCL's do. Python has such a
+  stack too, but for handlers that end the program.
 * *OCaml's collector* walks the stack from one return address to the next and looks each up: SIGSEGV (tried with 4.13).
 * *The C library* is used by every language. Its functions carry clean-up tables for thread cancellation, which do not
   make them throw: a cancelled thread whose unwinding meets a trampoline takes it for the end of the stack, and ends as
@@ -26,11 +28,14 @@ So for each function the question is whether anything may unwind through it. Wha
 * Code that is *not called* finds no return address where it begins, and a return probe puts its own over what is there:
   of a program's entry point that is argc, of the dynamic linker's resolvers (`_dl_runtime_resolve_xsavec`) an argument
   (programs then die of SIGSEGV), of a signal's return the frame of registers.
+* Some functions of the C library *look at their return address*: dlsym(RTLD_NEXT) fails, backtrace() sees no caller.
+* Haskell's functions are *jumped to*. What is on the stack then is a variable.
 * Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
   probe on them is never right.
 
-What this cannot see: C programs with a plug-in that throws through them or switches their stacks (but for Python's
-greenlet, see `plugins.py`), and programs without symbols that were linked statically with what switches stacks.
+What this cannot see: C programs with a plug-in that throws through them or switches their stacks (but for greenlet
+and Coro, see `plugins.py`), signal handlers of another file on alternate stacks, and programs without symbols that were
+linked statically with what switches stacks.
 """
 
 from __future__ import annotations
@@ -59,12 +64,18 @@ _SWITCHES = """
 swapcontext jump_fcontext ontop_fcontext bthread_jump_fcontext swoole_jump_fcontext coroutine_transfer
 coro_transfer co_switch co_swapcontext coctx_swap acosw _mco_switch
 """
-_SUSPENDS = "zend_fiber_switch_context rb_fiber_resume qemu_coroutine_yield"
+_SUSPENDS = """
+zend_fiber_switch_context rb_fiber_resume qemu_coroutine_yield
+scm_c_with_continuation_barrier scm_c_define_gsubr scm_c_make_gsubr call_into_lisp
+"""
 """Functions that go on with another stack, and such as call them: of the C library, Boost.Context and its copies, Ruby,
-libcoro, libco and others; of PHP, Ruby and QEMU."""
+libcoro, libco and others; of PHP, Ruby, QEMU, Guile (whose continuations are copies of the stack) and SBCL."""
+_CONTEXTS, _OPENSSL = ("makecontext", "setcontext"), "ASYNC_pause_job"
+"""Of the C library: with them and longjmp() stacks are switched. OpenSSL's jobs do so too, if an engine asks for it."""
+_ALTERNATE, _THREADS, _PYTHON = "sigaltstack", "pthread_create", "Py_BytesMain"
 _RETURNS_TWICE = """
 setjmp _setjmp __setjmp sigsetjmp __sigsetjmp getcontext __getcontext __swapcontext makecontext setcontext
-vfork __vfork __libc_vfork longjmp _longjmp siglongjmp __longjmp __libc_longjmp __libc_siglongjmp
+vfork __vfork __libc_vfork ASYNC_pause_job longjmp _longjmp siglongjmp __longjmp __libc_longjmp __libc_siglongjmp
 """
 RETURNS_TWICE = frozenset((_RETURNS_TWICE + _SWITCHES).split())
 """Functions that return more than once, or on another stack."""
@@ -76,6 +87,10 @@ _start __start _dl_start_user _dlstart __restore_rt __restore __startcontext __s
 """
 _NEVER_CALLED = frozenset(_NOT_CALLED.split())
 _RESOLVERS = "_dl_runtime_"
+_HASKELL, _HASKELL_CODE = "stg_ap_p_info", ("_info", "_fast", "zh")
+
+READS_CALLER = frozenset(("dlopen", "dlsym", "dlvsym", "dlmopen", "backtrace", "__backtrace"))
+"""Functions of the C library that look at their return address, and answer by what lies there."""
 
 _CALLS_BACK = """
 qsort qsort_r __qsort_r bsearch lfind lsearch tsearch tfind tdelete twalk twalk_r tdestroy __tsearch __tfind __tdelete
@@ -107,7 +122,13 @@ class Unwinding:
     def is_never_called(self, function: Function) -> bool:
         """Whether it is jumped to, or entered by the kernel."""
         name = function.name
+        if name.endswith(_HASKELL_CODE) and self._haskell:
+            return True
         return function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS)
+
+    @cached_property
+    def _haskell(self) -> bool:
+        return self._mentioned((_HASKELL,)) is not None
 
     @cached_property
     def go(self) -> bool:
@@ -120,11 +141,25 @@ class Unwinding:
         """Whether a collector looks return addresses up: then a return probe ends the program by itself."""
         return self.go or self._mentioned((_OCAML,)) is not None
 
+    def harmed(self, function: Function) -> bool:
+        """Whether a return probe does harm by itself, exception or none."""
+        return self.collected or (self.c_library and function.name in READS_CALLER)
+
     @cached_property
     def switched(self) -> str | None:
         """Why its functions may wait while others run on the same thread."""
-        name = None if self.c_library else self._mentioned((_SWITCHES + _SUSPENDS).split())
+        name = None if self.c_library else self._switch
         return self._switching() if name is None else f"stacks are switched while it runs (the file uses {name})"
+
+    @property
+    def _switch(self) -> str | None:
+        """What of that the file uses. An alternate stack lies above that of a thread, but for the main one's."""
+        names = (_SWITCHES + _SUSPENDS).split()
+        if self._mentioned((_OPENSSL,)) is None:
+            names += _CONTEXTS
+        if self._mentioned((_THREADS,)) is not None and self._mentioned((_PYTHON,)) is None:
+            names.append(_ALTERNATE)
+        return self._mentioned(names)
 
     @cached_property
     def rust(self) -> bool:
@@ -188,6 +223,8 @@ class Unwinding:
         if reason is not None:
             return reason
         if self.c_library:
+            if function.name in READS_CALLER:
+                return "it answers by who called it, which a return probe hides"
             if function.name in CALLS_BACK:
                 return "it calls functions of the program, which may throw a C++ exception across it"
             return None

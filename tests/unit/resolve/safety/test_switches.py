@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.safety.test_returns import plan, reason, returns_by_objdump
 from tracer.resolve.binary import Binary
 from tracer.resolve.functions.lookup import find_functions
+from tracer.resolve.safety.plugins import switching_plugin
 from tracer.resolve.safety.returns import ReturnPlan, plan_return
 
 SOURCE = r"""
@@ -34,11 +38,12 @@ __attribute__((noinline)) int often(int x, char *text)
 }
 int main(int argc, char **argv) { return leaf(argc) + waits(argc) + (hook ? tail(argc) : 0) + often(argc, argv[0]); }
 """
+SWITCHES = ["swapcontext", "makecontext", "jump_fcontext", "zend_fiber_switch_context", "scm_c_make_gsubr"]
 SWITCHED = "stacks are switched while it runs (the file uses {})"
 TAIL = "and its returns cannot all be found: the indirect jump at {} may leave it"
 
 
-@pytest.mark.parametrize("name", ["swapcontext", "jump_fcontext", "coroutine_transfer", "zend_fiber_switch_context"])
+@pytest.mark.parametrize("name", SWITCHES)
 def test_a_file_that_switches_stacks_is_probed_on_each_ret(build: Build, name: str) -> None:
     binary = Binary(str(build(SOURCE, "-O2", f"-DSWITCH={name}")))
     assert binary.unwinding.of_file == SWITCHED.format(name)
@@ -62,6 +67,48 @@ def test_ocaml_is_refused_whatever_the_user_says(build: Build) -> None:
         plan_return(binary.code, binary.unwinding, tail, True)
 
 
+def test_an_alternate_stack_counts_where_there_are_threads(build: Build) -> None:
+    """It lies above no main thread's stack. Python has one for handlers that end the program."""
+    threads = f"#include <pthread.h>\nvoid *start = pthread_create;\n{SOURCE}"
+    alone = Binary(str(build(SOURCE, "-O2", "-DSWITCH=sigaltstack")))
+    assert alone.unwinding.switched is None
+    both = Binary(str(build(threads, "-O2", "-DSWITCH=sigaltstack")))
+    assert both.unwinding.switched == SWITCHED.format("sigaltstack")
+    assert plan(both, "waits").kind == "ret"
+    assert Binary("/usr/bin/python3.11").unwinding.switched is None
+
+
+def test_openssl_switches_only_where_an_engine_asks_for_it() -> None:
+    binary = Binary("/lib/x86_64-linux-gnu/libcrypto.so.3")
+    assert (binary.unwinding.of_file, plan(binary, "EVP_MD_free").kind) == (None, "uretprobe")
+    (function,) = find_functions(binary, "ASYNC_pause_job")
+    with pytest.raises(Exception, match="keeps its return address for later or runs on another's stack"):
+        plan_return(binary.code, binary.unwinding, function)
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize("name", ["dlopen", "dlsym", "dlvsym", "dlmopen"])
+def test_what_answers_by_its_caller_keeps_its_return_address(name: str, unsafe: bool) -> None:
+    binary = Binary("/lib/x86_64-linux-gnu/libc.so.6")
+    (function, *_) = find_functions(binary, name)
+    with pytest.raises(Exception, match="it answers by who called it, which a return probe hides") as caught:
+        plan_return(binary.code, binary.unwinding, function, unsafe)
+    assert "--unsafe-returns" not in str(caught.value)
+
+
+def test_backtrace_is_probed_on_each_ret() -> None:
+    assert plan(Binary("/lib/x86_64-linux-gnu/libc.so.6"), "backtrace").kind == "ret"
+
+
+def test_functions_of_haskell_are_never_called(build: Build) -> None:
+    source = SOURCE + "int base_map_info(int x) { return often(x, 0); } int stg_ap_p_info;"
+    binary = Binary(str(build(source, "-O2")))
+    (function,) = find_functions(binary, "base_map_info")
+    with pytest.raises(Exception, match="base_map_info is never called"):
+        plan_return(binary.code, binary.unwinding, function, True)
+    assert plan(binary, "often").kind == "uretprobe"
+
+
 def test_what_a_process_has_loaded_counts_as_much(build: Build) -> None:
     binary = Binary(str(build(SOURCE, "-O2")))
     binary.switching = "greenlet, which process 7 has loaded, switches its stacks"
@@ -79,3 +126,18 @@ def test_the_cold_part_of_a_function_is_known_without_its_name(build: Build, tmp
     assert named.kind == "ret" and sorted(named.addresses) == sorted(parts)
     assert plan(Binary(str(stripped)), "often") == named
     assert "may leave it" in reason(Binary(str(stripped)), "tail")
+
+
+def test_a_perl_that_has_loaded_coro_switches_its_stacks(tmp_path: Path) -> None:
+    program, other = tmp_path / "perl", tmp_path / "awk"
+    plugin = tmp_path / "Coro" / "State" / "State.so"
+    plugin.parent.mkdir(parents=True)
+    with ExitStack() as stack:
+        for each in (program, other, plugin):
+            assert switching_plugin(str(program), os.getpid()) is None
+            each.write_bytes(b"code")
+            file = stack.enter_context(each.open("rb"))
+            stack.enter_context(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
+        reason = switching_plugin(str(program), os.getpid())
+        assert reason is not None and reason.startswith(f"Coro, which process {os.getpid()} (")
+        assert switching_plugin(str(other), os.getpid()) is None
