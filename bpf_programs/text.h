@@ -223,17 +223,29 @@ static __always_inline void end_bytes(u64 *bytes, u32 words, u64 length)
 static __always_inline s64 compare_bytes(const void *left, const void *right, u32 count, const void *longer, u32 rest, s64 sign,
 					 u64 most)
 {
+	u64 bound = most;
+
 #pragma clang loop unroll(disable)
-	for (u32 i = 0; i < count && i < most; i++) {
+	for (u32 i = 0; i < count; i++) {
 		s64 one = ((const signed char *)left)[i], other = ((const signed char *)right)[i];
 
+		/* Of two bounds the compiler would make one and test for equality, of which the verifier of Linux 6.1 learns nothing. */
+		if (!__builtin_constant_p(most))
+			OPAQUE(bound);
+		if (i >= bound)
+			return 0;
 		if (one != other)
 			return one - other;
 	}
 #pragma clang loop unroll(disable)
-	for (u32 i = 0; i < rest && count + i < most; i++)
+	for (u32 i = 0; i < rest; i++) {
+		if (!__builtin_constant_p(most))
+			OPAQUE(bound);
+		if (count + i >= bound)
+			break;
 		if (((const signed char *)longer)[i])
 			return sign * ((const signed char *)longer)[i];
+	}
 	return 0;
 }
 
