@@ -102,11 +102,11 @@ def _part(function: Function, value: Op, to: Buffer) -> None:
     last = whole_size - length
     zero(function, to)
     at = None if isinstance(offset, Const) else function.once("at", computed(function, offset))
-    if at is not None and not last:
+    if at is not None and last <= 0:
         function.line(f"part_behind({to.at(0)}, {to.words}, {held.at(0)}, {whole_size}, {at});")
     for index in range(-(-length // 8)):
         size = min(8, length - 8 * index)
-        if at is not None and not last:
+        if at is not None and last <= 0:
             break
         if at is not None:
             block = f"(char *)({held.at(0)}) + {8 * index}"
