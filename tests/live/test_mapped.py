@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import environment
+from tests.harness.cli import PATIENCE_S, environment, until
 from tests.targets.build import build
 from tracer import pipeline
 from tracer.cli.tracing.names import Names
@@ -18,6 +18,8 @@ from tracer.errors import Source
 from tracer.kernel import mapping_records
 from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
 from tracer.resolve.model import Target
+from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.resolve.symbols import modules
 
 pytestmark = pytest.mark.live
 
@@ -72,6 +74,44 @@ def test_they_are_read_before_there_is_no_room(monkeypatch: pytest.MonkeyPatch, 
         assert bool(names.missed) is not keeps_up
     finally:
         names.close()
+
+
+def test_a_file_is_not_taken_for_that_of_the_program_run_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both lie at the same addresses, and the process changes between them while tracer opens what is mapped."""
+    (tmp_path / "turns.c").write_text(
+        "#include <unistd.h>\n"
+        "int main(int n, char **argv) { char c; while (read(0, &c, 1) > 0) execl(argv[1], argv[1], argv[0], NULL); }"
+    )
+    one, two = tmp_path / "one", tmp_path / "two"
+    for path in (one, two):
+        subprocess.run(["gcc", "-static", "-no-pie", "turns.c", "-o", path], cwd=tmp_path, check=True)
+    with subprocess.Popen([two, one], stdin=subprocess.PIPE, bufsize=0) as process:
+        stdin = process.stdin
+        assert stdin is not None
+
+        def code(path: Path) -> Mapping:
+            until(lambda: any(each.path == str(path) for each in mappings(process.pid)), PATIENCE_S)
+            return next(each for each in mappings(process.pid) if each.path == str(path) and each.executable)
+
+        second = code(two)
+        stdin.write(b".")
+        first = code(one)
+        stdin.write(b".")
+        assert code(two) == second and second.key == first.key
+        opened = os.open
+
+        def open_and_change(path: str, *flags: int) -> int:
+            descriptor = opened(path, *flags)
+            if "map_files" in path:
+                stdin.write(b".")
+                code(one)
+            return descriptor
+
+        monkeypatch.setattr(os, "open", open_and_change)
+        module = modules.Modules().of(process.pid, first)
+        stdin.close()
+    assert module is not None and module.elf.inode == one.stat().st_ino
+    module.elf.close()
 
 
 def test_what_was_lost_is_said(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ class MappingRecords:
         """
         flags = _WANTED | (perf.INHERIT if pid is not None else 0)
         self._rings: list[perf.Ring] = []
+        self._later: list[tuple[int, Record]] = []
         try:
             for cpu in perf.online_cpus():
                 who = -1 if pid is None else pid
@@ -95,14 +96,22 @@ class MappingRecords:
     @property
     def has_any(self) -> bool:
         """Whether there is anything to take; costs next to nothing."""
-        return any(ring.has_data for ring in self._rings)
+        return bool(self._later) or any(ring.has_data for ring in self._rings)
 
     def take(self) -> Iterator[Record]:
         """What is new, in the order of time."""
         full = any(ring.size - (head - tail) < _LARGE for ring in self._rings for tail, head in (ring.span,))
-        found = sorted((each for ring in self._rings for each in _records(ring.take())), key=lambda each: each[0])
-        for _, record in found:
-            yield record
+        # While one ring is read, a process may move from its CPU to another: a later ring can have what is newer than
+        # what comes into this one. So what is newer than the reading waits for the next, which follows at once.
+        for _ in range(2):
+            began = time.monotonic_ns()
+            found = [*self._later, *(each for ring in self._rings for each in _records(ring.take()))]
+            found.sort(key=lambda each: each[0])
+            self._later = [each for each in found if each[0] > began]
+            for _, record in found[: len(found) - len(self._later)]:
+                yield record
+            if not self._later:
+                break
         if full:
             yield Missed(0)
 

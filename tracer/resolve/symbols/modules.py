@@ -180,10 +180,12 @@ def _open_mapped(pid: int, mapping: Mapping) -> Module | None:
     """
     assert mapping.file is not None
     try:
-        mapped = f"/proc/{pid}/map_files/{mapping.key}"
-        elf = Elf(mapping.path, descriptor=os.open(mapped, os.O_RDONLY))
-        # After an exec another file can lie there. Inodes of an overlay differ from those in maps; then paths must do.
-        if elf.inode == mapping.file[1] or os.readlink(mapped).removesuffix(" (deleted)") == mapping.path:
+        descriptor = os.open(f"/proc/{pid}/map_files/{mapping.key}", os.O_RDONLY)
+        # After an exec another file lies there, after the next this again. So what was opened is asked for its path.
+        opened = os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)")
+        elf = Elf(mapping.path, descriptor=descriptor)
+        # Inodes of an overlay differ from those in maps; then paths must do.
+        if elf.inode == mapping.file[1] or opened == mapping.path:
             return Module(elf)
         elf.close()
     except (OSError, TracerError):
