@@ -19,6 +19,7 @@ from tracer.resolve.model import EVERY_PROCESS, Target
 if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
     from tracer.backends.choose import Activation, Choice
+    from tracer.lang.syntax.ast import Program as Tree
     from tracer.plan.model import Plan
     from tracer.resolve.dwarf.debug_info import DebugInfo
 
@@ -60,7 +61,7 @@ def plan(
     config = configure(tree.config, environment)[0]
     sites = expand(
         tree, target, config.max_probes, left_out,
-        missing=config.missing_probes, unsafe_returns=config.unsafe_returns,
+        missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
     )  # fmt: skip
     if any(site.nop10 for own in sites.values() for site in own):
         from tracer.kernel.trials.nop10 import at_fast_nops
@@ -90,6 +91,15 @@ def plan(
     if errors:
         raise ProgramError(tree.source, errors)
     return lowered, found
+
+
+def _filters_end_returns(tree: Tree) -> bool:
+    """Whether the program has return probes, and this kernel ends programs with a seccomp filter at one."""
+    if not any(point.kind == "uretprobe" for clause in tree.clauses for point in clause.points):
+        return False
+    from tracer.kernel.trials.filtered_returns import end_filtered_programs
+
+    return end_filtered_programs()
 
 
 def probes(

@@ -14,6 +14,8 @@ from tracer.errors import TracerError
 from tracer.resolve.processes.maps import mappings, users
 from tracer.resolve.processes.stat import named
 
+FILTERED = "a seccomp filter that does not know of uretprobe(2) ends its process at the return (Linux 6.11 to 6.13)"
+
 _PLUGINS = (("python", "/_greenlet.", "greenlet"), ("perl", "/Coro/State/State.so", "Coro"))
 """What the name of the program's or library's file has in it, the plug-in's path, and the plug-in's name."""
 

@@ -35,13 +35,13 @@ ENOUGH = 1 << 20
 
 def expand(
     program: Program, target: Target, limit: int = ENOUGH, warnings: list[Diagnostic] | None = None, *,
-    missing: str = "error", unsafe_returns: bool = False,
+    missing: str = "error", unsafe_returns: bool = False, filtered: bool = False,
 ) -> dict[int, tuple[Site, ...]]:
     """The sites of every clause, by its index; () for BEGIN, END and interval. They all are no more than `limit`.
 
     `warnings` gets what had to be left out of patterns, and with `missing` "warn" the attach points that mean nothing;
-    then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. Raises
-    `ProgramError` with all faults.
+    then, as with "ignore", a clause may have no sites. `unsafe_returns`: see `returns.plan_return`. `filtered`: on this
+    kernel return probes end programs with a seccomp filter. Raises `ProgramError` with all faults.
     """
     timers = [point for clause in program.clauses for point in clause.points if not KINDS[point.kind].sites]
     left = SiteLimit(limit, limit - len(timers))
@@ -56,7 +56,7 @@ def expand(
     # Else nobody asks for names that people can read.
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
-    with closing(_Files(functions, unsafe_returns, _walks_stacks(program))) as files:
+    with closing(_Files(functions, unsafe_returns, filtered, filtered or _walks_stacks(program))) as files:
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
@@ -224,11 +224,14 @@ def sites_of(
 class _Files:
     """The files of a program: each opened once, and only where its sites are not known from an earlier run."""
 
-    def __init__(self, functions: bool = True, unsafe_returns: bool = False, walked: bool = False) -> None:
+    def __init__(
+        self, functions: bool = True, unsafe_returns: bool = False, filtered: bool = False, walked: bool = False
+    ) -> None:
         self.functions = functions
         """Whether the program asks for `func`."""
         self.walked = walked
         self._unsafe_returns = unsafe_returns
+        self._filtered = filtered
         self._binaries: Binaries | None = None
         self._switching: dict[str, str | None] = {}
         self._first: dict[tuple[int, int], Found] = {}
@@ -242,9 +245,11 @@ class _Files:
         return replace(self._first.setdefault((status.st_dev, status.st_ino), file), sure=file.sure)
 
     def switching(self, file: Found, pid: int | None) -> str | None:
-        """Why return probes in the file may end a process that runs now, though the file does not say so."""
-        from tracer.resolve.safety.plugins import switching_plugin
+        """Why return probes in the file may end a process, though the file does not say so."""
+        from tracer.resolve.safety.plugins import FILTERED, switching_plugin
 
+        if self._filtered:
+            return FILTERED
         if file.path not in self._switching:
             self._switching[file.path] = switching_plugin(file.path, pid)
         return self._switching[file.path]

@@ -202,18 +202,22 @@ def _returns(
             )
     _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")
     if unsafe:
-        left_out.append(_at_risk(unsafe, binary.unwinding.switched is not None))
+        left_out.append(_at_risk(unsafe, binary.unwinding.switched))
     return sites
 
 
-def _at_risk(unsafe: Sequence[tuple[str, str]], switched: bool) -> str:
+def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
     """What --unsafe-returns can do to the program that is traced."""
+    from tracer.resolve.safety.plugins import FILTERED
+
     names = [printable(name) for name, _ in unsafe[:_NAMED]]
     more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
     number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
     which = f"{', '.join(names)}{more}"
     how = f"an exception that crosses {which} is caught by nobody while the probe is there"
-    if switched:
+    if switched == FILTERED:
+        how = f"one whose seccomp filter forbids it ends when {which} returns"
+    elif switched:
         how = f"a call of {which} that waits while another runs on its thread may return to nowhere"
     return f"{number} can end the program that is traced: {how}; of the first: {unsafe[0][1]}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.safety.test_returns import plan, reason, returns_by_objdump
+from tracer import pipeline
+from tracer.errors import Diagnostic, ProgramError, Source
+from tracer.kernel.trials import filtered_returns
 from tracer.resolve.binary import Binary
 from tracer.resolve.functions.lookup import find_functions
-from tracer.resolve.safety.plugins import switching_plugin
+from tracer.resolve.safety.plugins import FILTERED, switching_plugin
 from tracer.resolve.safety.returns import ReturnPlan, plan_return
 
 SOURCE = r"""
@@ -113,6 +117,30 @@ def test_what_a_process_has_loaded_counts_as_much(build: Build) -> None:
     binary = Binary(str(build(SOURCE, "-O2")))
     binary.switching = "greenlet, which process 7 has loaded, switches its stacks"
     assert plan(binary, "waits").kind == "ret"
+
+
+@pytest.mark.parametrize(("filtered", "unsafe"), [(True, False), (True, True), (False, False)])
+def test_where_a_filter_ends_programs_at_a_return_probe_there_is_none(
+    build: Build, filtered: bool, unsafe: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = build(SOURCE, "-O2")
+    warnings: list[Diagnostic] = []
+    monkeypatch.setattr(filtered_returns, "end_filtered_programs", lambda: filtered)
+    begin = "config = { unsafe_returns = true } " if unsafe else ""
+
+    def kinds(name: str) -> set[str]:
+        plan, said = pipeline.plan(Source(f"{begin}uretprobe:{binary}:{name} {{ @ = count(); }}"))
+        warnings.extend(said)
+        return {site.kind for site in plan.sites}
+
+    assert kinds("leaf") == kinds("often") == ({"ret"} if filtered else {"uretprobe"})
+    if filtered and not unsafe:
+        with pytest.raises(ProgramError, match=re.escape(FILTERED)):
+            kinds("tail")
+        assert not warnings
+    else:
+        assert kinds("tail") == {"uretprobe"}
+        assert [each.message.endswith(f"{FILTERED}") for each in warnings] == [True] * unsafe
 
 
 def test_the_cold_part_of_a_function_is_known_without_its_name(build: Build, tmp_path: Path) -> None:
