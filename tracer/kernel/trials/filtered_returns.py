@@ -2,7 +2,7 @@
 
 From 6.11 on x86-64's return probes come back into the kernel by a system call of their own, uretprobe(2). The seccomp
 filters of systemd's services and others did not know it, and ended them (github.com/systemd/systemd/issues/34615).
-Linux 6.14 lets that call pass by all filters, and newer 6.12 and 6.13 may do so too. So it is tried: a thread of ours
+Linux 6.14 lets that call pass by all filters, as newer 6.12 do (tried on 6.12.117). So it is tried: a thread of ours
 forbids itself the call, and returns from a probed function.
 """
 
