@@ -259,7 +259,9 @@ def tell(process: subprocess.Popen[bytes], text: str = "go\n") -> None:
     process.stdin.flush()
 
 
-def until(condition: Callable[[], object], timeout: float, what: Callable[[], object] = str) -> None:
+def until(
+    condition: Callable[[], object], timeout: float = PATIENCE_S, what: Callable[[], object] = str
+) -> None:
     """Waits until `condition()` is true; fails after `timeout` seconds with `what()`."""
     end = time.monotonic() + timeout * PATIENCE
     while not condition():

@@ -18,8 +18,8 @@ TRACEFS = Path("/sys/kernel/tracing")
 
 _SYS_BPF = 321  # x86-64
 _BPF_PROG_GET_NEXT_ID, _BPF_MAP_GET_NEXT_ID, _BPF_LINK_GET_NEXT_ID = 11, 12, 31
-# The kernel frees what nobody holds any more after a grace period.
-_GRACE_S = 5.0
+# The kernel frees what nobody holds any more after a grace period, which is long where others want the CPU.
+_GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,13 @@ def left_since(before: Traces, patience_s: float = _GRACE_S) -> dict[str, list[o
     """
     end = time.monotonic() + patience_s * PATIENCE
     left = traces()
-    while (beyond := left.beyond(before)) and time.monotonic() < end:
+    while (found := _held_by_nobody(left.beyond(before))) and time.monotonic() < end:
         time.sleep(0.05)
         left = left.still_in(traces())
+    return found
+
+
+def _held_by_nobody(beyond: dict[str, list[object]]) -> dict[str, list[object]]:
     held = _held() if beyond else {}
     found = {
         kind: [one for one in ones if one not in held.get(kind, ()) and not _is_of_another(one)]

@@ -132,7 +132,7 @@ def test_a_semaphore_is_1_while_traced_and_0_after_a_signal(
             running.signal(number)
             done = running.wait()
             if number == signal.SIGKILL:
-                until(lambda: (one.value(), other.value()) == (0, 0), 5)
+                until(lambda: (one.value(), other.value()) == (0, 0))
             assert (one.value(), other.value()) == (0, 0)
         if number != signal.SIGKILL:
             assert set(counts(done)) == ({one.pid} if whom == "-p" else {one.pid, other.pid})
@@ -183,14 +183,12 @@ def test_an_end_before_attaching_and_an_error_in_it_leave_a_semaphore_as_it_was(
 def test_ctrl_c_ends_the_wait_for_another_tracer(place: Callable[[str], Path], tmp_path: Path, clean: None) -> None:
     path = place("gated")
     taken = "while flock -n /run/tracer true; do sleep 0.02; done"
-    held = f'mount -t tmpfs none /run; mkdir /run/tracer; flock /run/tracer sleep 15 & {taken}; exec "$@"'
+    held = f'mount -t tmpfs none /run; mkdir /run/tracer; flock /run/tracer sleep 100 & {taken}; exec "$@"'
     words = ("--backend", "ftrace", FLAG, "-e", f"usdt:{path}:gated:tick {{ @ = count(); }}")
     prefix = ("unshare", "-m", "sh", "-c", held, "sh")
     with gated(path) as one, tracing(tmp_path, *words, env=WITHOUT, prefix=prefix, ready=None) as running:
-        until(lambda: counters(running), 20)
-        begin = time.monotonic()
+        until(lambda: counters(running))
         done = running.stop()
-        assert time.monotonic() - begin < 5
         assert (done.status, done.err, one.value()) == (
             1,
             "tracer: error: the process that counts semaphores was killed, or does not answer; run the command again\n",
@@ -221,7 +219,7 @@ def test_two_tracers_share_a_semaphore(
         tracers = [stack.enter_context(activated(tmp_path, backend, path)) for _ in range(2)]
         assert one.value() == 2
         tracers[0].process.kill()
-        until(lambda: one.value() == 1, 5, lambda: str(one.value()))
+        until(lambda: one.value() == 1, what=lambda: str(one.value()))
         tracers[1].stop()
         assert one.value() == 0
 
@@ -266,11 +264,11 @@ def test_forks_inherit_a_raised_semaphore_and_are_lowered_too(
             assert one.value(before) == (0 if whom == "-p" else 1)
             os.kill(child, signal.SIGKILL)  # the grandchild is an orphan now
             one.forked.remove(child)
-            until(lambda: not Path(f"/proc/{child}").exists(), 5)
+            until(lambda: not Path(f"/proc/{child}").exists())
             running.signal(number)
             running.wait()
             family = [one.pid, before, grandchild]
-            until(lambda: not any(map(one.value, family)), 5, lambda: str([*map(one.value, family)]))
+            until(lambda: not any(map(one.value, family)), what=lambda: str([*map(one.value, family)]))
 
 
 def test_a_child_in_its_parents_memory_is_not_lowered_a_second_time(
@@ -295,7 +293,7 @@ def test_memory_that_two_processes_share_is_raised_once(place: Callable[[str], P
         child = int(read_line(one.process))
         counting.raise_all(None)
         assert (one.value(), one.value(child)) == (1, 1)
-        until(lambda: not Path(f"/proc/{child}").exists(), 10)
+        until(lambda: not Path(f"/proc/{child}").exists())
         counting.lower_all()
         assert one.value() == 0
 

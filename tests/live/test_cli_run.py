@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.harness.cli import PATIENCE, ROOT, environment, target, tracer, traci
 from tests.live.nobody import nobody, public_copy
 from tests.targets.build import build
 
-TICKS = "interval:ms:20 { @ticks = count(); }"
+TICKS = 'interval:ms:20 { @ticks = count(); printf("tick\\n"); }'
 
 
 def test_a_program_that_traces_nothing_runs_as_anybody() -> None:
@@ -92,17 +91,17 @@ def test_json_is_one_object_a_line() -> None:
 def test_a_signal_ends_the_trace_in_order(tmp_path: Path, number: int) -> None:
     program = TICKS + ' END { printf("end\\n"); }'
     with tracing(tmp_path, "-e", program) as running:
-        time.sleep(0.15)
+        running.wait_for_output(b"tick\n")
         running.signal(number)
-        done = running.wait(5)
+        done = running.wait()
     assert done.status == 0
-    assert done.out.startswith(b"end\n")
+    assert b"tick\nend\n" in done.out
     assert b"@ticks: " in done.out
 
 
 def test_sigusr1_prints_the_maps_and_goes_on(tmp_path: Path) -> None:
     with tracing(tmp_path, "-e", TICKS) as running:
-        time.sleep(0.1)
+        running.wait_for_output(b"tick\n")
         running.signal(signal.SIGUSR1)
         running.wait_for_output(b"@ticks: ")
         assert running.process.poll() is None
@@ -115,12 +114,10 @@ def test_ends_with_its_command_and_says_how_that_failed() -> None:
     assert (done.status, done.out, done.err) == (0, b"1\n", "tracer: sh ended with status 3\n")
 
 
-def test_ends_its_command_when_tracing_ends_first(tmp_path: Path) -> None:
-    flag = tmp_path / "pid"
-    command = f"sh -c 'echo $$ > {flag}; exec sleep 1000'"
-    done = tracer("-q", "-e", "interval:ms:200 { exit(); }", "-c", command)
+def test_ends_its_command_when_tracing_ends_first() -> None:
+    done = tracer("-q", "-e", 'BEGIN { printf("%d", cpid); } interval:ms:200 { exit(); }', "-c", "sleep 1000")
     assert (done.status, done.err) == (0, "")
-    assert not Path(f"/proc/{flag.read_text().strip()}").exists()
+    assert not Path(f"/proc/{int(done.out)}").exists()
 
 
 def test_a_command_that_cannot_run_is_one_error(tmp_path: Path) -> None:
@@ -135,9 +132,9 @@ def test_a_command_that_cannot_run_is_one_error(tmp_path: Path) -> None:
 
 def test_ends_with_the_process_it_watches(tmp_path: Path) -> None:
     with target("sleep", "1000") as sleeper, tracing(tmp_path, "-p", str(sleeper.pid), "-e", TICKS) as running:
-        time.sleep(0.1)
+        running.wait_for_output(b"tick\n")
         sleeper.kill()
-        done = running.wait(5)
+        done = running.wait()
     assert done.status == 0
     assert b"@ticks: " in done.out
 

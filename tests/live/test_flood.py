@@ -82,7 +82,7 @@ def copier_of(pid: int) -> psutil.Process | None:
 
 
 def found_copier(pid: int) -> psutil.Process:
-    until(lambda: copier_of(pid) is not None, 10, lambda: "no copier")
+    until(lambda: copier_of(pid) is not None, what=lambda: "no copier")
     copier = copier_of(pid)
     assert copier is not None
     return copier
@@ -100,7 +100,7 @@ def test_a_copier_that_somebody_ends_or_stops_loses_nothing_untold(
     words = ("--backend", "ftrace", "-f", "json", "-e", program, "-c", f"{hits} flood 4 100000")
     with busy(), tracing(tmp_path, *words) as running:
         copier = found_copier(running.pid)
-        until(lambda: switches(copier) > 20, 30, lambda: "nothing was copied")
+        until(lambda: switches(copier) > 20, what=lambda: "nothing was copied")
         copier.send_signal(number)
         done = running.wait(120)
     assert done.status == 0
@@ -139,7 +139,7 @@ def test_the_copier_holds_no_probe_and_ends_with_tracer(idle: tuple[int, psutil.
     # Python holds a descriptor of its own for what it has mapped.
     assert (len(pipes), len(rings)) == (2, 2 * (os.cpu_count() or 1)) and len(held) == len(pipes) + len(rings)
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not copier.is_running() or copier.status() == psutil.STATUS_ZOMBIE, 5, lambda: "it goes on")
+    until(lambda: not copier.is_running() or copier.status() == psutil.STATUS_ZOMBIE, what=lambda: "it goes on")
 
 
 def test_signals_for_the_whole_group_are_tracers_alone(hits: Path, tmp_path: Path, clean: None) -> None:

@@ -51,7 +51,7 @@ def test_those_of_a_running_process_too_and_none_of_others(backend: str, place: 
             tell(each)
         for each in (other, process):
             assert read_line(each) == "done"
-        done = running.wait(20)
+        done = running.wait()
     assert (done.status, done.text, done.err) == (0, ANSWER, "Attached 1 probe\n")
 
 
@@ -83,7 +83,7 @@ def test_counts_alone_are_those_of_all(backend: str, option: str, place: Place, 
     else:
         with target(path, N, "wait") as process, tracing(tmp_path, *common, "-p", str(process.pid)) as running:
             tell(process)
-            done = running.wait(20)
+            done = running.wait()
     assert (done.status, done.err) == (0, "Attached 1 probe\n")
     assert done.text.removeprefix("done\n") == f"@: {HITS[3] if where else sum(HITS.values())}\n"
 
@@ -118,7 +118,7 @@ def test_names_in_processes_that_live_for_a_moment(backend: str, option: str, pl
     else:
         with target(path, N, "wait") as process, tracing(tmp_path, *common, "-p", str(process.pid)) as running:
             tell(process)
-            done = running.wait(20)
+            done = running.wait()
     assert done.text.replace("done\n", "") == "\n        pass+0\n"
 
 
@@ -132,7 +132,7 @@ def test_a_process_that_forks_all_the_time_is_followed_without_a_hole(
         with tracing(tmp_path, *common, "-e", program) as running:
             time.sleep(1)
             process.kill()
-            done = running.wait(20)
+            done = running.wait()
     found = {int(child): hits for child, hits in maps(done)["@"].items()}
     first, last = min(found), max(found)
     found.pop(first)  # it may have begun before
@@ -184,12 +184,12 @@ def test_children_from_before_are_not_traced(backend: str, place: Place, tmp_pat
     script = f"(read line; {path} 5) & read line; {path} 3; wait"
     with target("/bin/bash", "-c", f"exec 3<&0; {script.replace('(read line;', '(read line <&3;')}") as process:
         before = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        until(before.read_text, 20)
+        until(before.read_text)
         program = f"usdt:{path}:depot:plain {{ @ = count(); }}"
         with tracing(tmp_path, "--backend", backend, "--follow", "-p", str(process.pid), "-e", program) as running:
             tell(process)
             tell(process)
-            done = running.wait(20)
+            done = running.wait()
     assert (done.status, done.text) == (0, "@: 3\n"), done.err
 
 
@@ -223,7 +223,7 @@ def test_the_exit_of_a_thread_does_not_end_it(backend: str, place: Place, tmp_pa
             time.sleep(0.3)
             assert running.process.poll() is None
             process.kill()
-            done = running.wait(10)
+            done = running.wait()
     assert (done.status, done.text) == (0, "@: 2000\n")
 
 

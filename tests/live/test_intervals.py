@@ -87,35 +87,38 @@ def test_each_hit_falls_into_the_interval_of_its_own_time_however_late_the_trace
 def test_no_hit_after_an_intervals_exit_counts_however_late_the_tracer_is(
     place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
-    # Of the beats that the tracer missed, at 250, 300 and 500 ms, the second ends the trace.
+    # Of the beats that the tracer missed, at 750, 900 and 1,500 ms, the second ends the trace.
     path = place("ticker")
     program = (
         f"usdt:{path}:ticker:tick {{ @n = count(); @last = max(nsecs); }}"
-        " interval:ms:300 { exit(); } interval:ms:250 { @beats++; @before = (uint64)@last; }"
+        " interval:ms:900 { exit(); } interval:ms:750 { @beats++; @before = (uint64)@last; }"
     )
     with tracing(tmp_path, "--backend", "ftrace", "-f", "json", "-e", program, "-c", f"{path} 3 1") as running:
         time.sleep(0.1)
         running.signal(signal.SIGSTOP)
-        time.sleep(0.8)
+        time.sleep(2)
         running.signal(signal.SIGCONT)
         done = running.wait()
     assert (done.status, done.err) == (0, "Attached 3 probes\n")
     found = maps(done)
     assert found["@beats"] == 1
-    assert found["@last"] - found["@before"] < 150_000_000
+    assert 0 <= found["@last"] - found["@before"] < 400_000_000
 
 
 def test_intervals_keep_their_beat(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("ticker")
     program = (
-        f"usdt:{path}:ticker:tick {{ @hits = count(); }} interval:ms:100 {{ @beats++; }} interval:hz:50 {{ @fast++; }}"
+        f"usdt:{path}:ticker:tick {{ @hits = count(); @first = min(nsecs); @last = max(nsecs); }}"
+        " interval:ms:100 { @beats++; } interval:hz:50 { @fast++; }"
     )
+    begun = time.monotonic()
     done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{path} 2 10")
+    whole = time.monotonic() - begun
     assert done.status == 0
     found = maps(done)
     assert found["@hits"] == 200
-    # The ticks themselves take a little more than 10 ms each.
-    assert 19 <= found["@beats"] <= 30
+    # Those that were due when the tracer saw the end need not come.
+    assert 0.8 * (found["@last"] - found["@first"]) / 1e8 <= found["@beats"] <= whole * 10
     assert 5 * found["@beats"] - 5 <= found["@fast"] <= 5 * found["@beats"] + 5
 
 

@@ -56,7 +56,7 @@ def test_an_exit_stops_the_count_of_its_thread_at_once(backend: str, place: Call
 def test_a_tracer_that_traces_itself_comes_to_an_end(backend: str, clean: None) -> None:
     # Every process that allocates is traced, the tracer among them, which allocates to print what it did.
     program = 'uprobe:libc:malloc { printf("%d\\n", pid); @ = count(); } interval:ms:500 { exit(); }'
-    done = tracer("--backend", backend, "-f", "json", "-e", program, timeout=30)
+    done = tracer("--backend", backend, "-f", "json", "-e", program)
     assert done.status == 0
     assert maps(done)["@"] > 0
 

@@ -15,7 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, TRACER, environment, read_line, target, tell, tracer, without_overhead
+from tests.harness.cli import (
+    PATIENCE,
+    PATIENCE_S,
+    TRACER,
+    environment,
+    read_line,
+    target,
+    tell,
+    tracer,
+    without_overhead,
+)
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -65,13 +75,11 @@ def test_a_reader_that_has_enough_ends_the_trace_and_its_command(
 ) -> None:
     path = place("ticker")
     program = f'usdt:{path}:ticker:tick {{ printf("tick\\n"); @ = count(); }} END {{ printf("the end\\n"); }}'
-    begun = time.monotonic()
-    with piped("--backend", backend, "-e", program, "-c", f"{path} 60 3000") as process:
+    with piped("--backend", backend, "-e", program, "-c", f"{path} 100 3000") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"tick\n"
         process.stdout.close()
-        assert ended(process, 20) == (0, "")
-    assert time.monotonic() - begun < 30 * PATIENCE
+        assert ended(process) == (0, "")
 
 
 def test_a_reader_that_leaves_is_noticed_though_nothing_more_happens(
@@ -83,7 +91,7 @@ def test_a_reader_that_leaves_is_noticed_though_nothing_more_happens(
         assert process.stdout.readline() == b"one\n"
         time.sleep(0.3)
         process.stdout.close()
-        assert ended(process, 10) == (0, "")
+        assert ended(process) == (0, "")
 
 
 def test_a_line_is_seen_when_it_happens(backend: str, place: Callable[[str], Path], clean: None) -> None:
@@ -93,7 +101,7 @@ def test_a_line_is_seen_when_it_happens(backend: str, place: Callable[[str], Pat
     with piped("--backend", backend, "-e", program) as process, flood(path, 1) as go:
         assert process.stdout is not None
         go()
-        assert select.select([process.stdout], [], [], 5 * PATIENCE)[0]
+        assert select.select([process.stdout], [], [], PATIENCE_S * PATIENCE)[0]
         assert os.read(process.stdout.fileno(), 100) == b"00000000\n"
         process.send_signal(signal.SIGINT)
         assert ended(process)[0] == 0
@@ -155,14 +163,11 @@ def test_a_reader_of_both_streams_that_takes_nothing_keeps_nobody(
         with subprocess.Popen(
             [*TRACER, *args], stdout=pipe, stderr=shared, env=environment(), start_new_session=True
         ) as process:
+            assert process.stdout is not None and process.stdout.readline() == b"Attached 1 probe\n"
             time.sleep(4 * PATIENCE)  # the guard has had something to say
-            begun = time.monotonic()
             process.send_signal(signal.SIGINT)
-            assert process.wait(20 * PATIENCE) == 1
-            assert time.monotonic() - begun < 12 * PATIENCE
+            assert process.wait(PATIENCE_S * PATIENCE) == 1
             assert traced.poll() is None
-            assert process.stdout is not None
-            assert process.stdout.read().startswith(b"Attached 1 probe\n")
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -178,7 +183,7 @@ def test_an_end_that_nobody_reads_comes_all_the_same_and_every_line_is_accounted
         for number in range(signals):
             time.sleep(0.6 * number)
             process.send_signal(signal.SIGINT)
-        status, said = ended(process, 60)
+        status, said = ended(process)
         took = time.monotonic() - begun
         printed = len(process.stdout.read())
     dropped = count(said, r"(\d+) events? left out: not shown yet")

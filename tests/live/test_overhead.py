@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import TRACER, Done, read_line, target, tracer, tracing, until
+from tests.harness.cli import PATIENCE_S, TRACER, Done, read_line, target, tracer, tracing, until
 from tests.live.answers import maps, records
 from tests.live.test_semaphores import semaphore
 
@@ -69,7 +69,7 @@ def said_and_real(backend: str, line: str, path: Path, home: Path) -> list[tuple
         args = ("--backend", backend, "-f", "json", "-e", f"{line}\nEND {{ @traced = elapsed; }}")
         with tracing(home, *args, "-p", str(process.pid)) as running:
             start, spent = time.monotonic_ns(), cpu_ns(process)
-            until(lambda: WARNING.search(running.said), 20, lambda: running.said)
+            until(lambda: WARNING.search(running.said), what=lambda: running.said)
             taken, spent = time.monotonic_ns() - start, cpu_ns(process) - spent
             done = running.stop()
     assert done.err == "Attached 2 probes\n"
@@ -234,7 +234,7 @@ def test_a_trace_with_nothing_left_to_trace_ends(
     path = place("hot")
     with hot(path) as process:
         program = f"usdt:{path}:hot:spin {{ @a = count(); }} END {{ printf(\"over\\n\"); }}"
-        done = tracer("--backend", backend, "--max-rate", "1000", "-e", program, "-p", str(process.pid), timeout=20)
+        done = tracer("--backend", backend, "--max-rate", "1000", "-e", program, "-p", str(process.pid))
         assert process.poll() is None
     assert done.status == 0
     assert re.fullmatch(r"over\n@a: \d+\n", done.text)
@@ -250,12 +250,12 @@ def test_a_flood_that_nobody_reads_ends_too(
         args = ("--backend", backend, "--max-rate", "100000", "-e", program, "-p", str(process.pid))
         with subprocess.Popen([*TRACER, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             speeds = [float(read_line(process))]
-            end = time.monotonic() + 30
+            end = time.monotonic() + PATIENCE_S
             while max(speeds) < SLOW_NS or speeds[-1] > FAST_NS:
                 assert time.monotonic() < end, speeds[-10:]
                 speeds.append(float(read_line(process)))
             assert running.poll() is None
-            out, err = running.communicate(timeout=30)
+            out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0
     assert b"warning: detached: " in err
     assert len(out.splitlines()) > 100_000
@@ -271,8 +271,8 @@ def test_a_semaphore_goes_down_with_its_attach_point(
         program = f"usdt:{path}:ticker:tick {{ @a = count(); }} uprobe:{other}:spin {{ @b = count(); }}"
         args = ("--backend", backend, "--max-rate", "100", *options[whom], "-e", program)
         with tracing(tmp_path, *args) as running:
-            running.wait_for("warning: detached: ", 20)
-            until(lambda: semaphore(process, path, "ticker_tick_semaphore") == 0, 5)
+            running.wait_for("warning: detached: ")
+            until(lambda: semaphore(process, path, "ticker_tick_semaphore") == 0)
             assert process.poll() is None
             done = running.stop()
     assert "incomplete from here on: @a\n" in done.said
@@ -286,7 +286,7 @@ def test_older_kernels_have_the_limit_too(
     with target(path, "60", "2") as process:
         program = f"usdt:{path}:ticker:tick {{ @a = count(); }}"
         args = ("--backend", backend, "--max-rate", "100", "--usdt-file-activation", "-e", program)
-        done = tracer(*args, "-p", str(process.pid), env={"TRACER_WITHOUT": without}, timeout=30)
+        done = tracer(*args, "-p", str(process.pid), env={"TRACER_WITHOUT": without})
         assert process.poll() is None
         assert semaphore(process, path, "ticker_tick_semaphore") == 0
     assert done.status == 0

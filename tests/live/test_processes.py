@@ -74,7 +74,7 @@ def test_a_signal_that_ended_the_program_of_c_is_said(
         child = child_of(running.pid, path)
         time.sleep(0.3)  # some ticks, so that there is something to tell
         child.send_signal(signal.SIGKILL)
-        done = running.wait(20)
+        done = running.wait()
     assert done.status == 0
     assert done.err == f"Attached 1 probe\ntracer: {path} was ended by SIGKILL\n"
 
@@ -181,7 +181,7 @@ def test_a_process_that_becomes_another_program_is_followed(
         program = f"usdt:{path}:depot:plain {{ @child = count(); }} usdt:{other}:ticker:tick {{ @ = count(); }}"
         with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
             tell(process)
-            done = running.wait(20)
+            done = running.wait()
     assert (done.status, done.text) == (0, "@: 5\n")
 
 
@@ -206,7 +206,7 @@ def test_p_does_not_trace_the_children_of_the_process(
         program = f"usdt:{path}:forks:hit {{ @[arg0] = count(); }}"
         with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
             tell(process)
-            done = running.wait(20)
+            done = running.wait()
     assert (done.status, done.text) == (0, "@[0]: 100\n")
 
 
@@ -217,7 +217,7 @@ def test_p_ends_with_the_process(backend: str, place: Callable[[str], Path], tmp
         with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as running:
             assert read_line(process) == f"{400 * PATIENCE:.0f}"
             process.wait()
-            done = running.wait(10)
+            done = running.wait()
     assert done.status == 0
     assert done.out.startswith(b"@: ")
 

@@ -23,7 +23,7 @@ def semaphore(process: subprocess.Popen[bytes], path: Path, name: str) -> int:
         lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
         return [line for line in lines if line.endswith(str(path))]
 
-    until(mapped, 5)  # the process may not have become the program yet
+    until(mapped)  # the process may not have become the program yet
     start = int(mapped()[0].partition("-")[0], 16)
     # A position-independent program: the first mapping of the file is where address 0 lies.
     with open(f"/proc/{process.pid}/mem", "rb") as memory:
@@ -52,8 +52,8 @@ def test_a_semaphore_is_up_while_traced_and_down_afterwards(
                 second.stop()
             assert value() > 0, "the second tracer took the first one's away"
             first.signal(number)
-            first.wait(20)
-            until(lambda: value() == 0, 5, lambda: f"the semaphore stays at {value()}")
+            first.wait()
+            until(lambda: value() == 0, what=lambda: f"the semaphore stays at {value()}")
         assert process.poll() is None
 
 
@@ -66,4 +66,4 @@ def test_a_probe_of_many_sites_and_clauses_raises_its_semaphore(
         with tracing(tmp_path, "--backend", backend, "-e", program) as running:
             assert semaphore(process, path, "ticker_tick_semaphore") >= 1
             running.stop()
-        until(lambda: semaphore(process, path, "ticker_tick_semaphore") == 0, 5)
+        until(lambda: semaphore(process, path, "ticker_tick_semaphore") == 0)

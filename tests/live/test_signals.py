@@ -23,7 +23,7 @@ def test_it_prints_the_maps_and_exits_with_0(
     with tracing(tmp_path, "--backend", backend, "-e", program) as running:
         subprocess.run([path, "0.1", "2"], check=True, capture_output=True)
         running.signal(number)
-        done = running.wait(20)
+        done = running.wait()
     assert (done.status, done.text, done.err) == (0, "end\n@: 50\n", "Attached 2 probes\n")
 
 
@@ -48,7 +48,7 @@ def test_a_second_ctrl_c_does_not_lose_the_answer(
         subprocess.run([path, "0.1", "2"], check=True, capture_output=True)
         running.signal(signal.SIGINT)
         running.signal(signal.SIGINT)
-        done = running.wait(20)
+        done = running.wait()
     assert (done.status, done.text) == (0, "@: 50\n")
 
 
@@ -61,7 +61,7 @@ def test_a_signal_amid_a_storm_of_hits_ends_it_soon(
         with tracing(tmp_path, "--backend", backend, "-e", program) as running:
             running.wait_for_output(b"\n")
             running.signal(signal.SIGTERM)
-            done = running.wait(10)
+            done = running.wait()
     assert done.status == 0
 
 

@@ -28,7 +28,7 @@ def said(err: str) -> list[str]:
 
 def running(process: subprocess.Popen[bytes], path: Path) -> None:
     """Until the process has gone through exec."""
-    until(lambda: os.readlink(f"/proc/{process.pid}/exe") == str(path), 5)
+    until(lambda: os.readlink(f"/proc/{process.pid}/exe") == str(path))
 
 
 def test_each_attach_point_has_its_reason(backend: str, place: Place, clean: None) -> None:
@@ -67,9 +67,8 @@ def test_a_silent_trace_says_why_after_five_seconds(
         program = f"uprobe:{path}:twice, uprobe:{path}:unused {{ @ = count(); }}"
         begun = time.monotonic()
         with tracing(tmp_path, "--backend", backend, *options, "-e", program) as trace:
-            attached = time.monotonic()
-            trace.wait_for("was never hit", 12)
-            assert time.monotonic() - attached > 4.5 and time.monotonic() - begun >= 5
+            trace.wait_for("was never hit")
+            assert time.monotonic() - begun >= 5
             trace.wait_for("unused was never hit")
             assert len(said(trace.err)) == 2
             done = trace.stop()
@@ -87,10 +86,10 @@ def test_after_five_seconds_with_hits_only_what_nobody_runs_or_lets_pass_is_told
         running(process, path)
         never = f"usdt:{path}:silent:gated", f"uprobe:{idle}:shop", f"uprobe:{path}:unused"
         program = f"{', '.join(never)}, uprobe:{path}:shop {{ @[probe] = count(); }}"
+        begun = time.monotonic()
         with tracing(tmp_path, "--backend", backend, "-e", program) as trace:
-            attached = time.monotonic()
-            trace.wait_for("silent_idle:shop was never hit", 12)
-            assert time.monotonic() - attached > 4.5
+            trace.wait_for("silent_idle:shop was never hit")
+            assert time.monotonic() - begun >= 5
             done = trace.stop()
         whom = f"process {process.pid} (silent)"
         # What was said is not said again.
