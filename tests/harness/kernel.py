@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
+from glob import iglob
 from pathlib import Path
 
 from tests.harness.cli import PATIENCE
@@ -103,9 +104,9 @@ def _held() -> dict[str, set[int]]:
     """BPF objects that living processes hold a descriptor of, by kind."""
     held: dict[str, set[int]] = {"programs": set(), "maps": set(), "links": set()}
     kinds = {"prog_id": "programs", "map_id": "maps", "link_id": "links"}
-    for info in Path("/proc").glob("[0-9]*/fdinfo/*"):
+    for info in iglob("/proc/[0-9]*/fdinfo/*"):  # pathlib's would fail where a process ends meanwhile
         with suppress(OSError):
-            for line in info.read_text(errors="replace").splitlines():
+            for line in Path(info).read_text(errors="replace").splitlines():
                 name, _, value = line.partition(":")
                 if name in kinds:
                     held[kinds[name]].add(int(value))
