@@ -38,6 +38,8 @@ from tracer.resolve.safety.unwind import RETURNS_TWICE, Unwinding
 MAX_TABLE = 4096
 _LOOK_BACK = 16
 """How many instructions before an indirect jump may belong to its switch."""
+_MOST_PARTS = 64
+"""Of a function. Compilers make two; in a file made to keep us busy each could lead to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ def _parts(code: Code, function: Function) -> list[Range]:
         known = done + todo
         for jump, target in _leaving(code, part, known):
             if not any(each.holds(target) for each in known):
+                if len(known) == _MOST_PARTS:
+                    raise _NoProof(f"it has more than {_MOST_PARTS} parts")
                 todo.append(_cold_part(code, function, jump, target))
                 known = done + todo
     return done

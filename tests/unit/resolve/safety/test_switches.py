@@ -156,6 +156,26 @@ def test_the_cold_part_of_a_function_is_known_without_its_name(build: Build, tmp
     assert "may leave it" in reason(Binary(str(stripped)), "tail")
 
 
+CHAIN = r"""
+#include <ucontext.h>
+void *used = swapcontext;
+asm(".globl f\n.type f, @function\nf: .cfi_startproc\npush %rbx\n.cfi_def_cfa_offset 16\njmp 1f\nret\n.cfi_endproc\n"
+    ".size f, .-f\n.rept PARTS\n1: .cfi_startproc\n.cfi_def_cfa_offset 16\njmp 1f\nret\n.cfi_endproc\n.endr\n"
+    "1: .cfi_startproc\n.cfi_def_cfa_offset 16\npop %rbx\n.cfi_def_cfa_offset 8\ncall getpid\nret\n.cfi_endproc");
+int main(void) { return 0; }
+"""
+
+
+@pytest.mark.parametrize("parts", [62, 63])
+def test_a_file_cannot_keep_us_busy_with_parts_that_lead_to_others(build: Build, parts: int) -> None:
+    """Each is compared with those before it: a file of 10 MB could have taken half an hour."""
+    binary = Binary(str(build(CHAIN.replace("PARTS", str(parts)), "-s", "-rdynamic", "-no-pie")))
+    if parts == 62:
+        assert plan(binary, "f").kind == "ret"
+    else:
+        assert reason(binary, "f").endswith("its returns cannot all be found: it has more than 64 parts")
+
+
 def test_a_perl_that_has_loaded_coro_switches_its_stacks(tmp_path: Path) -> None:
     program, other = tmp_path / "perl", tmp_path / "awk"
     plugin = tmp_path / "Coro" / "State" / "State.so"
