@@ -50,6 +50,9 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 /* Hides from the compiler what it knows of a number, so that a bound check stays in the code for the verifier. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
 
+/* A number that the loader would take for one of those that stand for something. */
+#define PLAIN(high, low) ({ u64 plain_ = high; OPAQUE(plain_); plain_ << 32 | low; })
+
 /* What `walk` calls back for each element: the loader puts this function behind the program, and its place here
  * (host/callbacks.py). A multiple of three, as the numbers of maps are. */
 #define EACH(function, number) (0xfeedfac900000000UL + 3 * (number))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import tracer
+from tests.live import answers
 from tests.targets.build import build
 
 pytestmark = pytest.mark.live
@@ -135,3 +136,18 @@ def test_list_says_which_are_floating_point_numbers() -> None:
         (True, False),
         (False, True),
     ]
+
+
+@pytest.mark.parametrize("high", ["feedface", "feedfacb", "feedfacc", "feedfac9"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_bcc_uses_for_maps_and_functions_are_the_users_too(high: str, backend: str) -> None:
+    number = int(f"{high}00000003", 16)
+    hit = (
+        f"@n[1] = 1; for ($kv : @n) {{ @walked = max(0x{number:x}); }} @whole = max(0x{number:x});"
+        f" @less = sum((int64)0x{number:x});"
+    )
+    program = f"let @n = hash(64); usdt:{build('depot')}:depot:parcel {{ {hit} }}"
+    done = tracer("-q", "-f", "json", "--backend", backend, "-e", program, "-c", f"{build('depot')} 1")
+    found = answers.maps(done)
+    assert done.status == 0, done.err
+    assert (int(found["@walked"]), int(found["@whole"]), int(found["@less"])) == (number, number, number - (1 << 64))

@@ -236,9 +236,8 @@ def load_programs(
             loaded.programs[variant, point] = shared[name, point, group]
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
-        others = called_back(name, compiled)
-        parts = [link(code, loaded.maps, words, point, here) for code in (compiled[name], *others.values())]
-        linked, starts = joined(parts[0], dict(zip(others, parts[1:], strict=True)))
+        whole, starts = joined(compiled[name], called_back(name, compiled))
+        linked = link(whole, loaded.maps, words, point, here)
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
         try:

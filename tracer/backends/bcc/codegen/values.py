@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal, unary, word_type
+from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal, plain, unary, word_type
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.maps.layout import size_of
@@ -195,7 +195,7 @@ def _same_bytes(held: Buffer, text: bytes) -> C:
     tests = C("1", "bool")
     for at in range(0, len(text), 8):
         part = text[at : at + 8]
-        mask, wanted = C(f"{(1 << 8 * len(part)) - 1:#x}ULL"), C(f"{int.from_bytes(part, 'little'):#x}ULL")
+        mask, wanted = C(f"{(1 << 8 * len(part)) - 1:#x}ULL"), C(plain(int.from_bytes(part, "little")))
         read = C(held.word(at // 8))
         test = binary("==", read if len(part) == 8 else binary("&", read, mask, "u64"), wanted, "bool")
         tests = binary("&&", tests, test, "bool") if at else test

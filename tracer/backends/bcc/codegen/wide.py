@@ -4,7 +4,7 @@ that `layout` gives: zeros behind every text, so that they can be keys and be co
 
 from __future__ import annotations
 
-from tracer.backends.bcc.codegen.c import ATOM, C, cast
+from tracer.backends.bcc.codegen.c import ATOM, C, cast, plain
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare, item, scalar
 from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
@@ -86,7 +86,7 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
         case Const(value=bytes(raw)), _:
             for index in range(to.words):
                 word = int.from_bytes(raw[8 * index : 8 * index + 8].ljust(8, b"\0"), "little")
-                function.line(f"{to.word(index)} = {word:#x}ULL;")
+                function.line(f"{to.word(index)} = {plain(word)};")
         case _, StringType():
             _copy_text(function, pointer(function, value), to)
         case _:
@@ -156,7 +156,7 @@ def _literal(function: Function, text: bytes, to: Buffer, kind: StringType) -> N
     padded = text.ljust(8 * count, b"\0")
     for index in range(count):
         # How the user's text reaches C.
-        function.line(f"{to.word(index)} = {int.from_bytes(padded[8 * index : 8 * index + 8], 'little'):#x}ULL;")
+        function.line(f"{to.word(index)} = {plain(int.from_bytes(padded[8 * index : 8 * index + 8], 'little'))};")
     set_used(function, to, f"{len(text)}")
 
 

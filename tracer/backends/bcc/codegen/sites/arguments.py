@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from tracer.backends.bcc.codegen.c import C, c_type, cast, literal
+from tracer.backends.bcc.codegen.c import C, c_type, cast, literal, plain
 from tracer.backends.bcc.codegen.function import Function
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.errors import TracerError
@@ -65,7 +65,7 @@ def _mem_address(operand: Mem) -> str:
     if operand.index is not None:
         terms.append(f"{register(operand.index)} * {operand.scale:d}")
     if operand.disp or not terms:
-        terms.append(f"{operand.disp & 0xFFFF_FFFF_FFFF_FFFF:#x}ULL" if operand.disp < 0 else f"{operand.disp:d}")
+        terms.append(plain(operand.disp) if operand.disp < 0 else f"{operand.disp:d}")
     return " + ".join(terms)
 
 
