@@ -278,6 +278,9 @@ class Naive:
             case ">=":
                 return a >= b
         assert isinstance(expr.type, IntType)
+        if expr.op in ("/", "%") and b == 0:
+            self.runtime.loss.divisions += 1
+            return 1
         return wrap(arithmetic(expr.op, a, b), expr.type)
 
     def body(self, body: tuple[typed.Stmt, ...]) -> None:

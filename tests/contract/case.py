@@ -15,10 +15,10 @@ class Case:
     `program`: `T` between colons stands for the path of the target, `{name}` for the address of that function in it.
     `out` is what goes to stdout, the line that says how many probes are attached aside: JSON has it, with `probes`.
     `target` is None for programs without a target (`-c` is then left out). `refused` gives, for a backend that does
-    not run the case, what `check` says about it (an entry of `refusals.REFUSALS`). `unreadable`, `truncated` and
-    `loops` are the losses of the run, `max_strlen` is what the program sets. `cold` says that the whole answer is read
-    from a page not in memory: where BPF programs cannot wait for pages (`tracer info`: bpf sleepable, Linux 6.0), bcc
-    has no answer and counts the hit as unreadable.
+    not run the case, what `check` says about it (an entry of `refusals.REFUSALS`). `unreadable`, `truncated`, `loops`
+    and `divisions` are the losses of the run, `max_strlen` is what the program sets. `cold` says that the whole answer
+    is read from a page not in memory: where BPF programs cannot wait for pages (`tracer info`: bpf sleepable, Linux
+    6.0), bcc has no answer and counts the hit as unreadable.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Case:
     unreadable: int = 0
     truncated: int = 0
     loops: int = 0
+    divisions: int = 0
     max_strlen: int = 1024
     cold: bool = False
 

@@ -206,7 +206,8 @@ CASES = [
         "division_by_zero",
         "usdt:T:depot:parcel /arg0 == 6/ { @q = arg3 / (arg2 - 2); @r = arg3 % (arg2 - 2); @s = (int64)arg3 /"
         " ((int32)arg4 + 2); }",
-        scalar("@q", 0) + scalar("@r", R[5].weight) + scalar("@s", 0),
+        scalar("@q", 1) + scalar("@r", 1) + scalar("@s", 1),
+        divisions=3,
     ),
     said(
         "wraps_of_64_bits",
@@ -372,8 +373,9 @@ CASES = [
         "division_by_what_turns_out_to_be_zero",
         "usdt:T:depot:parcel /arg2 == 0/ { @[arg4 / arg2, arg4 % arg2, arg0 / (arg2 * 2), arg3 % arg2] = count(); }"
         " usdt:T:depot:label /arg0 == 0/ { $n = -7; print(($n / arg0, $n % arg0, (uint8)7 / arg0, 7 % arg1 / arg0)); }",
-        value((0, -7, 0, 0)) + keyed("@", Counter((0, r.delta, 0, r.weight) for r in R if r.zone == 0)),
+        value((1, 1, 1, 1)) + keyed("@", Counter((1, 1, 1, 1) for r in R if r.zone == 0)),
         probes=2,
+        divisions=4 + 4 * sum(r.zone == 0 for r in R),
     ),
     Case(
         "complements",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +26,7 @@ UNREADABLE = (
 )
 TRUNCATED = "tracer: 1 string cut to {} bytes; raise max_strlen, now {}\n"
 LOOPS = "tracer: 1 loop stopped at the limit of 1024 rounds, or 65536 outside of probes; split the work\n"
+DIVISIONS = "tracer: {} division{} by zero: 1 is used as the result\n"
 
 
 def said_about_losses(case: Case) -> str:
@@ -33,7 +35,15 @@ def said_about_losses(case: Case) -> str:
         (UNREADABLE if case.unreadable else "")
         + (TRUNCATED.format(case.max_strlen - 1, case.max_strlen) if case.truncated else "")
         + (LOOPS if case.loops else "")
+        + (DIVISIONS.format(case.divisions, "s" * (case.divisions > 1)) if case.divisions else "")
     )
+
+
+def by_zero(case: Case) -> bytes:
+    """What JSON says of divisions by zero."""
+    message = "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result."
+    line = {"type": "runtime_error", "msg": message, "count": case.divisions}
+    return json.dumps(line).encode() + b"\n" if case.divisions else b""
 
 
 def refusal(case: Case, backend: str, here: Here) -> str:
@@ -66,7 +76,7 @@ def test_answers_as_expected(
     if backend in case.refused:
         assert (done.status, done.out, without_operands(done.err)) == (1, b"", refusal(case, backend, here))
         return
-    wanted = case.out.text if format == "text" else case.attached() + b"".join(case.out.json)
+    wanted = case.out.text if format == "text" else case.attached() + b"".join(case.out.json) + by_zero(case)
     assert settled(case, done.out).decode() == wanted.decode(), done.err
     probes = f"{case.probes} probe" + ("" if case.probes == 1 else "s")
     # A program that ends in BEGIN attaches nothing.

@@ -18,5 +18,7 @@ def test_answers_as_expected(case: Case, format: str) -> None:
     answer = replay(program_of(case), format, case.rounds)
     wanted = case.out.text if format == "text" else case.attached() + b"".join(case.out.json)
     assert settled(case, without_blanks(answer.out)).decode() == wanted.decode()
-    assert answer.outcome.loss == Loss(unreadable=case.unreadable, truncated=case.truncated, loops=case.loops)
+    assert answer.outcome.loss == Loss(
+        unreadable=case.unreadable, truncated=case.truncated, loops=case.loops, divisions=case.divisions
+    )
     assert answer.outcome.code == case.status

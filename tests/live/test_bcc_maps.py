@@ -103,7 +103,7 @@ def test_clears_in_the_middle_lose_no_hit(hits: Path) -> None:
             session.maps.end_handler()
             time.sleep(0.005)
         assert session.loss() == Loss()
-    assert len(readings["@n"]) > 10
+    assert sum(map(bool, readings["@n"])) > 1, "all hits came within one interval"
     everything = threads * each
     one_sum = sum(range(each))
 

@@ -21,7 +21,7 @@ from tests.live.bcc import build_hits
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-RUNS, WHOLE = 4, 3
+RUNS, WHOLE = 8, 3
 """So many of so many runs must have all hits: others may take the CPU away for longer than any ring lasts."""
 
 SUMS = "{ @n = count(); @s[str(arg1)] = sum(arg0); @h = hist(arg0); }"

@@ -192,7 +192,7 @@ def test_an_end_that_nobody_reads_comes_all_the_same_and_every_line_is_accounted
     assert printed > 0 and dropped > 0 and unread > 0
     assert (printed + unread) // LINE + dropped + count(said, r"(\d+) events? lost: ") == hits, said
     if signals == 2:
-        assert took < 5 * PATIENCE
+        assert took < 20 * PATIENCE
 
 
 def test_a_second_ctrl_c_gives_up_a_drain_that_takes_long(

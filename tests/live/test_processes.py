@@ -89,7 +89,7 @@ def test_the_program_of_c_is_ended_when_tracing_ends_first(
         "-c", f"{path} 50 10",
     )  # fmt: skip
     assert (done.status, done.text, done.err) == (0, "@: 5\n", "Attached 1 probe\n")
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 40  # it would take 50 s
     assert not [process for process in psutil.process_iter(["exe"]) if process.info["exe"] == str(path)]
 
 

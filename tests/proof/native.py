@@ -23,7 +23,7 @@ from tracer.results.events import Loss
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[1] / "bpf_programs"
-_LOSSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun")
+_LOSSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun", "divisions")
 _CONTROL_WORDS = 128
 _FIXED_CONTROL = 5
 _RECORD, _MAPS = 1, 2

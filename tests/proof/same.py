@@ -203,7 +203,7 @@ def _said(value: object) -> str:
 
 def _interesting(answer: Outcome) -> Iterable[str]:
     loss = answer.get("loss")
-    for name in ("unreadable", "truncated", "keys", "loops", "stacks", "busy"):
+    for name in ("unreadable", "truncated", "keys", "loops", "stacks", "busy", "divisions"):
         if getattr(loss, name, 0):
             yield name
     for name in ("events", "exiting"):

@@ -9,7 +9,7 @@
 #define PAGE 4096
 enum { LOSSES = 1, RING, SCRATCH, FIRST_TABLE, SITE_TEXTS = 1000 };
 enum { OUT_RECORD = 1, OUT_MAPS, OUT_END };
-enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 8, CONTROL_WORDS = 128 };
+enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 9, CONTROL_WORDS = 128 };
 
 struct element {
 	struct element *next;

@@ -86,6 +86,8 @@ def fold(node: typed.Expr) -> typed.Expr:
             return made(operations.COMPARISON[node.op](order, 0), BOOL, node.span)
         case typed.Binary():
             one, other = constant(node.left), constant(node.right)
+            if node.op in ("/", "%") and other == 0:
+                return node  # counted where it runs
             if one is not None and other is not None and isinstance(node.left.type, IntType):
                 if node.op in operations.COMPARISON:
                     return made(operations.COMPARISON[node.op](one, other), BOOL, node.span)

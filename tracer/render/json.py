@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tracer.results.values import Key, MapSnapshot, MapValue
 
 _UNREADABLE = (b"Bad address", b"probe_read_user", -14)
+_BY_ZERO = b"Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result."
 _FULL = (b"Argument list too long", b"map_update_elem", -7)
 _NUL = rb"\u0000"
 
@@ -92,13 +93,15 @@ class JsonRenderer(Renderer):
             self._count(b"attached_probes", b"probes", probes)
 
     def lost(self, loss: Loss) -> None:
-        """`lost_events` and `lost_returns`; null for a number that is not known. `helper_error`, where it is wanted, as
-        in bpftrace, but once for all hits.
+        """`lost_events` and `lost_returns`; null for a number that is not known. `runtime_error`, and `helper_error`
+        where it is wanted, as in bpftrace, but once for all hits.
         """
         if loss.events + loss.dropped:
             self._count(b"lost_events", b"events", loss.events + loss.dropped)
         if loss.returns:
             self._count(b"lost_returns", b"returns", loss.returns)
+        if loss.divisions:
+            self.write(b'{"type": "runtime_error", "msg": "%b", "count": %d}\n' % (_BY_ZERO, loss.divisions))
         if self.tells_failures:
             for count, (message, helper, code) in ((loss.unreadable, _UNREADABLE), (loss.keys, _FULL)):
                 if count:

@@ -63,6 +63,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             "map update",
         ),
         (loss.loops, "{} stopped at the limit of 1024 rounds, or 65536 outside of probes; split the work", "loop"),
+        (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
     return [text.format(counted(count, thing)) for count, text, thing in causes if count]

@@ -1,7 +1,8 @@
 """Operations on values: folded where they are constant, wrapped where they could leave their type.
 
 This is the one place that says how integers behave: they wrap at their width; division and remainder truncate towards
-zero, `x / 0` is 0 and `x % 0` is x, as in BPF; shift counts are taken modulo 64; `>>` of a signed value keeps the sign.
+zero and are never asked for a divisor of 0, which `expressions.Lowering.arithmetic` sees to; shift counts are taken
+modulo 64; `>>` of a signed value keeps the sign.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "ge": lambda a, b: a >= b,
 }
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "quot", "%": "rem", "&": "and", "|": "or", "^": "xor"}
 
 
 def limits(type: Type) -> tuple[int, int]:
@@ -133,8 +134,6 @@ def binary(op: str, left: Value, right: Value, type: IntType, once: Callable[[Va
     """`+ - * / % & | ^ << >>`; `once` gives a value a name, where it is needed twice."""
     if isinstance(left, Const) and isinstance(right, Const):
         return Const(type, operations.ARITHMETIC[op](int(left.value), int(right.value), type))
-    if op in ("/", "%"):
-        return _divided(op, left, once(right), type, once)
     if op in ("<<", ">>"):
         if isinstance(right, Const):
             count: Value = Const(right.type, int(right.value) & operations.SHIFT_MASK)
@@ -163,17 +162,6 @@ def _constant_added(value: Value, type: IntType) -> tuple[Value, int] | None:
         if isinstance(constant, Const):
             return inner.args[0], int(constant.value) if inner.op == "add" else -int(constant.value)
     return None
-
-
-def _divided(op: str, left: Value, right: Value, type: IntType, once: Callable[[Value], Value]) -> Value:
-    if op == "%":
-        left = once(left)
-    low, high = bounds(right)
-    zero: Value = Const(type, 0) if op == "/" else left
-    if low == high == 0:
-        return zero
-    result = wrap(Op(type, "quot" if op == "/" else "rem", (left, right)), type)
-    return result if low > 0 or high < 0 else select(compare("!=", right, Const(type, 0)), result, zero)
 
 
 def compare(op: str, left: Value, right: Value) -> Value:

@@ -147,5 +147,6 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Require: lambda step: f"leave unless {text(step.condition)}",
     model.Break: lambda step: "break",
     model.Continue: lambda step: "continue",
+    model.DividedByZero: lambda step: "count a division by zero",
     model.Leave: lambda step: "leave",
 }

@@ -29,7 +29,7 @@ from tracer.lang.types import (
 )
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
-from tracer.steps.model import If, MapAdd, MapDelete, MapHas, MapLength, Random, SetSlot, Signal
+from tracer.steps.model import DividedByZero, If, MapAdd, MapDelete, MapHas, MapLength, Random, SetSlot, Signal
 from tracer.steps.values import Argument, Const, Op, Register, ReturnValue, SiteText, Value
 
 Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
@@ -58,7 +58,17 @@ class Lowering(Context):
         return Op(type, op, args)
 
     def arithmetic(self, op: str, left: Value, right: Value, type: IntType) -> Value:
-        return arithmetic.binary(op, left, right, type, self.once)
+        low, high = arithmetic.bounds(right)
+        if op not in ("/", "%") or low > 0 or high < 0:
+            return arithmetic.binary(op, left, right, type, self.once)
+        one = Const(type, 1)
+        if low == high == 0:
+            self.add(DividedByZero())
+            return one
+        left, right = self.once(left), self.once(right)
+        result, name = arithmetic.binary(op, left, right, type, self.once), self.name(type)
+        self.add(If(arithmetic.truth(right), (), (DividedByZero(),), name, (result, one)))
+        return name
 
     def wrap(self, value: Value, type: IntType) -> Value:
         return arithmetic.wrap(value, type)
@@ -230,7 +240,7 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
             one, other = values(ctx, (left, right))
             if op not in arithmetic.COMPARISONS:
                 assert isinstance(expr.type, IntType)
-                return arithmetic.binary(op, one, other, expr.type, ctx.once)
+                return ctx.arithmetic(op, one, other, expr.type)
             if isinstance(one.type, (UsernameType, CgroupPathType)):
                 one, other = (Op(UINT64, "as", (side,)) for side in (one, other))
             if isinstance(one.type, (IntType, BoolType)):

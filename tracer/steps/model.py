@@ -273,6 +273,11 @@ class Continue:
 
 
 @dataclass(frozen=True, slots=True)
+class DividedByZero:
+    """A divisor was 0: the result is 1, and it is counted (`Loss.divisions`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """Ends the clause."""
 
@@ -281,7 +286,7 @@ Step = (
     Let | Fetch | Random | Signal | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample
     | MapDelete
     | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break
-    | Continue | Leave
+    | Continue | DividedByZero | Leave
 )  # fmt: skip
 Block = tuple[Step, ...]
 

@@ -27,6 +27,7 @@ _LOSSES = {
     "unreadable": re.compile(r"^tracer: (\d+) hits? left out: an argument or string could not be read there.*\n", re.M),
     "truncated": re.compile(r"^tracer: (\d+) strings? cut to .*\n", re.M),
     "loops": re.compile(r"^tracer: (\d+) loops? stopped at the limit .*\n", re.M),
+    "divisions": re.compile(r"^tracer: (\d+) divisions? by zero: .*\n", re.M),
 }
 
 
@@ -34,7 +35,7 @@ def replayed(text: str, make: Make) -> Answer:
     """The answer of the steps as Python, or of the reference, to the hits by arithmetic."""
     answer = replay(located(text), "text", ROUNDS, make)
     loss = answer.outcome.loss
-    found = {"unreadable": loss.unreadable, "truncated": loss.truncated, "loops": loss.loops}
+    found = {name: getattr(loss, name) for name in _LOSSES}
     rest = "".join(f"{name} {getattr(loss, name)}" for name in ("events", "keys", "stacks") if getattr(loss, name))
     return Answer(answer.out, answer.outcome.code, tuple(found.items()), rest)
 

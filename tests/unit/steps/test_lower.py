@@ -153,9 +153,19 @@ PROGRAMS = {
         """
             t0 = arg0
             t1 = arg3
-            @ = ((t1 != 0) ? int64((t0 / t1)) : 0)
+            if (t1 != 0)
+              t2 = int64((t0 / t1))
+            else
+              count a division by zero
+              t2 = 1
+            @ = t2
             @r = (t0 % 8)
-            @m = ((t1 != 0) ? (t0 % t1) : t0)
+            if (t1 != 0)
+              t3 = (t0 % t1)
+            else
+              count a division by zero
+              t3 = 1
+            @m = t3
             @s = int64((t0 << (t1 & 63)))
         """,
     ),

@@ -7,8 +7,8 @@ already expanded, and keys written `@[(a, b)]` are the same as `@[a, b]`.
 
 Semantics shared by the C that BCC compiles and by the Python of what runs in user space:
 
-* Integers wrap at their width. Division and remainder truncate towards zero; `x / 0` is 0 and `x % 0` is x, as in BPF.
-  Shift counts are taken modulo 64. `>>` of a signed value keeps the sign.
+* Integers wrap at their width. Division and remainder truncate towards zero; by zero both are 1, as in
+  bpftrace, and counted in `Loss.divisions`. Shift counts are taken modulo 64. `>>` of a signed value keeps the sign.
 * `&&`, `||` and `?:` evaluate only what they need. Comparisons and logical operators give `bool`.
 * Operands, arguments and the parts of a key are evaluated from left to right; an assigned value before the key of the
   map it goes to, as bpftrace does it.

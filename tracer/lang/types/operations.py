@@ -1,7 +1,7 @@
 """The semantics of every operator on integers that are already wrapped to their type.
 
 The constant folder uses these functions, and they are the reference for what steps become. They follow BPF where C
-leaves things open: division by zero gives 0, remainder by zero gives the dividend.
+leaves things open, and bpftrace where BPF says nothing of it: division and remainder by zero give 1.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def wrap(value: int, type: IntType) -> int:
 
 
 def div(left: int, right: int, type: IntType) -> int:
-    """Quotient, truncated towards zero; 0 where `right` is 0."""
+    """Quotient, truncated towards zero; 1 where `right` is 0."""
     if right == 0:
-        return 0
+        return 1
     quotient = abs(left) // abs(right)
     return wrap(quotient if (left < 0) == (right < 0) else -quotient, type)
 
 
 def mod(left: int, right: int, type: IntType) -> int:
-    """Remainder with the sign of `left`; `left` itself where `right` is 0."""
+    """Remainder with the sign of `left`; 1 where `right` is 0."""
     if right == 0:
-        return left
+        return 1
     remainder = abs(left) % abs(right)
     return wrap(-remainder if left < 0 else remainder, type)
 

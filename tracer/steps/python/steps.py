@@ -266,5 +266,6 @@ _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.Each: PythonSteps.each,
     model.Break: lambda p, step: p.writer.line("break"),
     model.Continue: lambda p, step: p.writer.line("continue"),
+    model.DividedByZero: lambda p, step: p.writer.line(f"{p.loss}.divisions += 1"),
     model.Leave: lambda p, step: p.writer.line("return"),
 }

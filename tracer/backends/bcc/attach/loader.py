@@ -51,7 +51,7 @@ from tracer.plan.points import first_numbers
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.page_groups import Groups
 
-LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun")
+LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun", "divisions")
 """The counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h."""
 
 HITS, SITE_PLACES = 1002, 1003

@@ -205,5 +205,6 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.Each: lambda function, step: maps.each(function, step, lambda: run(function, step.body)),
     model.Break: lambda function, _: function.end_round("break"),
     model.Continue: lambda function, _: function.end_round("continue"),
+    model.DividedByZero: lambda function, _: function.line("lose(LOST_DIVISIONS);"),
     model.Leave: lambda function, _: function.leave(),
 }
