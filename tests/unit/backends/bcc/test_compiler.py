@@ -18,6 +18,7 @@ from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.bcc.compile import child, compiler, loops
 from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.headers import with_headers
 from tracer.backends.bcc.host.binding import Binding, find_binding
 from tracer.backends.bcc.program import BccProgram
 from tracer.errors import TracerError
@@ -87,7 +88,10 @@ def test_another_binding_headers_or_machine_is_another_program(
     compile_text(COUNT, sleepable=True)
 
 
-@pytest.mark.parametrize(("module", "attribute"), [(compiler, "_CHILD"), (compiler, "__file__"), (loops, "__file__")])
+@pytest.mark.parametrize(
+    ("module", "attribute"),
+    [(compiler, "_CHILD"), (compiler, "_HEADERS"), (compiler, "__file__"), (loops, "__file__")],
+)
 def test_another_way_to_compile_is_another_program(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, attribute: str
 ) -> None:
@@ -191,6 +195,7 @@ def failure_under(setting: str, text: str, tmp_path: Path, *, limit: str = "unli
     script = """
 import sys
 from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.headers import with_headers
 from tracer.errors import TracerError
 try:
     print(compile_text(sys.argv[1], sleepable=True, cached=False))
@@ -217,7 +222,7 @@ except TracerError as error:
 )
 def test_a_full_disk_is_no_fault_of_the_program(tmp_path: Path, comment: int, said: str) -> None:
     page = os.sysconf("SC_PAGE_SIZE")
-    room = (len(COUNT) + 200) // page + 1  # for the source with its switches, to the page
+    room = (len(with_headers(COUNT, bpf_programs())) + 200) // page + 1  # for what clang reads, to the page
     text = f"{COUNT}//{'x' * comment}\n"
     fill = f"head -c {page} /dev/zero > $TMPDIR/fill"
     assert failure_under(fill, text, tmp_path, bytes=page * (room + 1)) == (
@@ -299,6 +304,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_what_is_compiled_does_not_depend_on_seeing_them(cache: Path) -> None:
     script = f"""
 from tracer.backends.bcc.compile.compiler import compile_text
+from tracer.backends.bcc.compile.headers import with_headers
 print(compile_text({COUNT!r}, sleepable=True, cached=False))
 """
     bare = [sys.executable, "-c", script]

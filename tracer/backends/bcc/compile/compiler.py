@@ -28,6 +28,7 @@ from tracer.host.polling import readable
 from tracer.kernel.limits import MORE_DESCRIPTORS
 
 _CHILD = Path(__file__).with_name("child.py")
+_HEADERS = Path(__file__).with_name("headers.py")
 _TIMEOUT_S = 60.0
 _OUTPUT = 6
 """Which word of the child's command line is the descriptor to write to."""
@@ -90,7 +91,7 @@ def _key(source: bytes, binding: Binding) -> str:
     """
     fixed = str(bpf_programs())
     parts: list[bytes | str] = [binding.version, *_library(), platform.machine(), source]
-    for module in (__file__, str(_CHILD), loops.__file__):
+    for module in (__file__, str(_CHILD), str(_HEADERS), loops.__file__):
         with open(module, "rb") as file:
             parts.append(file.read())
     for folder, folders, names in os.walk(fixed):
@@ -117,6 +118,8 @@ def _library() -> tuple[str, ...]:
 def _run(source: bytes, binding: Binding) -> bytes:
     import tempfile
 
+    from tracer.backends.bcc.compile.headers import with_headers
+
     fixed = bpf_programs()
     command = [
         sys.executable,
@@ -137,7 +140,7 @@ def _run(source: bytes, binding: Binding) -> bytes:
     ]
     try:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as made:
-            given.write(source)
+            given.write(with_headers(source.decode(), fixed).encode())
             given.seek(0)
             command[_OUTPUT] = str(made.fileno())
             status = _ended(command, given, talk, made.fileno())
