@@ -105,7 +105,7 @@ def test_only_what_comes_before_anything_that_can_fail_is_the_kernels() -> None:
 
 def test_what_cannot_fail_and_changes_nothing_may_be_tested_after_the_kernel() -> None:
     register = test("==", 0, 1)
-    of_numbers = ir.op("<", ir.arg(0), ir.op("/", ir.arg(2), ir.builtin("pid")), BOOL)
+    of_numbers = ir.op("<", ir.arg(0), ir.op("/", ir.builtin("pid"), ir.num(3, UINT64)), BOOL)
     of_name = typed.Call(BOOL, ir.N, "strcontains", (ir.builtin("comm", StringType(16)), ir.text(b"a")))
     of_map = ir.op("==", typed.MapGet(UINT64, ir.N, "@n", ()), ir.arg(1), BOOL)
     for first in (of_numbers, of_name, of_map):
@@ -114,5 +114,6 @@ def test_what_cannot_fail_and_changes_nothing_may_be_tested_after_the_kernel() -
     stack = ir.op("==", ir.arg(3), ir.num(1, UINT64), BOOL)
     through = ir.op("==", load(ir.arg(0)), ir.num(1, UINT64), BOOL)
     text = ir.op("==", ir.str_of(ir.arg(0)), ir.text(b"x"), BOOL)
-    for first in (counts, stack, through, text):
+    by_zero = ir.op("<", ir.arg(0), ir.op("/", ir.arg(2), ir.builtin("pid")), BOOL)  # is counted
+    for first in (counts, stack, through, text, by_zero):
         assert pushed(ir.op("&&", first, register, BOOL)) is None
