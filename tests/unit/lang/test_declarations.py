@@ -171,6 +171,11 @@ def test_an_enum_counts_on_and_has_the_sign_it_needs() -> None:
     ]  # fmt: skip
 
 
+def test_the_last_member_may_go_without_its_semicolon() -> None:
+    whole, without = (parsed(f"struct s {{ int a; long b{end} }};").declared().types for end in (";", ""))
+    assert without["struct s"] == whole["struct s"]
+
+
 def test_a_typedef_of_what_is_declared_later_is_completed() -> None:
     types = parsed("typedef struct s s_t; struct s { s_t *next; int a; };").declared().types
     assert types["s_t"] is types["struct s"]
@@ -179,7 +184,7 @@ def test_a_typedef_of_what_is_declared_later_is_completed() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("struct A { int a }", "expected ';' after the member, found '}'"),
+        ("struct A { int a int b; }", "expected ';' after the member, found 'int'"),
         ("struct A { struct A a; };", "'struct A' cannot hold itself"),
         ("struct A { struct B b; };", "'b' has the incomplete type 'struct B'"),
         ("struct A { void a; };", "'a' has the incomplete type 'void'"),

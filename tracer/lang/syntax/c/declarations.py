@@ -255,6 +255,8 @@ class Declarations(Declarators):
             members.append(self._member(tag, base, before))
             if not cursor.accept(","):
                 break
+        if cursor.at("}"):
+            return  # C asks for a ';' here, but compilers do without
         if not cursor.at(";"):
             cursor.fail(f"expected ';' after the member, found {describe(cursor.peek())}", start._replace(
                 start=cursor.peek().start, end=cursor.peek().end))
