@@ -67,6 +67,48 @@ def test_who_takes_the_risk_gets_the_returns_of_a_program_that_throws_nothing(
         assert re.search(r"\^+ warning: 1 return probe can end the program .* crosses tail is caught by", done.err)
 
 
+# Another setjmp, as Free Pascal's FPC_SETJMP is: a return probe there made the program run in circles.
+KEEPER = r"""
+#include <stdio.h>
+__asm__(".type keep,@function\nkeep:\n"
+        "mov %rbx,(%rdi)\nmov %rbp,8(%rdi)\nmov %r12,16(%rdi)\n"
+        "mov %r13,24(%rdi)\nmov %r14,32(%rdi)\nmov %r15,40(%rdi)\n"
+        "lea 8(%rsp),%rax\nmov %rax,48(%rdi)\nmov (%rsp),%rax\nmov %rax,56(%rdi)\n"
+        "xor %eax,%eax\nret\n.size keep,.-keep\n"
+        ".type back,@function\nback:\n"
+        "mov (%rdi),%rbx\nmov 8(%rdi),%rbp\nmov 16(%rdi),%r12\n"
+        "mov 24(%rdi),%r13\nmov 32(%rdi),%r14\nmov 40(%rdi),%r15\n"
+        "mov 48(%rdi),%rsp\nmov $1,%eax\njmp *56(%rdi)\n.size back,.-back\n");
+int keep(long *) __attribute__((returns_twice));
+void back(long *);
+__attribute__((noinline)) void fail(long *kept, int depth)
+{
+    if (!depth) back(kept);
+    fail(kept, depth - 1);
+    __asm__("");
+}
+int main(void)
+{
+    static long kept[8];
+    static volatile int caught;
+    for (volatile int i = 0; i < 100; i++)
+        if (!keep(kept)) fail(kept, 5); else caught++;
+    printf("%d\n", caught);
+    return 0;
+}
+"""
+
+
+def test_a_function_that_keeps_its_return_address_is_probed_where_it_returns(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    path = compiled_c(tmp_path / "keeper", KEEPER)
+    for risk in ((), ("--unsafe-returns",)):
+        program = f"uretprobe:{path}:keep {{ @ = count(); }}"
+        done = tracer(*risk, "-q", "--backend", backend, "-e", program, "-c", str(path))
+        assert (done.status, done.text) == (0, "100\n@: 100\n"), done.err
+
+
 def test_clauses_whose_attach_points_mean_nothing_go(backend: str, place: Callable[[str], Path], clean: None) -> None:
     path = place("throws")
     program = (

@@ -79,7 +79,8 @@ def plan_return(
             " and what is there a return probe would overwrite",
             "trace its entry with uprobe",
         )
-    danger, harmed = unwinding.through(function), unwinding.harmed(function)
+    danger = unwinding.through(function)
+    harmed = danger is not None and unwinding.harmed(function)
     recurs = recursion(function) if danger is None or unsafe else None
     probe = ReturnPlan("uretprobe", (function.address,), danger, recurs is not False)
     if danger is None and not recurs and not walked:

@@ -31,7 +31,7 @@ So for each function the question is whether anything may unwind through it. Wha
 * Some functions of the C library *look at their return address*: dlsym(RTLD_NEXT) fails, backtrace() sees no caller.
 * Haskell's functions are *jumped to*. What is on the stack then is a variable.
 * Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
-  probe on them is never right.
+  probe on them is never right. Such as have other names show by their code (`own_return.py`).
 
 What this cannot see: C programs with a plug-in that throws through them or switches their stacks (but for greenlet
 and Coro, see `plugins.py`), signal handlers of another file on alternate stacks, and programs without symbols that were
@@ -48,6 +48,7 @@ from tracer.resolve.arch import EM_X86_64
 from tracer.resolve.elf.layout import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
+from tracer.resolve.safety.own_return import reads_own_return
 
 _CPP_LIBRARIES = re.compile(
     r"(libstdc\+\+|libc\+\+|libc\+\+abi|libgcc_s|libunwind|libcxxrt|libgnat.*|libgnarl.*)\.so(\..*)?$"
@@ -143,7 +144,8 @@ class Unwinding:
 
     def harmed(self, function: Function) -> bool:
         """Whether a return probe does harm by itself, exception or none."""
-        return self.collected or (self.c_library and function.name in READS_CALLER)
+        named = self.c_library and function.name in READS_CALLER
+        return self.collected or named or reads_own_return(self._code, function)
 
     @cached_property
     def switched(self) -> str | None:
@@ -227,6 +229,9 @@ class Unwinding:
                 return "it answers by who called it, which a return probe hides"
             if function.name in CALLS_BACK:
                 return "it calls functions of the program, which may throw a C++ exception across it"
+        if reads_own_return(self._code, function):
+            return "it reads its return address, where a return probe puts another"
+        if self.c_library:
             return None
         frame = self._code.frames.at(function.address)
         if frame is not None and frame.handler:
