@@ -53,6 +53,7 @@ has_readelf() { command -v readelf >/dev/null 2>&1; }
 # It compiles in a fraction of the time of any other, and every other will do.
 has_tcc() { command -v tcc >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
 has_gdb() { command -v gdb >/dev/null 2>&1; }
+has_valgrind() { command -v valgrind >/dev/null 2>&1; }
 has_dwz() { command -v dwz >/dev/null 2>&1; }
 has_debuginfod() { command -v debuginfod >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
 has_cpio() { command -v cpio >/dev/null 2>&1; }
@@ -104,7 +105,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb clang postgres pgheaders pydebug java go rust node browser" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb valgrind clang postgres pgheaders pydebug java go rust node browser" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac

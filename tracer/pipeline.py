@@ -154,9 +154,10 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Co
         from tracer.backends.local import LocalSession
 
         return compiled, LocalSession(compiled.plan)
-    if any(site.red_zone for site in compiled.plan.sites):
-        from tracer.backends.precheck import refuse_rewritten
+    from tracer.backends.precheck import refuse_emulated, refuse_rewritten
 
+    refuse_emulated(compiled.plan, target)
+    if any(site.red_zone for site in compiled.plan.sites):
         refuse_rewritten(compiled.plan)
     try:
         return compiled, _opened(compiled.backend, compiled.program, compiled, target)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tracer.errors import Span
     from tracer.kernel.workers.watcher import Watcher
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.resolve.model import Site
+    from tracer.resolve.model import Site, Target
     from tracer.resolve.safety.disassembly import Instruction
 
 MOST_ALONE = 256
@@ -167,3 +167,24 @@ def refuse_rewritten(plan: Plan) -> None:
     )
     span = attach_points(probe.clause, plan.program.source)
     raise ProgramError(plan.program.source, [Diagnostic(message, span, "probe the function's start, or another place")])
+
+
+def refuse_emulated(plan: Plan, target: Target) -> None:
+    """Raises `ProgramError` under the attach points of a file that an emulator of the target reads."""
+    from tracer.resolve.processes.emulators import emulated
+    from tracer.resolve.processes.stat import named
+
+    found = emulated({site.identity.inode: site.path for site in plan.sites}, target)
+    if found is None:
+        return
+    if found.pid is None:
+        who, remedy = f"the command is {found.emulator}", f"leave {found.emulator} out of -c"
+    else:
+        who = f"{named(found.pid)} is {found.emulator} and reads {found.path}"
+        remedy = "trace another process alone with -p PID, or wait until that one has ended"
+        if target.pid == found.pid:
+            remedy = "no probe is hit in it anyway"
+    message = f"{who}: it translates code together with breakpoints in it, which end its program with SIGTRAP"
+    sites = {site.path: probe for probe in plan.probes for variant in probe.variants for site in variant.sites}
+    span = attach_points(sites[found.path].clause, plan.program.source)
+    raise ProgramError(plan.program.source, [Diagnostic(message, span, remedy)], exit_code=1)

@@ -1,0 +1,59 @@
+"""Processes that read a program's code and do not run it: Valgrind's tools, and QEMU's user mode.
+
+They translate the code that they find in the mapped file, breakpoints of probes included: no probe is hit, and the
+program ends with SIGTRAP (valgrind 3.19 and qemu-x86_64 7.2 on Linux 6.18, by whatever tool the probe was set). What
+they translated before the probe was there goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from tracer.dataclass import dataclass
+from tracer.errors import TracerError
+from tracer.resolve.model import Target
+from tracer.resolve.processes.maps import mappings
+from tracer.resolve.processes.stat import pids
+
+_EMULATORS = {
+    "Valgrind": re.compile(r"/(?:valgrind(?:\.bin)?|valgrind/[^/]+-linux)$"),
+    "QEMU": re.compile(r"/qemu-(?:x86_64|aarch64)(?:-static)?$"),
+}
+"""Who reads code of this machine's kind, by the name of the program. QEMU's whole machines map no file as code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """A file that an emulator reads; `pid` is None for the command of `-c`, which has not begun yet."""
+
+    path: str
+    emulator: str
+    pid: int | None
+
+
+def emulated(files: Mapping[int, str], target: Target) -> Emulated | None:
+    """Of `files`, a path by the inode, one that an emulator reads within the `target`. The command of `-c` reads any of
+    them if it is an emulator itself. What belongs to other users is seen by root only.
+    """
+    if target.program is not None and (emulator := _emulator(os.path.realpath(target.program))) is not None:
+        return Emulated(next(iter(files.values())), emulator, None)
+    # Who follows a process has its probes everywhere.
+    for number in pids() if target.pid is None or target.follow else [target.pid]:
+        try:
+            emulator = _emulator(os.readlink(f"/proc/{number}/exe"))
+            if emulator is None:
+                continue
+            # QEMU does not map code to be executed.
+            mapped = {each.file[1] for each in mappings(number) if each.file is not None}
+        except (OSError, TracerError):
+            continue
+        for inode in mapped & files.keys():
+            return Emulated(files[inode], emulator, number)
+    return None
+
+
+def _emulator(program: str) -> str | None:
+    program = program.removesuffix(" (deleted)")
+    return next((name for name, pattern in _EMULATORS.items() if pattern.search(program)), None)
