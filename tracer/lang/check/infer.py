@@ -107,8 +107,7 @@ def _checked(ctx: Context, unit: Unit) -> Checked:
     ctx.begin(unit)
     clause = unit.clause
     predicate = None if clause.predicate is None else condition(ctx, clause.predicate, "the predicate")
-    body = unrolled(ctx, statements(ctx, clause.body))
-    return Checked(unit, predicate, body, ctx.slots)
+    return Checked(unit, *unrolled(ctx, predicate, statements(ctx, clause.body)), ctx.slots)
 
 
 def _look(program: ast.Program, part: _Part, config: typed.Config, known: Facts) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracer.dataclass import dataclass, replace
 from tracer.lang import typed
 from tracer.lang.check.context import Context
+from tracer.lang.walk import Node, rewrite, walk
 
 UNROLL_MOST = 100
 UNROLLED_MOST = 5000
@@ -20,9 +21,22 @@ class Unroll(typed.Stmt):
     size: int
 
 
-def unrolled(ctx: Context, body: tuple[typed.Stmt, ...]) -> tuple[typed.Stmt, ...]:
-    """The body of a clause without `Unroll`; reports it where that makes too many statements."""
-    return tuple(_repeated(ctx, body, [0]))
+def unrolled(
+    ctx: Context, predicate: typed.Expr | None, body: tuple[typed.Stmt, ...]
+) -> tuple[typed.Expr | None, tuple[typed.Stmt, ...]]:
+    """A clause without `Unroll`; reports it where that makes too many statements."""
+    nodes: tuple[Node, ...] = (*body, predicate) if predicate is not None else body
+    if not any(isinstance(each, Unroll) for node in nodes for each in walk(node)):
+        return predicate, body
+    made = [0]
+
+    def inside(node: Node) -> Node:
+        if isinstance(node, typed.BlockExpr):
+            return replace(node, body=tuple(_repeated(ctx, node.body, made)))
+        return node
+
+    predicate = None if predicate is None else rewrite(predicate, inside)
+    return predicate, tuple(_repeated(ctx, tuple([rewrite(node, inside) for node in body]), made))
 
 
 def _repeated(ctx: Context, body: tuple[typed.Stmt, ...], made: list[int]) -> list[typed.Stmt]:
