@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.contract.case import Case, by_hand, said
 from tests.contract.depot import rounds
 from tests.contract.expect import keyed, scalar, value
 
 R = rounds()
 SIZES = ("heavy", "light")
+
+
+def first_product(number: int) -> int:
+    """The first factors of a number, larger one first, as 100 * one + other."""
+    return next((i * 100 + j for i in range(1, 60) for j in range(1, i + 1) if i * j == number), -1)
+
 
 CASES = [
     said(
@@ -74,6 +82,31 @@ CASES = [
         keyed("@", {name: 2 * sum((r.weight > 400) == (name == "heavy") for r in R if r.id % 2 == 0) for name in SIZES})
         + scalar("@s", 2 * sum(range(2, 41, 2)))
         + scalar("@t", sum(range(3, 42, 2))),
+    ),
+    Case(
+        "functions_in_a_probe",
+        "fn class($weight: int64): string { if ($weight > 400) { return \"heavy\"; }"
+        ' return "light"; } fn first($n: int64): int64 { for ($i : 1..60) { let $j = 1; while ($j <= $i) {'
+        " if ($i * $j == $n) { return $i * 100 + $j; } $j++; } } return -1; }"
+        " fn note($id: int64): void { if ($id % 2) { return; } @even = count(); }"
+        " usdt:T:depot:parcel { @[class(arg3)] = count(); note(arg0); @first[first(arg0)] = count(); }",
+        keyed("@", {name: sum((r.weight > 400) == (name == "heavy") for r in R) for name in SIZES})
+        + scalar("@even", sum(r.id % 2 == 0 for r in R))
+        + keyed("@first", dict(Counter(first_product(r.id) for r in R))),
+    ),
+    said(
+        "unroll_in_a_block",
+        'BEGIN { $x = { let $s = 0; unroll (3) { $s += 2; unroll (2) { $s += 1; } } $s }; printf("%d\\n", $x); exit(); }',
+        "12",
+    ),
+    said(
+        "functions",
+        "fn sum2($a: int64, $b: int8): int64 { return $a + $b; } fn word($n: int64): string { unroll(3) { $n -= 1;"
+        ' if ($n == 0) { return "few"; } } if ($n < 0) { return "none"; } return "many"; }'
+        " fn show($n: int64): void { if ($n > 2) { printf(\"big\\n\"); return; } printf(\"small\\n\"); }"
+        ' BEGIN { $x = 1; show(sum2({ $x += 1; $x }, 3)); show($x); printf("%d %s %s %s\\n", sum2($x, (int8)300),'
+        " word(2), word(9), word(-1)); exit(); }",
+        "big\nsmall\n46 few many none",
     ),
     said(
         "types_asked_for",

@@ -1,12 +1,13 @@
-"""Random programs as text: structs, pointers, arrays, records, blocks and macros as they are written.
+"""Random programs as text: structs, pointers, arrays, records, blocks, macros and functions as they are written.
 
-Each is made twice: with its macros, and with what they stand for in their place, so that the passes before the typed
-program have a second opinion too.
+Each is made twice: with its macros and functions, and with what they stand for in their place, so that the passes
+before the typed program have a second opinion too.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.contract.fuzz.expressions import Expressions
@@ -47,8 +48,41 @@ MACROS = {
     "within": (("x",), "twice(x) & least(x, 100)"),
 }
 """Name → parameters and body, as the language has them: a parameter stands for its whole expression."""
+_I = "int64"
+FUNCTIONS = {
+    "larger": (
+        ("$x", "$y"),
+        "if ($x > $y) { return $x; } return $y;",
+        "$x > $y ? $x : $y",
+    ),
+    "sort": (
+        ("$x",),
+        "if ($x < 0) { if ($x < -100) { return 1; } return 2; } else if ($x == 0) { return 3; }"
+        " return 4 + larger($x, 9);",
+        "$x < -100 ? 1 : $x < 0 ? 2 : $x == 0 ? 3 : 4 + ($x > 9 ? $x : 9)",
+    ),
+    "lowest": (
+        ("$x",),
+        "for ($i : 0..8) { if (($x >> $i) & 1) { return $i; } } return -1;",
+        "$k = (int64)-1; for ($i : 0..8) { if (($x >> $i) & 1) { $k = $i; break; } } $k",
+    ),
+    "nested": (
+        ("$x", "$y"),
+        "for ($i : 0..3) { let $j = 0; while ($j < 3) { $j++; if ($i * $j == ($x & 7)) { return $i; } $y += $j; }"
+        " $y--; } if ($y > 50) { $y -= 1; if ($y % 2) { return -3; } $y -= 3; } return $y;",
+        "let $k = (int64)0; let $done = false; for ($i : 0..3) { let $j = 0; while ($j < 3) { $j++;"
+        " if ($i * $j == ($x & 7)) { $k = $i; $done = true; break; } $y += $j; } if ($done) { break; } $y--; }"
+        " $done ? $k : $y > 50 ? (($y - 1) % 2 ? -3 : $y - 4) : $y",
+    ),
+    "rounds": (
+        ("$x",),
+        "let $n = 0; unroll(3) { $n += $x & 3; if ($n > 4) { return $n * 10; } } return $n;",
+        "let $n = ($x & 3); if ($n <= 4) { $n += ($x & 3); } if ($n <= 4) { $n += ($x & 3); } $n > 4 ? $n * 10 : $n",
+    ),
+}
+"""Name → parameters, which are int64, body, and what a call stands for."""
 _OPEN, _BETWEEN, _CLOSE = "«¦»"
-"""A call of a macro in a text that can still become either: «name¦argument¦argument»."""
+"""A call of a macro or a function in a text that can still become either: «name¦argument¦argument»."""
 
 
 class Written(Expressions):
@@ -58,7 +92,7 @@ class Written(Expressions):
         if depth <= 0 or self.dice.chance(70):
             return super().integer(depth)
         deeper = depth - 1
-        match self.dice.randrange(9):
+        match self.dice.randrange(10):
             case 0 | 1:
                 return self.member(deeper)
             case 2:
@@ -84,8 +118,10 @@ class Written(Expressions):
                 return f"(sizeof({self.dice.pick(*_SIZED)}) + {self.leaf()})"
             case 7:
                 return f"(int64)({self.dice.pick('NONE', 'SOME', 'MANY', '(enum code)7')})"
+            case 8:
+                return self.call(MACROS, deeper)
             case _:
-                return self.macro(deeper)
+                return self.call(FUNCTIONS, deeper)
 
     def pointer(self) -> str:
         return self.dice.pick(*self.place.ints)
@@ -103,9 +139,11 @@ class Written(Expressions):
         shift = self.dice.pick("", "", f" + {self.dice.randrange(1, 3)}", " - 1")
         return f"({base}{shift})->{place}" if shift else f"{base}->{place}"
 
-    def macro(self, depth: int) -> str:
-        name = self.dice.choice(list(MACROS))
-        arguments = [self.of("i", depth) for _ in MACROS[name][0]]
+    def call(self, callees: Mapping[str, Sequence[object]], depth: int) -> str:
+        name = self.dice.choice(list(callees))
+        parameters = callees[name][0]
+        assert isinstance(parameters, tuple)
+        arguments = [self.of("i", depth) for _ in parameters]
         return f"(int64)({_OPEN}{_BETWEEN.join([name, *arguments])}{_CLOSE})"
 
     def text(self, depth: int) -> str:
@@ -169,10 +207,14 @@ def _maps(dice: Dice) -> list[Map]:
 
 def _with_macros(text: str) -> str:
     written = text.replace(_OPEN, "").replace(_CLOSE, ")")
-    for name in MACROS:
+    for name in (*MACROS, *FUNCTIONS):
         written = written.replace(f"{name}{_BETWEEN}", f"{name}(")
     macros = " ".join(f"macro {name}({', '.join(names)}) {{ {body} }}" for name, (names, body) in MACROS.items())
-    return f"{TYPES}{macros} {written.replace(_BETWEEN, ', ')}"
+    functions = " ".join(
+        f"fn {name}({', '.join(f'{each}: {_I}' for each in names)}): {_I} {{ {body} }}"
+        for name, (names, body, _) in FUNCTIONS.items()
+    )
+    return f"{TYPES}{macros} {functions} {written.replace(_BETWEEN, ', ')}"
 
 
 def _expanded(text: str) -> str:
@@ -189,9 +231,14 @@ _names = 0
 
 
 def _block(name: str, arguments: list[str]) -> str:
-    """What a macro stands for; its own variables get names that nothing else has."""
+    """What a macro or a function stands for; its own variables get names that nothing else has."""
     global _names
     _names += 1
+    if name in FUNCTIONS:
+        names, _, body = FUNCTIONS[name]
+        lets = "".join(f"let {own}_{_names} = (int64)({each}); " for own, each in zip(names, arguments, strict=True))
+        words = [f"{word}_{_names}" if word.startswith("$") else word for word in _words(body)]
+        return f"({{ {lets}{''.join(words)} }})"
     names, body = MACROS[name]
     for own in ("$kept", "$one", "$other"):
         body = body.replace(own, f"{own}_{_names}")

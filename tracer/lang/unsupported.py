@@ -76,8 +76,7 @@ BUILTINS: dict[str, tuple[str, str | None]] = {
 """Built-in values."""
 
 STATEMENTS: dict[str, tuple[str, str | None]] = {
-    "fn": ("functions cannot be defined", "write the statements where they are needed"),
-    "subprog": ("functions cannot be defined", "write the statements where they are needed"),
+    "subprog": ("it was the name of fn", "write fn name($a: int64): int64 { … }"),
 }
 """Words that start a definition or a statement."""
 

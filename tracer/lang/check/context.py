@@ -20,7 +20,7 @@ from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
-"""A variable of a macro, as `macros.expand` names it; compiled where there is something to say of one."""
+"""A variable of a macro or a function, as `macros.expand` names it; compiled where there is something to say of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Context:
     loops: list[str] = field(default_factory=list)
     _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
-    """The calls of macros that this is in, the innermost last."""
+    """The calls of macros and functions that this is in, the innermost last."""
 
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
@@ -123,15 +123,15 @@ class Context:
         if not self.final:
             return
         if self.calls:
-            diagnostic = self._of_macro(diagnostic)
+            diagnostic = self._of_call(diagnostic)
         self.diagnostics[diagnostic] = None
 
-    def _of_macro(self, diagnostic: Diagnostic) -> Diagnostic:
-        """The same, as the user wrote it: variables by their own names, and the call where it stands in the macro."""
-        macro, call = self.calls[-1]
+    def _of_call(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The same, as the user wrote it: variables by their own names, and where the call is, unless it shows."""
+        callee, call = self.calls[-1]
         message, hint = (text and re.sub(_OWN, r"$\1", text) for text in (diagnostic.message, diagnostic.hint))
         if not call.start <= diagnostic.span.start < call.end:
-            message = f"{message} (in the macro {macro}(), called at {self.at(call)})"
+            message = f"{message} (in {callee}, called at {self.at(call)})"
         return replace(diagnostic, message=message or "", hint=hint)
 
     def at(self, span: Span | None) -> str:
@@ -185,7 +185,7 @@ class Context:
 
     @contextmanager
     def scope(self, loop: str | None = None, call: tuple[str, Span] | None = None) -> Iterator[None]:
-        """A scope of its own, the body of a loop where that is named, or a call of a macro."""
+        """A scope of its own, the body of a loop where that is named, or a call of a macro or a function."""
         self.scopes.append({})
         if loop:
             self.loops.append(loop)

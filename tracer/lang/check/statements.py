@@ -58,7 +58,7 @@ def statement(ctx: Context, node: ast.Stmt) -> tuple[typed.Stmt, ...]:
         case ast.ExprStmt():
             return _expression(ctx, node)
         case ast.Block():
-            with ctx.scope(call=(node.macro, node.span) if node.macro else None):
+            with ctx.scope(call=(node.callee, node.span) if node.callee else None):
                 return statements(ctx, node.body)
         case ast.If(condition=ast.Comptime() as comptime):
             side = decided(ctx, comptime, node.word)
@@ -93,7 +93,7 @@ def _expression(ctx: Context, node: ast.ExprStmt) -> tuple[typed.Stmt, ...]:
     if isinstance(expr, ast.Call) and expr.name in FUNCTIONS and FUNCTIONS[expr.name].role == "statement":
         return calls.effect(ctx, expr)
     if isinstance(expr, ast.BlockExpr) and expr.value is not None and _effect(expr.value):
-        with ctx.scope(call=(expr.macro, expr.span) if expr.macro else None):
+        with ctx.scope(call=(expr.callee, expr.span) if expr.callee else None):
             return (*statements(ctx, expr.body), *_expression(ctx, ast.ExprStmt(expr.value.span, expr.value)))
     value = ctx.expr(expr)
     if value is None:
@@ -104,7 +104,7 @@ def _expression(ctx: Context, node: ast.ExprStmt) -> tuple[typed.Stmt, ...]:
         return (typed.MapAdd(node.span, value.map, value.key, typed.IntLit(value.type, value.span, step)),)
     if isinstance(value, typed.Deleted):
         return (typed.Delete(node.span, value.map, value.key),)
-    acts = isinstance(expr, ast.Call) and expr.name in FUNCTIONS and FUNCTIONS[expr.name].acts
+    acts = expr.acts if isinstance(expr, ast.BlockExpr) else isinstance(expr, ast.Call) and FUNCTIONS[expr.name].acts
     if not isinstance(value, typed.VarIncr) and not node.discarded and not acts:
         ctx.warn("the value is not used", node.span, "assign it, or print it with print()")
     return (typed.ExprStmt(node.span, value),)

@@ -1,4 +1,4 @@
-"""Calls of macros → blocks, in the syntax tree, before any type is looked at.
+"""Calls of macros and functions → blocks, in the syntax tree, before any type is looked at.
 
 A macro is hygienic: variables that it assigns are its own, so they get a name that no other has (`$macro.x.1`); a map
 is only what it was given. An argument stands wherever its parameter does, and is evaluated each time.
@@ -6,12 +6,13 @@ is only what it was given. An argument stands wherever its parameter does, and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NoReturn
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Span
+from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.statements import valued
 from tracer.lang.walk import rewrite, walk
@@ -19,24 +20,28 @@ from tracer.lang.walk import rewrite, walk
 MOST_EXPANSIONS = 5000
 """How many calls a program may expand to."""
 DEEPEST = 32
-"""How deep calls of macros may nest: later stages walk them recursively."""
+"""How deep calls may nest: later stages walk them recursively."""
 
 _KINDS: dict[type[ast.Expr], str] = {ast.Var: "a variable", ast.MapRef: "a map", ast.Name: "an expression"}
 
 
 def expanded(program: ast.Program) -> ast.Program:
-    """The program without macros. Raises `ProgramError`."""
+    """The program without macros and functions; a function that nobody calls is checked in a clause of its own, behind
+    the others. Raises `ProgramError`.
+    """
     found: list[Diagnostic] = []
     macros = _by_name(program.macros, found)
-    expander = _Expander(program, macros, found)
+    functions = _functions(program.functions, macros, found)
+    expander = _Expander(program, macros, functions, found)
     clauses = []
     for clause in program.clauses:
         predicate = None if clause.predicate is None else expander.expand(clause.predicate, ())
         body = tuple([expander.expand(statement, ()) for statement in clause.body])
         clauses.append(replace(clause, predicate=predicate, body=body))
+    clauses += expander.uncalled()
     if found:
         raise ProgramError(program.source, found)
-    return replace(program, clauses=tuple(clauses), macros=())
+    return replace(program, clauses=tuple(clauses), macros=(), functions=())
 
 
 def _by_name(macros: Sequence[ast.Macro], found: list[Diagnostic]) -> dict[str, list[ast.Macro]]:
@@ -50,6 +55,19 @@ def _by_name(macros: Sequence[ast.Macro], found: list[Diagnostic]) -> dict[str, 
     return named
 
 
+def _functions(
+    functions: Sequence[ast.Function], macros: Mapping[str, object], found: list[Diagnostic]
+) -> dict[str, ast.Function]:
+    named: dict[str, ast.Function] = {}
+    for function in functions:
+        name = function.name
+        known = "built-in function" if name in FUNCTIONS else "macro" if name in macros else "function"
+        if name in named or known != "function":
+            found.append(Diagnostic(f"there is a {known} {name}() already", function.head, "give it another name"))
+        named[name] = function
+    return named
+
+
 def _kinds(params: Sequence[ast.Expr]) -> list[type[ast.Expr]]:
     return [type(each) for each in params]
 
@@ -58,15 +76,21 @@ class _Expander:
     """One pass over a program."""
 
     def __init__(
-        self, program: ast.Program, macros: Mapping[str, list[ast.Macro]], found: list[Diagnostic]
+        self,
+        program: ast.Program,
+        macros: Mapping[str, list[ast.Macro]],
+        functions: Mapping[str, ast.Function],
+        found: list[Diagnostic],
     ) -> None:
         self.source = program.source
         self.macros = macros
+        self.functions = functions
+        self.called: set[str] = set()
         self.found = found
         self.numbers = count(1)
 
     def expand(self, node: Any, within: tuple[str, ...]) -> Any:
-        """The tree with each call of a macro replaced, inside the macros `within`."""
+        """The tree with each call replaced, inside the calls `within`."""
 
         def change(each: ast.Expr | ast.Stmt) -> Any:
             try:
@@ -84,26 +108,67 @@ class _Expander:
                 return self._call(node, node.name, node.args, within)
             case ast.Name() if any(not macro.params for macro in self.macros.get(node.name, ())):
                 return self._call(node, node.name, (), within)
+            case ast.Call() if node.name in self.functions:
+                return self._function(node, within)
             case ast.ExprStmt(expr=ast.BlockExpr(value=None) as block):
-                return ast.Block(block.span, block.body, block.macro)
-            case ast.ExprStmt(expr=ast.BlockExpr(value=ast.Call() as last) as block) if block.macro:
-                return ast.Block(block.span, (*block.body, replace(node, expr=last, span=last.span)), block.macro)
+                return ast.Block(block.span, block.body, block.callee)
+            case ast.ExprStmt(expr=ast.BlockExpr(value=ast.Call() as last) as block) if block.callee:
+                return ast.Block(block.span, (*block.body, replace(node, expr=last, span=last.span)), block.callee)
         return node
 
     def _call(self, node: ast.Expr, name: str, args: tuple[ast.Expr, ...], within: tuple[str, ...]) -> ast.Expr:
+        callee = f"the macro {name}()"
+        self._check_depth(node, name, callee, within)
+        macro = self._chosen(node, name, args)
+        body = _Body(macro, args, self._number(node)).filled()
+        block = valued(node.span, tuple([self.expand(statement, (*within, name)) for statement in body]))
+        return replace(block, callee=callee)
+
+    def _function(self, node: ast.Call, within: tuple[str, ...]) -> ast.Expr:
+        from tracer.lang.macros.functions import block_of
+
+        name, function = node.name, self.functions[node.name]
+        self._check_depth(node, name, f"the function {name}()", within)
+        if len(node.args) != (count := len(function.params)):
+            what = f"the function {name}() takes {count} argument{'s' if count != 1 else ''}, not {len(node.args)}"
+            head = self.source.text[function.head.start : function.head.end]
+            raise Fault(Diagnostic(what, node.span, f"it is {head}"))
+        self.called.add(name)
+        block: ast.Expr = self.expand(block_of(function, node.args, self._number(node), node), (*within, name))
+        return block
+
+    def uncalled(self) -> Iterator[ast.Clause]:
+        """For each function without calls a clause that asks for the size of one: it is checked, and does nothing."""
+        from tracer.lang.macros.functions import block_of
+        from tracer.probes.model import AttachPoint
+
+        for name, function in self.functions.items():
+            if name not in self.called:
+                point = AttachPoint("begin", "BEGIN", function.head)
+                try:
+                    block = block_of(function, [None] * len(function.params), next(self.numbers))
+                except Fault as fault:
+                    self.found.append(fault.diagnostic)
+                    continue
+                whole = function.head if not function.body else function.head.to(function.body[-1].span)
+                block = replace(self.expand(block, (name,)), span=whole)
+                block = replace(block, value=ast.IntLit(whole, 0))
+                size = ast.ExprStmt(whole, ast.Call(whole, "sizeof", (block,), whole), discarded=True)
+                yield ast.Clause((point,), None, (size,), whole)
+
+    def _check_depth(self, node: ast.Expr, name: str, callee: str, within: tuple[str, ...]) -> None:
         if name in within:
             chain = " → ".join(f"{each}()" for each in (*within[within.index(name) :], name))
-            raise Fault(Diagnostic(f"the macro {name}() calls itself: {chain}", node.span, "write a loop"))
-        macro = self._chosen(node, name, args)
+            raise Fault(Diagnostic(f"{callee} calls itself: {chain}", node.span, "write a loop"))
+        if len(within) >= DEEPEST:
+            raise Fault(Diagnostic("calls are nested too deeply", node.span, f"at most {DEEPEST} levels"))
+
+    def _number(self, node: ast.Expr) -> int:
         number = next(self.numbers)
         if number > MOST_EXPANSIONS:
-            what = f"macros are called more than {MOST_EXPANSIONS} times"
+            what = f"macros and functions are called more than {MOST_EXPANSIONS} times"
             raise ProgramError(self.source, [*self.found, Diagnostic(what, node.span)])
-        if len(within) >= DEEPEST:
-            raise Fault(Diagnostic("macros call each other too deeply", node.span, f"at most {DEEPEST} levels"))
-        body = _Body(macro, args, number).filled()
-        block = valued(node.span, tuple([self.expand(statement, (*within, name)) for statement in body]))
-        return replace(block, macro=name)
+        return number
 
     def _chosen(self, node: ast.Expr, name: str, args: tuple[ast.Expr, ...]) -> ast.Macro:
         """The definition whose parameters fit best: a variable or a map before any expression."""

@@ -31,6 +31,10 @@ def _program(program: ast.Program) -> Iterator[str]:
     for macro in program.macros:
         yield f"macro {macro.name}({_list(macro.params)})"
         yield from _body(macro.body, 1)
+    for function in program.functions:
+        params = [f"{each.name}: {_type(type)}" for each, type in zip(function.params, function.types, strict=True)]
+        yield f"fn {function.name}({', '.join(params)}): {_type(function.result)}"
+        yield from _body(function.body, 1)
     for index, clause in enumerate(program.clauses):
         yield f"clause {index}"
         for point in clause.points:

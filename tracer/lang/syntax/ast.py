@@ -143,13 +143,14 @@ class Elvis(Expr):
 
 @dataclass(frozen=True, slots=True)
 class BlockExpr(Expr):
-    """`{ …; value }`: statements, and the value of the whole. None stands for a value that is missing. `macro`: it
-    stands for a call of that one.
+    """`{ …; value }`: statements, and the value of the whole. None stands for a value that is missing. `callee`: the
+    macro or function that it is a call of, in words ("the macro m()"). `acts`: its value need not be used.
     """
 
     body: tuple[Stmt, ...]
     value: Expr | None
-    macro: str = ""
+    callee: str = ""
+    acts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +240,10 @@ class Let(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
-    """`{ … }` as a statement; `macro` as in `BlockExpr`."""
+    """`{ … }` as a statement; `callee` as in `BlockExpr`."""
 
     body: tuple[Stmt, ...]
-    macro: str = ""
+    callee: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,7 @@ class ForMap(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Return(Stmt):
-    """`return`; a value is allowed and ignored, as in bpftrace."""
+    """`return`. The value is that of a function's call; in a clause it is allowed and ignored, as in bpftrace."""
 
     value: Expr | None
 
@@ -343,6 +344,18 @@ class Macro:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """`fn name($a: type, …): result { body }`. `head` ends before the body."""
+
+    name: str
+    params: tuple[Var, ...]
+    types: tuple[TypeName, ...]
+    result: TypeName
+    body: tuple[Stmt, ...]
+    head: Span
+
+
+@dataclass(frozen=True, slots=True)
 class MapDeclaration:
     """`let @name = kind(most);` before the clauses: the kind of map in BPF, and how many keys it can hold."""
 
@@ -364,3 +377,4 @@ class Program:
     options: tuple[str, ...] = ()
     """What `getopt()` reads: the arguments on the command line that begin with `--`."""
     maps: tuple[MapDeclaration, ...] = ()
+    functions: tuple[Function, ...] = ()

@@ -42,11 +42,11 @@ class Cursor:
         """The next token if it is this operator or keyword."""
         return self.lexer.take() if self.at(text) else None
 
-    def expect(self, text: str, where: str) -> Token:
+    def expect(self, text: str, where: str, hint: str | None = None) -> Token:
         """The next token, which has to be this operator."""
         if self.at(text):
             return self.lexer.take()
-        self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span)
+        self.fail(f"expected '{text}' {where}, found {self.lexer.peek().describe()}", self.lexer.peek().span, hint)
 
     def fail(self, message: str, span: Span, hint: str | None = None) -> NoReturn:
         """Raises a fault. What is not as expected may be written so elsewhere."""

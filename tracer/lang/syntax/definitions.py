@@ -1,10 +1,16 @@
-"""What may stand before the clauses: the settings of `config`, declared maps, macros."""
+"""What may stand before the clauses: the settings of `config`, declared maps, macros, functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from tracer.errors import Span
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import Token
 from tracer.lang.syntax.statements import StatementParser
+
+_Parameter = TypeVar("_Parameter", ast.Var, ast.Var | ast.MapRef | ast.Name)
 
 MOST_KEYS = 1 << 24
 """How many keys a declared map may have."""
@@ -28,23 +34,58 @@ def map_declaration(parser: StatementParser) -> ast.MapDeclaration:
 
 def macro(parser: StatementParser) -> ast.Macro:
     """`macro name($variable, @map, expression) { … }`."""
+    start, name = _named(parser, "macro", "write macro name($variable, @map, expression) { … }")
+    params = tuple(_parameters(parser, "macro", _parameter))
+    end = parser.lexer.take().span
+    body = parser.body("the parameters of the macro")
+    return ast.Macro(name, params, body, start.to(end))
+
+
+def function(parser: StatementParser) -> ast.Function:
+    """`fn name($a: type, …): result { … }`."""
+    hint = "write fn name($a: int64): int64 { … }"
+    start, name = _named(parser, "fn", hint)
+    params, types = [], []
+    for param in _parameters(parser, "function", lambda parser, token: _variable(parser, token, hint)):
+        parser.expect(":", f"after {param.name}", hint)
+        params.append(param)
+        types.append(parser.type_name())
+    parser.lexer.take()
+    parser.expect(":", f"after the parameters of {name}", "a function has a result: write : int64, or : void")
+    result = parser.type_name()
+    body = parser.body("the result of the function")
+    return ast.Function(name, tuple(params), tuple(types), result, body, start.to(result.span))
+
+
+def _named(parser: StatementParser, what: str, hint: str) -> tuple[Span, str]:
+    """The start of a definition and the name that it gives, up to its opening parenthesis."""
     keyword, name = parser.lexer.take(), parser.lexer.take()
     if name.kind != "name":
-        what = f"expected the name of the macro, found {name.describe()}"
-        parser.fail(what, name.span, "write macro name($variable, @map, expression) { … }")
-    parser.expect("(", f"after macro {name.text}")
-    params: list[ast.Var | ast.MapRef | ast.Name] = []
+        parser.fail(f"expected a name after {what}, found {name.describe()}", name.span, hint)
+    parser.expect("(", f"after {what} {name.text}")
+    return keyword.span, name.text
+
+
+def _parameters(
+    parser: StatementParser, what: str, one: Callable[[StatementParser, Token], _Parameter]
+) -> Iterator[_Parameter]:
+    """The parameters up to the closing parenthesis."""
+    seen: set[str] = set()
     while not parser.at(")"):
-        param = _parameter(parser, parser.lexer.take())
-        if any(param.name == other.name for other in params):
-            parser.fail(f"the macro has two parameters {param.name}", param.span)
-        params.append(param)
+        param = one(parser, parser.lexer.take())
+        if param.name in seen:
+            parser.fail(f"the {what} has two parameters {param.name}", param.span)
+        seen.add(param.name)
+        yield param
         if not parser.accept(",") and not parser.at(")"):
             found = parser.lexer.peek()
             parser.fail(f"expected ',' or ')' after {param.name}, found {found.describe()}", found.span)
-    end = parser.lexer.take().span
-    body = parser.body("the parameters of the macro")
-    return ast.Macro(name.text, tuple(params), body, keyword.span.to(end))
+
+
+def _variable(parser: StatementParser, token: Token, hint: str) -> ast.Var:
+    if token.kind != "var":
+        parser.fail(f"expected a parameter of the function, found {token.describe()}", token.span, hint)
+    return ast.Var(token.span, token.text)
 
 
 def _parameter(parser: StatementParser, token: Token) -> ast.Var | ast.MapRef | ast.Name:

@@ -77,7 +77,7 @@ class Parser(StatementParser):
     _foreign = 0
     """How many of the clauses so far stand in files that were imported."""
     _begun = False
-    """Whether a macro or a map has been defined here."""
+    """Whether a macro, a function or a map has been defined here."""
 
     @property
     def declarations(self) -> Declarations:
@@ -108,11 +108,13 @@ class Parser(StatementParser):
             pass
         types = self._declarations.declared() if self._declarations is not None else Declared()
         return ast.Program(
-            self.source, tuple(settings), tuple(clauses), types, tuple(self._macros), self.options, tuple(self._maps)
-        )
+            self.source, tuple(settings), tuple(clauses), types, tuple(self._macros), self.options, tuple(self._maps),
+            tuple(self._functions),
+        )  # fmt: skip
 
     def _definitions(self, settings: list[ast.Setting], clauses: list[ast.Clause]) -> None:
         self._macros: list[ast.Macro] = []
+        self._functions: list[ast.Function] = []
         self._maps: list[ast.MapDeclaration] = []
         while not self._at_end():
             self._top_level(settings, clauses)
@@ -151,6 +153,11 @@ class Parser(StatementParser):
 
                 self._begun = True
                 self._macros.append(macro(self))
+            elif word == "fn":
+                from tracer.lang.syntax.definitions import function
+
+                self._begun = True
+                self._functions.append(function(self))
             elif word in ("struct", "union", "enum", "typedef"):
                 self.lexer.seek(self.declarations.declaration(text, start, self.defines))
             elif word == "import":
@@ -291,7 +298,7 @@ class Parser(StatementParser):
         span = keyword.span.to(name.span)
         self.expect(";", "after the file to import")
         if len(clauses) > self._foreign or self._begun:
-            self.fail("an import stands before the first clause, macro and map", span)
+            self.fail("an import stands before the first clause, macro, function and map", span)
         if self.imports is None:
             from tracer.lang.syntax.imports import Imports
 
@@ -308,6 +315,7 @@ class Parser(StatementParser):
             parser._definitions(settings, clauses)
             self._declarations, self.typedefs, self.defines = parser._declarations, parser.typedefs, parser.defines
             self._macros += parser._macros
+            self._functions += parser._functions
             self._maps += parser._maps
             for fault in parser.diagnostics:
                 self.record(fault)

@@ -192,9 +192,10 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
 
 def _block(ctx: Context, node: ast.BlockExpr) -> typed.Expr | None:
     if node.value is None:
-        what = f"the macro {node.macro}()" if node.macro else "the block"
-        ctx.error(f"{what} has no value", node.span, "its value stands last in it, without a ;")
-    with ctx.scope(call=(node.macro, node.span) if node.macro else None):
+        what = node.callee or "the block"
+        hint = "it is void" if "function" in what else "its value stands last in it, without a ;"
+        ctx.error(f"{what} has no value", node.span, hint)
+    with ctx.scope(call=(node.callee, node.span) if node.callee else None):
         body = ctx.statements(node.body)
         if node.value is None:
             return None
