@@ -94,9 +94,17 @@ CASES = [
         + scalar("@even", sum(r.id % 2 == 0 for r in R))
         + keyed("@first", dict(Counter(first_product(r.id) for r in R))),
     ),
+    Case(
+        "loops_in_a_predicate",
+        "macro low(x) { let $s = 0; while ($s < 5) { if ($s == x % 7) { break; } $s++; } $s }"
+        ' macro word(x) { let $w = "odd"; for ($i : 0..3) { if (x == $i * 2) { $w = "even"; } } $w }'
+        ' usdt:T:depot:parcel /low(arg0) < 3 && word(arg0 % 6) == "even"/ { $n = arg0; @[$n] = count(); }',
+        keyed("@", {r.id: 1 for r in R if r.id % 7 < 3 and r.id % 2 == 0}),
+    ),
     said(
         "unroll_in_a_block",
-        'BEGIN { $x = { let $s = 0; unroll (3) { $s += 2; unroll (2) { $s += 1; } } $s }; printf("%d\\n", $x); exit(); }',
+        'BEGIN { $x = { let $s = 0; unroll (3) { $s += 2; unroll (2) { $s += 1; } } $s };'
+        ' printf("%d\\n", $x); exit(); }',
         "12",
     ),
     said(

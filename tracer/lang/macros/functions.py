@@ -117,7 +117,9 @@ class _Body:
             span = statement.span
             made.append(self._inside(statement, loop))
             if loop:
-                made += [ast.If(span, self.flag, (ast.Break(span),), ()), *self._without_returns(rest, loop)]
+                inner = isinstance(statement, (ast.While, ast.ForRange, ast.ForMap, ast.Unroll))
+                made += [ast.If(span, self.flag, (ast.Break(span),), ())] if inner else []
+                made += self._without_returns(rest, loop)
             elif rest:
                 made.append(ast.If(span, ast.Unary(span, "!", self.flag), self._without_returns(rest), ()))
             return tuple(made)

@@ -252,11 +252,12 @@ def _body(shared: Shared, steps: Steps, variants: list[Variant]) -> Function:
     """The steps as lines of a function."""
     function = Function(shared, steps, variants[0], many=len(variants) > 1)
     first = lead(steps.body)
+    declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])
     # The scratch slot is taken as late as may be: most hits may end at the predicate.
     early = _TAKE if function.wants_slot else []
     predicate, function.lines = function.lines, []
-    declare_slots(function)
+    declare_slots(function, steps.body[first:])
     run(function, steps.body[first:])
     late = _TAKE if function.wants_slot and not early else []
     function.lines = [*early, *predicate, *late, *function.lines]

@@ -51,14 +51,13 @@ class Leaf:
 class Placement:
     """`homes` are the places of names that have no buffer of their own. `defined` are the steps that assign each name,
     `used` the names that any value needs. `aliases` gives the names that may stand for the variable which they were
-    read from, and its slot. `slots` are the variables that there are.
+    read from, and its slot.
     """
 
     homes: Mapping[int, Part | Leaf]
     defined: Mapping[int, Step]
     used: frozenset[int]
     aliases: Mapping[int, int]
-    slots: frozenset[int]
 
 
 def scalar(kind: Type) -> bool:
@@ -133,7 +132,6 @@ def place(steps: model.Steps, tables: Mapping[str, Table]) -> Placement:
         {name.id: step for step in everything if (name := defined(step)) is not None},
         frozenset(uses),
         placer.aliases,
-        frozenset(step.slot for step in everything if isinstance(step, model.GetSlot | model.SetSlot)),
     )
 
 

@@ -18,7 +18,7 @@ from tracer.lang.types import StringType, TupleType
 from tracer.steps import model
 from tracer.steps.model import Block
 from tracer.steps.values import Const, Name, Value
-from tracer.steps.walk import parts
+from tracer.steps.walk import parts, walk
 
 
 def run(function: Function, block: Block) -> None:
@@ -27,9 +27,10 @@ def run(function: Function, block: Block) -> None:
         _STEPS[type(step)](function, step)
 
 
-def declare_slots(function: Function) -> None:
-    """The scratch variables, 0 or empty at each hit."""
-    for slot in sorted(function.placement.slots):
+def declare_slots(function: Function, block: Block) -> None:
+    """The scratch variables of some steps, 0 or empty at each hit; those that are there already are left alone."""
+    found = {step.slot for step in walk(block) if isinstance(step, (model.GetSlot, model.SetSlot))}
+    for slot in sorted(found - set(function.slots)):
         kind = function.kinds[slot]
         if scalar(kind):
             function.declare_changing(f"v{slot}", c_type(kind))
