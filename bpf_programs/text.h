@@ -305,3 +305,29 @@ static __always_inline s64 find(const u64 *haystack, u32 words, const u64 *needl
 	/* The mask lets the compiler see that no place is -1: where only that is asked, places are not counted at all. */
 	return found ? (s64)(place & 0xffffff) : -1;
 }
+
+/* Of a byte `glob_byte`, the bits `places` where it lies in a range, else none; without a branch. */
+#define BETWEEN(low, high, places) ((places) & ~(u64)((glob_byte - (low) | (high) - glob_byte) >> 63))
+
+/* Whether a text is as a pattern of glob(7) says. Bit n of the state: the text so far is as the first n places say. `moves` are
+ * the bits of the places at which `glob_byte` may stand, `stays` those before which anything may. */
+#define GLOB(text, words, moves, stays, count) ({								\
+	u64 glob_state = 1;											\
+	_Pragma("clang loop unroll(disable)")									\
+	for (u32 glob_at = 0; glob_at < 8 * (words); glob_at++) {						\
+		s64 glob_byte = ((const unsigned char *)(text))[glob_at];					\
+		u64 glob_next, glob_more = -glob_byte;								\
+														\
+		/* What clang sees through it makes branches of, and the verifier follows both ways of each. */	\
+		OPAQUE(glob_byte);										\
+		OPAQUE(glob_more);										\
+		glob_more >>= 63;										\
+		OPAQUE(glob_more);										\
+		glob_next = (glob_state << 1 & (moves)) | (glob_state & (stays));				\
+		glob_state ^= (glob_state ^ glob_next) & -glob_more;						\
+		OPAQUE(glob_state);										\
+		if (glob_at % 8 == 7 && has_zero(((const u64 *)(text))[glob_at / 8]))				\
+			break;											\
+	}													\
+	(bool)(glob_state >> (count) & 1);									\
+})

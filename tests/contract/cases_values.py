@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fnmatch import fnmatchcase
 
 from tests.contract.case import Case, said
 from tests.contract.depot import LABELS, rounds
@@ -22,6 +23,14 @@ def _found(item: str) -> tuple[int, int]:
     """Where an item's name has its first e, and what begins with its third letter."""
     text = item.encode()
     return text.find(b"e"), text.find(text[2:])
+
+
+GLOBS = ("*", "c*", "*[e-g]*", "?l*", "*e", "[!a-h]*", "*o*e*", "glue")
+GLOBBED = ", ".join(f'globmatch(str(arg1), "{each}")' for each in GLOBS)
+
+
+def _globbed(item: str) -> tuple[bool, ...]:
+    return tuple(fnmatchcase(item.encode().decode("latin-1"), each) for each in GLOBS)
 
 
 CASES = [
@@ -382,5 +391,14 @@ CASES = [
         "BEGIN { print((~(uint8)1, ~(uint16)1, ~(uint32)1, ~(uint64)1, ~1, ~(int8)1, -(uint8)1)); exit(); }",
         value((254, 65534, 2**32 - 2, 2**64 - 2, -2, -2, -1)),
         target=None,
+    ),
+    Case(
+        "strings_as_patterns_say",
+        f"usdt:T:depot:parcel {{ @[{GLOBBED}] = count(); }}"
+        ' usdt:T:depot:label /arg1/ { if (globmatch(str(arg1), "*[b-d]?e*")) { @label[arg0] = count(); } }',
+        keyed("@", Counter(_globbed(r.item) for r in R))
+        + keyed("@label", {at: 1 for at, text in enumerate(LABELS) if text and fnmatchcase(text, "*[b-d]?e*")}),
+        probes=2,
+        truncated=1,
     ),
 ]

@@ -255,6 +255,9 @@ class Expressions(Declarations):
                 block = self.rng.choice(BLOCKS)
                 sides = self.block(block, below), self.block(block, below)
                 return typed.Binary(BOOL, N, self.rng.choice(["==", "!="]), *sides)
+            case 9:
+                pattern = self.rng.choice([b"*", b"a*", b"*b?", b"?*e*h", b"[a-z0-9]*[!x]", b"", b"sev*", b"*[^a-h]"])
+                return typed.Call(BOOL, N, "globmatch", (self.pair(below)[0], text(pattern)))
         return typed.Call(BOOL, N, "strcontains", self.pair(below))
 
     def block(self, type: ArrayType | StructType, depth: int) -> typed.Expr:

@@ -51,10 +51,6 @@ FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "unwatch": ("there are no watchpoints", None),
     "write_user": ("tracer writes nothing into what is traced", None),
     **dict.fromkeys(("elf_is_exe", "elf_info"), ("it is bpftrace's own, for uaddr()", "uaddr() is there")),
-    **dict.fromkeys(
-        ("globmatch",),
-        ("it is left out", "has_key, strncmp, strcontains and the operators are there"),
-    ),
 }
 """Functions."""
 

@@ -27,6 +27,7 @@ towards zero and are never asked for a divisor of 0; a shift's count is between 
 | strlen | string → uint64 |
 | starts | string, string, constant n → bool: whether strncmp(3) of n bytes gives 0 |
 | find | string, string → int64: where the second first stands in the first, -1 where it does not |
+| glob | string, constant pattern → bool: whether the string is as the pattern says (glob(7)) |
 | concat | strings of n and m bytes → a string of n + m - 1 |
 | frames | stack → uint64: how many addresses it has |
 | symbol | pid, address → an address to be shown as a symbol |

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 
+from tracer.lang.globs import parse_glob
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
 from tracer.results.integers import quotient, remainder
 from tracer.steps.arithmetic import bounds, limits
@@ -146,6 +147,12 @@ def _compared(left: bytes, right: bytes, count: int) -> int:
     return 0
 
 
+def _glob(printer: PythonValues, op: Op) -> str:
+    text, pattern = op.args
+    assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)
+    return f"{printer.writer.bind(parse_glob(pattern.value).matches, 'glob')}({printer.text(text)})"
+
+
 def _packed(number: int, size: int) -> bytes:
     return (number & ((1 << 8 * size) - 1)).to_bytes(size, sys.byteorder)
 
@@ -174,6 +181,7 @@ _OPS: dict[str, Callable[[PythonValues, Op], str]] = {
     "frames": lambda printer, op: f"len({printer.text(op.args[0])}.addresses)",
     "starts": _starts,
     "find": lambda printer, op: f"{printer.text(op.args[0])}.find({printer.text(op.args[1])})",
+    "glob": _glob,
     "concat": lambda printer, op: f"({' + '.join(map(printer.text, op.args))})",
     "symbol": lambda printer, op: f"{printer.writer.bind(Symbol, 'symbol')}{printer.tuple(op.args)}",
 }

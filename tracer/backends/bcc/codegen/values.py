@@ -11,6 +11,7 @@ from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice,
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.maps.layout import size_of
+from tracer.lang.globs import parse_glob
 from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 
@@ -108,7 +109,7 @@ def operands(function: Function, value: Op) -> list[Value]:
             return list(value.args)
         case "memcmp":
             return list(value.args[:2])
-        case "strlen" | "item" | "part" | "frames":
+        case "strlen" | "item" | "part" | "frames" | "glob":
             return [value.args[0]]
         case _:
             return []
@@ -211,10 +212,25 @@ def _find(function: Function, value: Op) -> C:
     return call("find", text.at(0), text.words, sought.at(0), words, length, type="s64")
 
 
+def _glob(function: Function, value: Op) -> C:
+    """A bit of the state for each place up to which the text may have come; a byte moves it on where it may stand."""
+    text, pattern = value.args
+    assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)
+    glob, held = parse_glob(pattern.value), in_memory(function, text)
+    bits: dict[tuple[int, int], int] = {}
+    for place, ranges in enumerate(glob.places):
+        for each in ranges:
+            bits[each] = bits.get(each, 0) | 2 << place
+    moves = " | ".join(f"BETWEEN({low}, {high}, {places:#x}ULL)" for (low, high), places in sorted(bits.items()))
+    stays = sum(1 << place for place in glob.stars)
+    return call("GLOB", held.at(0), held.words, moves or 0, f"{stays:#x}ULL", len(glob.places), type="bool")
+
+
 _WITH_MEMORY: dict[str, Callable[[Function, Op], C]] = {
     "same": _same,
     "starts": _starts,
     "find": _find,
+    "glob": _glob,
     "strlen": _length,
     "frames": _frames,
     "memcmp": _memcmp,

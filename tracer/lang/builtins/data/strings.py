@@ -9,6 +9,7 @@ from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
+from tracer.lang.globs import MOST_PLACES, parse_glob
 from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
@@ -160,6 +161,20 @@ def _signal_word(ctx: Lowering[V], call: typed.Call) -> V:
     return _word(ctx, number, _SIGNAL_WORDS, b"N/A")
 
 
+def _glob(call: Call) -> typed.Expr | None:
+    text, pattern = call.args[0], call.args[1].encode("utf-8", "surrogateescape")
+    count = len(parse_glob(pattern).places)
+    if count > MOST_PLACES:
+        call.error(f"the pattern of globmatch() stands for {count} bytes", call.spans[1], f"at most {MOST_PLACES}")
+        return None
+    return typed.Call(BOOL, call.span, call.name, (text, string(pattern, call.spans[1])))
+
+
+def _matched(ctx: Lowering[V], call: typed.Call) -> V:
+    ctx.ask("STRING_FUNCTIONS", f"{call.name}()", call.span)
+    return ctx.op("glob", BOOL, *map(ctx.value, call.args))
+
+
 _COMPARED = Argument("string", "an argument of strncmp()")
 _SEARCHED = Argument("string", "an argument of strcontains()")
 
@@ -190,6 +205,12 @@ FUNCTIONS = (
         "strstr", "value", "strstr(haystack, needle)", (Argument("string", "an argument of strstr()"),) * 2, INT64,
         "where a string first holds another, counted from 0, or -1", 'if (strstr(comm, "sql") == 0) { @ = count(); }',
         fold=lambda type, haystack, needle: haystack.find(needle), lower=_find,
+    ),
+    Function(
+        "globmatch", "value", "globmatch(s, pattern)",
+        (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
+        "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
+        rule=_glob, fold=lambda type, text, pattern: parse_glob(pattern).matches(text), lower=_matched,
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
