@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.cases import CASES
 from tests.golden.lang.blocks import PARAMS, blocks, files
+from tests.suite.case import cases
 from tracer.errors import ProgramError, Source
 from tracer.lang.printing.layout import laid_out
 from tracer.lang.printing.syntax import print_ast
@@ -13,8 +14,15 @@ from tracer.lang.syntax.parser import parse
 
 PROGRAMS = [block.program for kind in ("dumps", "errors") for file in files(kind) for block in blocks(file)]
 PROGRAMS += [case.program for case in CASES]
+PROGRAMS += [case.program for case in cases()]
 PROGRAMS += ["BEGIN { ; }", "BEGIN { if (1) { ; } else {; } }"]
 PROGRAMS += ["BEGIN { $x = 1; print((- -$x, + +1, - - -1, !!$x, - --$x)); }"]
+
+
+def test_what_is_given_when_it_runs_is_not_needed() -> None:
+    assert laid_out(Source("interval:ms:$1{exit()}$2{}")) == "interval:ms:$1\n{\n  exit();\n}\n$2\n{}\n"
+    with pytest.raises(ProgramError):
+        laid_out(Source("interval:ms:$1 { print(; } $2 { }"))
 
 
 def test_a_program_gets_a_line_for_each_statement() -> None:
@@ -76,8 +84,9 @@ def test_the_layout_changes_nothing_else(program: str) -> None:
     try:
         tree = print_ast(parse(Source(program), PARAMS))
     except ProgramError:
-        with pytest.raises(ProgramError):
-            laid_out(Source(program))
+        if not program.startswith("$"):  # else what it is attached to is given when it runs
+            with pytest.raises(ProgramError):
+                laid_out(Source(program))
         return
     text = laid_out(Source(program))
     assert print_ast(parse(Source(text), PARAMS)) == tree

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from tracer.dataclass import NamedTuple
-from tracer.errors import Fault, Source
+from tracer.errors import Fault, ProgramError, Source
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.lexer import OPERATORS
 from tracer.lang.syntax.parser import parse
@@ -21,6 +21,7 @@ _WORD = re.compile(
     r"|(?P<op>\?:|" + "|".join(map(re.escape, OPERATORS)) + ")|(?P<other>.)",
     re.S,
 )
+_PARAM = re.compile(r"\$\d")
 _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\n|[^\n])*")
 _HEADED = ("if", "while", "for", "unroll", "else")
 _words_of = str.split
@@ -38,7 +39,12 @@ class _Word(NamedTuple):
 
 def laid_out(source: Source) -> str:
     """The text in its layout. Raises `ProgramError` where it is no program."""
-    parse(source)
+    try:
+        parse(source)
+    except ProgramError as error:
+        # What `$1` is in an attach point is known when the program runs.
+        if not all(_PARAM.search(source.text[each.span.start : each.span.end]) for each in error.diagnostics):
+            raise
     return _Layout(source.text).whole()
 
 
