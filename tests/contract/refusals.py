@@ -28,7 +28,7 @@ REFUSALS: dict[str, str] = {
         " meet for the first time are walked in user space; --backend ftrace can"
     ),
     "series": (
-        "^^^^^^ error: len(@) is not available with bcc: BPF programs send what tseries() takes to user space;"
+        "^^^^^^ error: len(@) is not available with bcc: user space keeps the values of tseries();"
         " --backend ftrace can"
     ),
     "walk": (

@@ -29,7 +29,7 @@ class Refused:
 
 
 _COMPUTED = "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address"
-_CLEARED = "BPF programs cannot walk a map, and leave what they clear to user space"
+_CLEARED = "BPF programs cannot see all keys of a map, and user space removes what they clear"
 
 REFUSED = {
     "uid": Refused(

@@ -141,7 +141,7 @@ class _Process:
             self._worker = start(semaphore_process.__file__)
         except OSError as error:
             message = f"cannot start the process that counts semaphores: {error.strerror}"
-            raise TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?") from None
+            raise TracerError(message, "memory may be short, or the number of processes limited (ulimit -u)") from None
         self._answers = b""
         self._patience_s = _PATIENCE_S
 
@@ -158,7 +158,7 @@ class _Process:
             message = "the process that counts semaphores was killed, or does not answer"
             raise TracerError(message, "run the command again")
         if "error" in answer:
-            raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracer takes turns by a lock there")
+            raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracers take turns with a lock there")
         return answer["raised"], [(each, why) for each, why in answer["refused"]]
 
     def lower_all(self) -> bool:

@@ -162,7 +162,7 @@ def refuse_rewritten(plan: Plan) -> None:
         return
     probe, site = found[0]
     message = (
-        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel would make into a call: it overwrites"
+        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel turns into a call: that overwrites"
         " data that the function may keep below the stack pointer"
     )
     span = attach_points(probe.clause, plan.program.source)

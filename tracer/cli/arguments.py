@@ -16,8 +16,8 @@ WITH_WORD = {
 LEFT_OUT = {
     "--traceable-functions": ("tracer traces user programs only, so no list of the kernel's functions is needed", None),
     "--emit-elf": ("tracer hands its program to the kernel itself", "-d program and -d bytecode print it"),
-    "--emit-llvm": ("libbcc keeps its LLVM to itself", "-d program prints the C, -d bytecode what became of it"),
-    "--verify-llvm-ir": ("libbcc keeps its LLVM to itself", "-d bytecode prints what became of the program"),
+    "--emit-llvm": ("libbcc does not expose its LLVM", "-d program prints the C, -d bytecode what became of it"),
+    "--verify-llvm-ir": ("libbcc does not expose its LLVM", "-d bytecode prints what became of the program"),
     "--mode": ("tracer has commands instead", "--fmt formats a program, -d STAGE prints a stage of it"),
     **dict.fromkeys(
         ("--test", "--bench", "--probe-filter"),

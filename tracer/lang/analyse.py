@@ -90,7 +90,7 @@ def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
         used = facts.maps[name].kind if name in facts.maps else None
         fitting = ("" if used in (None, "scalar") else "percpu") + ("lruhash" if "lru" in each.kind else "hash")
         if name in seen:
-            yield Diagnostic(f"{name} is declared before, and this changes nothing", each.span, severity="warning")
+            yield Diagnostic(f"{name} is declared already, so this has no effect", each.span, severity="warning")
         if each.kind not in MAP_KINDS:
             known = f"known are {', '.join(MAP_KINDS[:-1])} and {MAP_KINDS[-1]}"
             yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, known)

@@ -43,18 +43,18 @@ class Feature(Enum):
     SIGNAL = "signal, signal_thread"
     CGROUP = "cgroup"
     TASKS = "ppid, pcomm, leader_comm"
-    JOINS = "join after join in a clause"
+    JOINS = "a second join in a clause"
     LOOP = "while"
     MAP_LENGTH = "len"
     MAP_WALK = "for over a map in a probe"
     MAP_WALK_LARGE = "for in a probe over a map that has room for more than 1,024 keys"
     MAP_WALK_CHANGED = "for over a map in a probe whose body writes other keys of it"
-    LENGTH_FORGETS = "len in a probe of a map that forgets keys"
+    LENGTH_FORGETS = "len in a probe of an LRU map"
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
     KEYS_OF_CLEARED = "len, has_key, delete or for in a probe where probes clear or zero the map"
     SERIES_KEYS = "len, has_key or delete of a tseries() map in a probe"
-    SHARED_AGGREGATION = "reading an aggregation in a probe that BEGIN or an interval fills"
+    SHARED_AGGREGATION = "reading in a probe an aggregation that BEGIN or an interval fills"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from tracer.target.running import RunningProcess
 
 _NAMED = 3
-_REPLACED = "{} was replaced during the trace: what was started since runs the new file, which was not probed"
-_WRITTEN = "the trace was ended, for somebody is about to write {}: probes in a file that changes harm who runs it"
-_IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has no code of its own to wait in"
+_REPLACED = "{} was replaced during the trace: programs started since then run the new file, which was not probed"
+_WRITTEN = (
+    "the trace was ended because somebody is about to write {}: probes in a changing file harm the programs that run it"
+)
+_IN_PYTHON = "hits of tracer's own child before its exec count too: it has no unprobed code to wait in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ def _take(leases: Leases, plan: Plan, session: Session) -> None:
 
 def _not_leased(leases: Leases | None) -> Iterator[str]:
     for path, reason in leases.refused.items() if leases is not None else ():
-        yield f"no lease on {path}: who writes it while it is probed is not noticed: {reason}"
+        yield f"no lease on {path}, so tracer will not notice when somebody writes it: {reason}"
 
 
 def _wait_for(child: Child, controls: Controls) -> None:

@@ -78,7 +78,7 @@ def _lower(ctx: Lowering[V], call: typed.Call) -> V:
 def _of(name: str, whom: str) -> Function:
     return Function(
         name, "statement", f"{name}(signal)", (Argument("value"),), None,
-        f"sends {whom} a signal, by name or number, while it stands at the hit; needs --unsafe",
+        f"sends {whom} a signal, by name or number, at the moment of the hit; needs --unsafe",
         f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends, lower=_lower,
     )  # fmt: skip
 

@@ -233,7 +233,7 @@ def _array(entry: Entry, key: str, deep: int) -> Type:
 def _record(entry: Entry, key: str, name: str, size: int, deep: int) -> StructType:
     found = defined(entry)
     if found is None:
-        raise UnknownType(f"{_WORDS[entry.tag]}{entry.text() or name} is declared and nowhere defined")
+        raise UnknownType(f"{_WORDS[entry.tag]}{entry.text() or name} is declared but never defined")
     if found is not entry:
         size = found.number(dw.BYTE_SIZE, 0) or 0
     own = found.text()

@@ -69,8 +69,8 @@ def implemented(
         names = [printable(each.name) for each in unknown[:_NAMED]]
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         left_out.append(
-            f"{len(unknown)} of {len(functions)} functions left out: which code an indirect function stands for cannot"
-            f" be told of {', '.join(names)}{more}"
+            f"{len(unknown)} of {len(functions)} functions left out: it is not known which code runs for the"
+            f" indirect functions {', '.join(names)}{more}"
         )
     return unique_places(found)
 
@@ -258,8 +258,8 @@ def _agree(version: str, other: str) -> bool:
 
 def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfError:
     what = (
-        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is no function"
-        " but code that chooses one when the file is loaded"
+        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is not the function"
+        " but code that chooses it when the file is loaded"
     )
     if vdso:
         return ElfError(f"{what}, and what it chooses lies in the kernel's vDSO, where no probe can be")

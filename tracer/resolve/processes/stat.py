@@ -72,8 +72,8 @@ def check_numbers() -> None:
     except OSError:
         return  # it shows nothing of us, or is not mounted; what needs it says so
     if known_as != str(os.getpid()):
-        hint = "mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)"
-        raise TracerError("/proc shows the processes of another pid namespace, by other numbers", hint)
+        hint = "mount this namespace's own: mount -t proc proc /proc (unshare has --mount-proc)"
+        raise TracerError("/proc shows another pid namespace, whose process numbers differ", hint)
 
 
 def gone(pid: int) -> TracerError:

@@ -70,13 +70,13 @@ def plan_return(
     """
     if function.name in RETURNS_TWICE:
         raise code.elf.error(
-            f"{function.name} keeps its return address for later or runs on another's stack,"
+            f"{function.name} saves its return address for later or runs on another stack,"
             " so a return probe would kill the program"
         )
     if unwinding.is_never_called(function):
         raise code.elf.error(
-            f"{function.name} is never called: where it begins no return address is on the stack,"
-            " and what is there a return probe would overwrite",
+            f"{function.name} is never called: no return address is on the stack where it begins,"
+            " and a return probe would overwrite what is there",
             "trace its entry with uprobe",
         )
     danger = unwinding.through(function)
@@ -176,7 +176,7 @@ def _check_end(code: Code, instructions: Sequence[Instruction], part: Range) -> 
         index -= 1
     last = instructions[index]
     if last.goes_on and not last.calls:
-        raise _NoProof(f"it runs on into what follows it at {part.end:#x}")
+        raise _NoProof(f"it falls through into the code at {part.end:#x}")
 
 
 def _is_filler(instruction: Instruction) -> bool:

@@ -151,7 +151,7 @@ class Unwinding:
     def switched(self) -> str | None:
         """Why its functions may wait while others run on the same thread."""
         name = None if self.c_library else self._switch
-        return self._switching() if name is None else f"stacks are switched while it runs (the file uses {name})"
+        return self._switching() if name is None else f"it may switch stacks while it runs (the file uses {name})"
 
     @property
     def _switch(self) -> str | None:
@@ -226,7 +226,7 @@ class Unwinding:
             return reason
         if self.c_library:
             if function.name in READS_CALLER:
-                return "it answers by who called it, which a return probe hides"
+                return "its result depends on its caller, which a return probe hides"
             if function.name in CALLS_BACK:
                 return "it calls functions of the program, which may throw a C++ exception across it"
         if reads_own_return(self._code, function):

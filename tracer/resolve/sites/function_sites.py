@@ -131,7 +131,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
 
         if not in_plt(binary.elf, address):
             raise
-        message = f"{address:#x} is an entry of the PLT, by which the file calls others, and of no function"
+        message = f"{address:#x} is a PLT entry, through which the file calls other libraries, not a function"
         raise binary.elf.error(message, "name the function in its library: uprobe:LIBRARY:FUNCTION") from None
     if point.kind == "uretprobe":
         if address != around.start:
@@ -214,7 +214,7 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
     more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
     number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
     which = f"{', '.join(names)}{more}"
-    how = f"an exception that crosses {which} is caught by nobody while the probe is there"
+    how = f"no handler catches an exception that crosses {which} while the probe is there"
     if switched == FILTERED:
         how = f"one whose seccomp filter forbids it ends when {which} returns"
     elif switched:

@@ -342,7 +342,7 @@ def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
         return _Refused(f"cannot attach to {where}: too many open files", MORE_DESCRIPTORS)
     hints = {
         # One counter for each place (uprobes.c, "ref_ctr_offset mismatch").
-        errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+        errno.EINVAL: "another tracer may probe this place with another semaphore or none: end that one (see dmesg)",
         **dict.fromkeys(NOT_PROBED, REMEDY),
         errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
     }

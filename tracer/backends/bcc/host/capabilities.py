@@ -108,7 +108,7 @@ def _unusable(failed: int) -> Unsupported | None:
         return NEEDS_ROOT
     if failed == errno.EPERM:
         return Unsupported(
-            "bpf() is not permitted, though we are root",
+            "bpf() is not permitted, even for root",
             "a container needs --privileged, or --cap-add BPF,PERFMON,SYS_ADMIN; kernel lockdown may forbid it too",
         )
     return Unsupported(f"bpf() refuses: {os.strerror(failed)}", "see `man 2 bpf` for this error; ftrace needs no bpf()")

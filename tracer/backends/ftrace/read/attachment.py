@@ -240,7 +240,7 @@ class Attachment:
         try:
             copier = Copier(rings, buffers.waiting())
         except OSError as error:
-            self.details = (f"no process empties the buffers first: {error.strerror}; a flood may lose events",)
+            self.details = (f"no separate process empties the buffers: {error.strerror}; a flood may lose events",)
             return None
         self._undo.callback(copier.close)
         self.details = (f"process {copier.pid} empties the buffers, {copier.priority}",)

@@ -161,7 +161,7 @@ def _pton(call: Call) -> typed.Expr | None:
             raise OSError  # bpftrace takes what has a dot for IPv4
         packed = inet_pton(AF_INET6 if ":" in text else AF_INET, text)
     except (OSError, ValueError):
-        call.error(f"'{text}' is no address", call.spans[0], 'write "127.0.0.1" or "::1"')
+        call.error(f"'{text}' is not an address", call.spans[0], 'write "127.0.0.1" or "::1"')
         return None
     return typed.StrLit(_bytes(len(packed)), call.span, packed)
 
@@ -208,7 +208,7 @@ def _compared(ctx: Lowering[V], call: typed.Call) -> V:
 FUNCTIONS = (
     Function(
         "buf", "value", "buf(address, length)", (Argument("bytes"), Argument("integer", "the length of buf()")), None,
-        "so many bytes at an address, or of a string or an array (all of it without a length)",
+        "that many bytes at an address, or of a string or an array (all of it without a length)",
         'printf("%r\\n", buf(arg0, 16));', "buffer", optional=1, rule=_buf, lower=_buffer,
     ),
     Function(

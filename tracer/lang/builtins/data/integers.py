@@ -48,7 +48,7 @@ def _is_error(ctx: Lowering[V], call: typed.Call) -> V:
 FUNCTIONS = (
     Function(
         "bswap", "value", "bswap(n)", (Argument("integer", "the argument of bswap()"),), None,
-        "n with its bytes in the other order, unsigned and as wide as n", "@[bswap((uint16)arg0)] = count();",
+        "n with its bytes in reverse order, unsigned and as wide as n", "@[bswap((uint16)arg0)] = count();",
         "uint8 to uint64", rule=_bswap, fold=_swapped, lower=_shifts,
     ),
     Function(

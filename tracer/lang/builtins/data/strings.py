@@ -193,19 +193,19 @@ FUNCTIONS = (
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
-        "two strings one behind the other", '@[str_concat(comm, "!")] = count();', "string",
+        "two strings joined", '@[str_concat(comm, "!")] = count();', "string",
         rule=_concat, fold=lambda type, left, right: left + right,
         lower=lambda ctx, call: ctx.op("concat", call.type, *map(ctx.value, call.args)),
     ),
     Function(
         "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,
-        "the C library's words for an error number, positive or negative",
+        "the C library's message for an error number, positive or negative",
         "@[strerror((int32)arg0)] = count();", "string",
         fold=lambda type, number: _error_text(number), lower=_described,
     ),
     Function(
         "signal_name", "value", "signal_name(n)", (Argument("integer", "the argument of signal_name()"),), _ERROR_TEXT,
-        "the words for a signal's number", "@[signal_name((int32)arg1)] = count();", "string",
+        "the description of a signal number", "@[signal_name((int32)arg1)] = count();", "string",
         fold=_signal_name, lower=_signal_word,
     ),
     Function(

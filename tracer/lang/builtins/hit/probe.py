@@ -152,7 +152,7 @@ def _variable(call: Call) -> typed.Expr | None:
     found = {context.types.outside().variable(site, name) for site in inside}
     places = [each for each in found if not isinstance(each, str)]
     if len(found) > 1:
-        context.error(f"{name} is at another distance from each probe", call.span, "write a clause for each of them")
+        context.error(f"{name} is at another distance from each site", call.span, "write a clause for each of them")
         return None
     if not places:
         context.error(str(*found), call.spans[0], "uaddr() takes a global or static variable of the probe's file")

@@ -13,8 +13,8 @@ from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, P
 from tracer.resolve.dwarf.calls.forms import Form, Scalar
 from tracer.resolve.dwarf.calls.shapes import Shape
 
-_NO_RULE = "it is passed in a way of Rust's own"
-_RESULT = "what it returns is passed in a way of Rust's own"
+_NO_RULE = "it is passed by a convention of Rust's own"
+_RESULT = "what it returns is passed by a convention of Rust's own"
 _SPLIT = "a part of it is on the stack"
 _WORD = 8
 

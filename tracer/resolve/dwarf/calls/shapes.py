@@ -160,7 +160,7 @@ def _array(entry: Entry, deep: int) -> Shape:
 def _record(entry: Entry, deep: int) -> Shape:
     found = types.defined(entry)
     if found is None:
-        raise types.UnknownType(f"{types.spelling(entry)} is declared and nowhere defined")
+        raise types.UnknownType(f"{types.spelling(entry)} is declared but never defined")
     leaves: list[Leaf] = []
     size, stated = found.number(dw.BYTE_SIZE, 0) or 0, found.number(dw.ALIGNMENT) or 1
     align, packed = stated, False
