@@ -37,7 +37,7 @@ def test_an_entry_of_the_plt_is_told() -> None:
     path = build("silent-plt")
     at = entry_of_plt(path)
     assert reason(path, at) == (
-        f"{at:#x} is an entry of the PLT: only calls by which {path} itself reaches another library pass through it"
+        f"{at:#x} is a PLT entry: only the calls of {path} itself into another library pass through it"
     )
 
 
