@@ -1,4 +1,4 @@
-"""What follows for programs from what the kernel's BPF can do."""
+"""From the kernel's BPF capabilities to the state of each feature."""
 
 from __future__ import annotations
 
