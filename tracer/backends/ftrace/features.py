@@ -1,4 +1,4 @@
-"""What follows for programs from what the kernel's ftrace can do."""
+"""From the kernel's ftrace capabilities to the state of each feature."""
 
 from __future__ import annotations
 
