@@ -26,7 +26,7 @@ from tracer.resolve.model import Target
 
 _PATIENCE_S = 60.0
 _HURRY_S = 1.0
-"""The patience that is left once something wakes the run loop: Ctrl-C, for one."""
+"""How long to wait after something has woken the run loop, such as Ctrl-C."""
 
 
 def without_semaphores(plan: Plan) -> Plan:
@@ -63,9 +63,9 @@ def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
 
 
 class ActivatedSession:
-    """Follows `backends.base.Session`: all that is not said here is the session's. `activation` is what to say once it
-    is attached. The semaphores of a detached attach point stay up until the end: they let the target prepare arguments,
-    and no more.
+    """A `backends.base.Session` around another one, which does everything that is not defined here. `activation` is the
+    message to print once it is attached. The semaphores of a detached attach point stay up until the end: they let the
+    target prepare arguments, and no more.
     """
 
     def __init__(self, session: Session, plan: Plan, target: Target) -> None:
