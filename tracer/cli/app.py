@@ -125,7 +125,7 @@ def _run(arguments: list[str]) -> int:
             args=words, prog_name="tracer", standalone_mode=False
         )
     except SystemExit as leaving:
-        # Typer makes status 1 of a reader that left; `main` knows better.
+        # Typer ends with status 1 when the reader has left; `main` handles that.
         if isinstance(leaving.__context__, BrokenPipeError):
             raise leaving.__context__ from None
         raise
@@ -171,7 +171,7 @@ def _flush_output() -> None:
 
 
 def _drop_output() -> None:
-    """What stdout still holds and cannot write must not fail a second time."""
+    """Drops what stdout still holds, so that writing it does not fail a second time."""
     try:
         _flush_output()
     except OSError:
@@ -181,7 +181,7 @@ def _drop_output() -> None:
 
 
 def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What `main` does not catch is a fault of tracer's: said in a line, shown in full with -v."""
+    """An exception that `main` does not catch is a bug in tracer: shown in one line, with -v in full."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Interrupted):  # Python 3.11 makes a RuntimeError of what stops a class statement

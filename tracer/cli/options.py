@@ -159,7 +159,7 @@ def _text(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequenc
 
 
 def _meant(word: str) -> str:
-    """What somebody may have wanted who wrote a word that is no file."""
+    """A suggestion for a word that is no file."""
     from difflib import get_close_matches
 
     from tracer.cli.arguments import COMMANDS

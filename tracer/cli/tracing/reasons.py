@@ -25,12 +25,12 @@ _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
 
 _COPIES = 3
-"""Of a function that are named."""
+"""How many copies of a function are named."""
 
 _COPY = re.compile(r"\.(constprop|isra|part)\.(?!.*\.cold)")
 
 _LONGEST_S = 1.0
-"""Nobody waits longer for what the places of a wildcard are."""
+"""How long to look for what the places of a wildcard are."""
 
 Values = Mapping[Spot, Sequence[tuple[int, Sequence[int]]]]
 """What semaphores said while attached: of each site, the processes and what was read there."""

@@ -219,7 +219,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 
 
 def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
-    """While nobody reads our output: the traced programs must not pay for that."""
+    """Called while nobody reads the output: the traced programs must not pay for that."""
     session.collect()
     if not controls.detached:
         guard.look(session, time.monotonic_ns)
@@ -282,7 +282,7 @@ def _output(request: Request, controls: Controls, stack: ExitStack) -> Output:
 def _watched(
     request: Request, child: Child | None, controls: Controls, stack: ExitStack
 ) -> tuple[Target, Watched | None]:
-    """Whom to trace, and whose end ends the trace; its descriptor wakes the loop."""
+    """The process to trace, whose end ends the trace; its descriptor wakes the loop."""
     watched = child if child is not None else request.process
     if watched is None:
         return Target(), None
