@@ -42,7 +42,7 @@ ROOT_HINT = "run it with sudo"
 _LOCKED = "kernel lockdown in confidentiality mode closes it"
 _LOCKED_HINT = "boot without lockdown=confidentiality; BPF needs no tracefs"
 IN_README = {"ref_ctr": "ref_ctr_offset", "ustring": "ustring", "hist": "hist:keys", "many": r"\imm-value"}
-"""Words of the README that tell of a feature; `many` are several probes in one event (Linux 5.4)."""
+"""Words of the README that show a feature; `many` are several probes in one event (Linux 5.4)."""
 
 
 class Tracefs:
