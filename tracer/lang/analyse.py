@@ -24,7 +24,7 @@ from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
 MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
-"""What `let @x = …(100);` can declare."""
+"""The kinds of map that `let @x = …(100);` can declare."""
 
 
 def analyse(
@@ -83,7 +83,7 @@ def unknown_options(program: ast.Program) -> Iterator[Diagnostic]:
 
 
 def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
-    """What is wrong with `let @x = hash(5);`."""
+    """Reports errors in `let @x = hash(5);`."""
     seen: set[str] = set()
     for each in program.maps:
         name = each.name

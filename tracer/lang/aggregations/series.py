@@ -1,4 +1,4 @@
-"""A series: how a value goes on, interval by interval."""
+"""A series: a value for each interval of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What says something on stderr, and what ends a program that finds itself wrong."""
+"""Functions that print messages on stderr, and assertions."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tracer.lang.types.combine import LITERAL, SMALL
 
 
 def _bswap(call: Call) -> typed.Expr:
-    """As wide as its argument; a literal is as wide as it needs to be, and what stays below 2**32 has 32 bits."""
+    """As wide as its argument. A literal is as wide as it needs to be. Values that stay below 2**32 have 32 bits."""
     (operand,) = call.args
     bits = operand.type.bits if isinstance(operand.type, IntType) else 8
     value = constant(operand)

@@ -121,7 +121,7 @@ def _described(ctx: Lowering[V], call: typed.Call) -> V:
     number = ctx.once(ctx.wrap(ctx.value(call.args[0]), INT64))
     negated = ctx.arithmetic("-", ctx.constant(0, INT64), number, INT64)
     number = ctx.once(ctx.select(ctx.compare("<", number, ctx.constant(0, INT64)), negated, number))
-    # Of what cannot be negated, -2**63, nothing is known either.
+    # -2**63 cannot be negated; it has no message either.
     return _word(ctx, number, [_error_text(each) for each in range(_ERRORS)], b"Unknown error")
 
 

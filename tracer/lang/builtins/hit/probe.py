@@ -1,4 +1,4 @@
-"""What a hit says of its probe: its names, its arguments, the value that is returned."""
+"""Values of the probe that was hit: its names, its arguments, the return value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 
 def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
-    """What stands before the first colon of the probe's name."""
+    """The part of the probe's name before the first colon."""
     kinds = tuple(dict.fromkeys(site.kind for site in ctx.clause.sites))
     if not kinds:
         return ctx.constant(b"interval" if ctx.clause.kind == "interval" else b"special", node.type)

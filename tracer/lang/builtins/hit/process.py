@@ -1,4 +1,4 @@
-"""Who hit the probe, and where it ran."""
+"""The process that hit the probe, and where it ran."""
 
 from __future__ import annotations
 

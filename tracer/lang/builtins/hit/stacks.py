@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def noted(context: Context, name: str, span: Span) -> None:
-    """Says what there is to say of a stack before it is read."""
+    """Warns about a stack that will be empty or incomplete."""
     if name == "dw_ustack":
         context.stable(name, name, span)
     if not context.unit.reads("probe"):

@@ -132,7 +132,7 @@ def _is_literal(expr: typed.Expr, value: int) -> bool:
 
 
 def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> None:
-    """Says where a comparison does not do what it looks like."""
+    """Warns of a comparison that does not do what it looks like."""
     assert isinstance(left.type, IntType) and isinstance(right.type, IntType)
     if not left.type.signed and constant(right) == 0 and op in ("<", ">="):
         outcome = "false" if op == "<" else "true"
@@ -145,7 +145,7 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
 
 
 def warn_of_bend(ctx: Context, value: typed.Expr, to: Type) -> None:
-    """Says where a value becomes of a type that cannot hold all of its kind, because of what it meets."""
+    """Warns of a value that is converted to a type that cannot hold all its values."""
     known = constant(value)
     if not bends(value.type, to) or (known is not None and constant(convert(value, to)) == known):
         return
