@@ -35,7 +35,7 @@ TAGS = {
     "enum": frozenset((dw.ENUMERATION,)),
     "": frozenset((dw.TYPEDEF, dw.BASE_TYPE, dw.STRUCTURE, dw.CLASS)),
 }
-"""What a name is looked for as, by the word of C before it."""
+"""The tags to search for a name, by the C keyword before it."""
 
 _DEEPEST = 24
 _MOST_FIELDS, _MOST_ITEMS = 4096, 1 << 20
@@ -203,7 +203,7 @@ def _enumeration(entry: Entry, size: int) -> IntType:
 
 
 def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
-    """What a pointer leads to: None where nobody can say more than that it is there."""
+    """The type that a pointer points to; None if it is unknown."""
     name = ""
     while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
         deep += 1

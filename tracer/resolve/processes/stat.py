@@ -22,7 +22,9 @@ def threads_of(pid: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
+    """The identity of a process, even if its number is used again: the number and when it started, in clock ticks since
+    boot.
+    """
 
     pid: int
     started: int
@@ -82,7 +84,7 @@ def gone(pid: int) -> TracerError:
 
 
 def named(pid: int) -> str:
-    """What an error calls a process: its number and its name."""
+    """A process in an error: its number and its name."""
     from tracer.errors import printable
 
     try:

@@ -1,8 +1,7 @@
-"""Is this a place where a probe may go?
+"""Decides whether a probe may be put at a place.
 
-A uprobe overwrites the first byte of an instruction by a breakpoint. Put inside an instruction it changes what the
-program does, and nothing warns: the kernel takes any offset. So no offset leaves this package unless one of these is
-true of it:
+A uprobe overwrites the first byte of an instruction by a breakpoint. Inside an instruction it changes what the program
+does, and the kernel does not warn: it takes any offset. So this package returns an offset only if one of these is true:
 
 * a function symbol of non-zero size stands there, in an executable, file-backed segment of that very file;
 * decoding the function it lies in, from its first byte on, comes to an instruction that begins there, and no jump of

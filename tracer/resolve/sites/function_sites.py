@@ -207,7 +207,7 @@ def _returns(
 
 
 def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
-    """What --unsafe-returns can do to the program that is traced."""
+    """The warning about what --unsafe-returns can do to the traced program."""
     from tracer.resolve.safety.plugins import FILTERED
 
     names = [printable(name) for name, _ in unsafe[:_NAMED]]
@@ -223,7 +223,7 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
 
 
 def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
-    """Of one function, or of all, it is an error, of some a line in `left_out`."""
+    """If it is one function, or all of them, it is an error; if some, a line in `left_out`."""
     if not refused:
         return
     if number == 1:

@@ -1,5 +1,5 @@
-"""Where Rust's own convention puts values: one or two scalars each for itself, what else fits a word as an integer, and
-the rest by its address.
+"""Where Rust's own convention puts values: one or two scalars separately, other values that fit a word as an integer,
+and the rest by address.
 
 The rules are those from rustc 1.62 on: before, up to two words that are no scalars were passed in registers. Source:
 rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.
@@ -20,7 +20,7 @@ _WORD = 8
 
 
 class RustConvention(Convention):
-    """Of a function; `older`: by a compiler before 1.62."""
+    """For a function; `older`: from a compiler before 1.62."""
 
     def __init__(self, arch: Arch, older: bool = False) -> None:
         super().__init__(arch)
