@@ -1,4 +1,4 @@
-"""Plan and capabilities → what stands in the way, under the user's own text."""
+"""Compares a plan with a backend's capabilities and reports what is missing, under the user's own text."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Supported:
-    """It works: `how` where that is worth a word, `but` for what is not as elsewhere ("partly"), `slow` why a backend
-    that can do it as well is taken where the user names none.
+    """It works. `how` says how, `but` what is missing ("partly"), `slow` why another backend that can do it is
+    preferred when the user names none.
     """
 
     how: str = ""
@@ -70,7 +70,7 @@ class Supported:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Why not, and what to do about it."""
+    """It does not work: the reason and the remedy."""
 
     reason: str
     hint: str | None = None
@@ -91,7 +91,7 @@ NO_COUNTER = Unsupported(
 
 
 def elsewhere(backend: str) -> str:
-    """The remedy that the other backend is; `choose` replaces it where that cannot be used either."""
+    """The remedy that names the other backend; `choose` replaces it if that cannot be used either."""
     return f"--backend {backend} can"
 
 
@@ -111,7 +111,7 @@ class Capabilities:
 
     @property
     def missing(self) -> dict[Feature, Unsupported]:
-        """The features that it has not."""
+        """The features that are missing."""
         return {feature: state for feature, state in self.features.items() if isinstance(state, Unsupported)}
 
 
