@@ -96,7 +96,7 @@ def _within(row: str, who: str, most: float, of: str, found: Spread | None) -> V
 
 
 def _additions(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[Verdict | None]:
-    """The cost that a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its own."""
+    """What a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its own."""
     floor = results.floor("program")
     for row, was in _ADDED.items():
         found = difference(results.cell(row, "tracer bcc").values, floor)
