@@ -1,4 +1,4 @@
-/* Histograms, and what is added to maps; prelude.h includes it. */
+/* Histograms, and additions to maps; prelude.h includes it. */
 #pragma once
 
 /* --- histograms ------------------------------------------------------------------------------------------------ */
@@ -64,8 +64,8 @@ static __always_inline void made(u64 *length)
 		__sync_fetch_and_add(length, 1);
 }
 
-/* An element that may not be there yet. Another CPU, or another task on this one, may make it first: then ours is not
- * taken, and we add to theirs. */
+/* An element that may not be there yet. Another CPU, or another task on this one, may create it first: then this program
+ * adds to that one. */
 static __always_inline void counter_add(unsigned long map, const void *key, u64 value, u64 *length)
 {
 	u64 *counter = map_lookup(map, key);
@@ -125,7 +125,7 @@ static __always_inline void raise(u64 *extreme, u64 value)
 		if (seen >= value || __sync_val_compare_and_swap(extreme, seen, value) == seen)
 			return;
 	}
-	lose(LOST_OUTRUN); /* each round it was another value that went further: nobody has seen it happen */
+	lose(LOST_OUTRUN); /* in each round another program has raised the value */
 }
 
 /* min and max as one: values are encoded so that further out is larger (SIGNED_MAX and its kin). */
@@ -172,7 +172,8 @@ struct extreme {
 	u64 value, seen;
 };
 
-/* 0 is a value too, so `seen` says whether there is one: set behind it, so that nobody reads a 0 that is none. */
+/* 0 is a value too, so `seen` says whether there is one: set after the value, so that nobody reads a 0 that is not a
+ * value. */
 static __always_inline void array_extreme_raise(unsigned long map, u32 index, u64 value)
 {
 	struct extreme *extreme = map_lookup(map, &index);

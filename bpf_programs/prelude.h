@@ -1,12 +1,14 @@
 /*
- * What every generated program is made of. No text of a user ever stands here.
+ * The fixed part of every generated program. It never contains text of the user.
  *
- * Maps are 64-bit constants (MAP(n)); the loader puts the descriptors in their place. CONTROL is one too: the address of
- * the control block, which is the only element of its map, so that no hit looks it up (Linux 5.2). SLEEPABLE says whether programs
- * may wait for a page of the traced process, COOKIES whether links tell which site was hit, KERNEL_READS whether helpers
- * may read the kernel's memory, NAMESPACED whether tracer has process numbers of its own, NO_ATOMICS whether programs can
- * do no more to memory than add, PROGRAMS whether stacks tell the programs of a process apart, TASKS whether what the
- * kernel keeps of processes is read (tasks.h); the generated part defines them before it includes this, and the maps LOSSES, RING and SCRATCH, and struct control.
+ * Maps are 64-bit constants (MAP(n)), which the loader replaces by descriptors. CONTROL is one too: the address of the
+ * control block, which is the only element of its map, so that no hit looks it up (Linux 5.2).
+ *
+ * The generated part defines these before it includes this file, with the maps LOSSES, RING and SCRATCH, and struct
+ * control. SLEEPABLE: programs may wait for a page of the traced process. COOKIES: links tell which site was hit.
+ * KERNEL_READS: helpers may read the kernel's memory. NAMESPACED: tracer has process numbers of its own. NO_ATOMICS:
+ * programs can only add to memory atomically. PROGRAMS: stacks tell the programs of a process apart. TASKS: the kernel's
+ * task structures are read (tasks.h).
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
@@ -47,13 +49,13 @@ static long (*walk)(unsigned long map, u64 function, void *each, u64 flags) = (v
 static u64 (*attach_cookie)(void *ctx) = (void *)174;
 static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 
-/* Hides from the compiler what it knows of a number, so that a bound check stays in the code for the verifier. */
+/* Hides a number's known bounds from the compiler, so that a bound check stays in the code for the verifier. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
 
-/* A number that the loader would take for one of those that stand for something. */
+/* A number that looks like one of the constants that the loader replaces. */
 #define PLAIN(high, low) ({ u64 plain_ = high; OPAQUE(plain_); plain_ << 32 | low; })
 
-/* What `walk` calls back for each element: the loader puts this function behind the program, and its place here
+/* The function that `walk` calls for each element: the loader appends it to the program, and puts its place here
  * (host/callbacks.py). A multiple of three, as the numbers of maps are. */
 #define EACH(function, number) (0xfeedfac900000000UL + 3 * (number))
 #define LEFT 2 /* how a round has `ended` the loop: 1 is break, this ends the clause */
@@ -83,7 +85,7 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 static u64 (*current_task)(void) = (void *)35;
 static long (*read_kernel)(void *to, u32 size, u64 from) = (void *)113; /* zeroes where it fails */
 
-/* What the loader puts into the code (pid_namespace.py): where members of the kernel's structures lie, our namespace by
+/* Values that the loader puts into the code (pid_namespace.py): offsets in the kernel's structures, tracer's namespace by
  * inode, the process that is traced, the namespace's device, and more members. */
 #define OF_KERNEL(n)                                                                                                       \
 	({                                                                                                                 \
@@ -123,8 +125,8 @@ static __always_inline u64 number_of(u64 task)
 	return 0;
 }
 
-/* That of the current thread or process. The helper knows those for which our namespace is the innermost one, and takes a
- * tenth of the time. */
+/* The number of the current thread or process. The helper takes a tenth of the time, but knows only tasks whose innermost
+ * namespace is tracer's. */
 static __always_inline u64 number_here(bool process)
 {
 	u64 task;
@@ -153,7 +155,7 @@ static __always_inline u64 number_here(bool process)
 #define CLONE_THREAD 0x10000
 #define FOLLOWED_BLOCK 4096
 
-/* As the tracepoint's `format` describes it, which is looked at before this is loaded. */
+/* As in the tracepoint's `format`, which is checked before this is loaded. */
 struct new_task {
 	u64 common;
 	s32 pid;
@@ -161,8 +163,8 @@ struct new_task {
 	u64 flags;
 };
 
-/* Where it is noted whether a process is followed: a byte for each number that a process can have, some thousand to an
- * element. Bytes, since two CPUs can write neighbours at once, and no atomic "or" of bits exists before Linux 5.12. */
+/* Marks the followed processes: a byte for each possible process number, some thousand to an element. Bytes, since two
+ * CPUs can write neighbours at once, and no atomic "or" of bits exists before Linux 5.12. */
 static __always_inline char *followed(u32 process)
 {
 	u32 block = process / FOLLOWED_BLOCK;
@@ -171,7 +173,8 @@ static __always_inline char *followed(u32 process)
 	return bytes ? bytes + process % FOLLOWED_BLOCK : NULL;
 }
 
-/* The same for the current process. In a namespace nobody can note the first one before: we do not know its number here. */
+/* The same for the current process. In a namespace tracer cannot mark the first one itself, since it does not know its
+ * number here. */
 static __always_inline char *current_followed(void)
 {
 	char *is = followed(current_pid_tgid() >> 32);
@@ -182,8 +185,8 @@ static __always_inline char *current_followed(void)
 	return is;
 }
 
-/* The tracepoint task:task_newtask: the current task has made another one, which does not run yet. Processes that end
- * stay noted: a new one of the same number goes by whoever made it. */
+/* The tracepoint task:task_newtask: the current task has made another one, which does not run yet. The mark of a
+ * process that ends stays; a new one with that number takes over its parent's. */
 static __always_inline int note_new_task(struct new_task *task)
 {
 	char *parent = current_followed();
@@ -195,9 +198,9 @@ static __always_inline int note_new_task(struct new_task *task)
 }
 #endif
 
-/* One more hit of this program's attach point, for the overhead guard: before anything else, since what is sent on costs
- * the traced program as much. Not atomic, as no answer is made of it: a program that is preempted between the load and the
- * store can lose one. The loader puts the number of the attach point into the code. */
+/* Counts a hit of this program's attach point for the overhead guard: first of all, since a hit that the program drops
+ * costs the traced program as much. Not atomic, since no answer depends on it: a program that is preempted between the
+ * load and the store can lose one. The loader puts the number of the attach point into the code. */
 #define HITS MAP(1002)
 
 static __always_inline void count_hit(void)
@@ -213,8 +216,8 @@ static __always_inline void count_hit(void)
 		++*hits;
 }
 
-/* The control block, or NULL where the program has said exit(), or the process is none of those that are followed.
- * Uncounted: by a program whose map counts every hit itself. */
+/* The control block; NULL after exit(), or if the process is not followed. Uncounted: for a program whose map counts
+ * every hit itself. */
 static __always_inline struct control *enter_uncounted(void)
 {
 	struct control *control = (struct control *)CONTROL;
@@ -225,7 +228,7 @@ static __always_inline struct control *enter_uncounted(void)
 	if (!is || !*is)
 		return NULL;
 #endif
-	OPAQUE(control); /* the loader looks for the constant as it stands: no member's offset may be added to it here */
+	OPAQUE(control); /* the loader searches for this very constant: the compiler must not add a member's offset to it */
 	if (!control)
 		__builtin_unreachable();
 	if (control->exiting)
@@ -243,8 +246,8 @@ static __always_inline struct control *enter(void)
 	return enter_uncounted();
 }
 
-/* The site was hit, for those who ask which of a wildcard's never were: its number is the upper half of what came with its
- * link. Written once, since all CPUs share these lines. */
+/* Marks the site as hit, to find the sites of a wildcard that never were: its number is the upper half of the link's
+ * cookie. Written once, since all CPUs share these lines. */
 #if COOKIES
 #define NOTE_SITE(control, ctx)                                                                                                \
 	do {                                                                                                                   \
@@ -261,7 +264,7 @@ static __always_inline struct control *enter(void)
 
 #ifdef SITE_TEXTS
 #if COOKIES
-/* The texts of the site that was hit, by the number that came with its link. */
+/* The texts of the site that was hit, by its link's cookie. */
 static __always_inline const u64 *site_texts(void *ctx)
 {
 	u32 number = attach_cookie(ctx);
@@ -296,7 +299,7 @@ static __always_inline const u64 *site_texts(struct pt_regs *ctx)
 
 #define SITE_WORD(n) (site[n])
 #else
-/* The loader puts the words into the code: the compiler must not compute with what stands for them. */
+/* The loader puts the words into the code: the compiler must not compute with the constants that stand for them. */
 #define site_texts(ctx) ((const u64 *)(ctx))
 #define SITE_WORD(n) ({ u64 word = 0xfeedfacd00000000UL + 3 * (n); OPAQUE(word); word; })
 #endif
@@ -345,7 +348,7 @@ static __always_inline s64 remainder_signed(s64 a, s64 b)
 
 /* --- memory of the traced process ------------------------------------------------------------------------------ */
 
-/* 0, or negative where it cannot be read. The quick read fails on a page that is not in memory; then we wait for it. */
+/* 0, or negative if it cannot be read. The quick read fails on a page that is not in memory; the slow one waits for it. */
 static __always_inline long read_user(void *to, u32 size, u64 from)
 {
 	long failed = peek_user(to, size, (void *)from);
@@ -373,9 +376,9 @@ static __always_inline long read_part(void *to, u32 size, u64 from, u64 length)
 	return read_user(to, last + 1, from);
 }
 
-/* Whether a length is an error's number. BPF has no `if r < 0`, and of `if 0 > r` the verifier of Linux 6.1 follows both ways
- * even where it knows r to be negative, as behind a loop that ends when it is not: the one that cannot be then has bounds
- * that contradict each other, and the program is refused. */
+/* Whether a length is an error number. BPF has no `if r < 0`, and of `if 0 > r` the verifier of Linux 6.1 follows both
+ * ways even where it knows r to be negative, as behind a loop that ends when it is not: the one that cannot be then has
+ * bounds that contradict each other, and the program is refused. */
 static __always_inline bool failed(s64 length)
 {
 	s64 sign = length >> 63;
@@ -412,8 +415,8 @@ static __always_inline long read_user_text(void *to, u32 size, u64 from)
 	return from ? touch_user_text(to, size, from, size) : 0; /* str(0) is "" */
 }
 
-/* The same of a string of which the program wants `length` bytes, the NUL counted: no more is read than the length - 1 that
- * it shows, since nothing need be mapped behind them, and a NUL need not be there. Beyond `size` that is the limit. */
+/* The same for a string of which the program wants `length` bytes, the NUL counted. Only the length - 1 bytes that it
+ * shows are read, since memory after them need not be mapped, and there need be no NUL. The limit is `size`. */
 static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 length)
 {
 	u64 last = length - 2, shown, differs;
@@ -423,7 +426,7 @@ static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 le
 		return read_user_text(to, size, from);
 	if (!from || length < 2)
 		return 0;
-	OPAQUE(last); /* so that the verifier learns from the test what the compiler knows, and of all that is computed from it */
+	OPAQUE(last); /* so that the verifier, too, learns the bound from the test, for all values computed from it */
 	if (last > size - 2)
 		return 0;
 	OPAQUE(last);
@@ -444,8 +447,8 @@ static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 le
 	return ((volatile char *)to)[last] ? shown + 1 : shown;
 }
 
-/* Counts a string that did not fit its buffer, unless it was `told` at this hit; whether it has been. One that fills the
- * buffer may have been cut, or just have fitted. */
+/* Counts a string that did not fit its buffer, unless it was `told` at this hit; returns whether it is now. One that
+ * fills the buffer may have been cut, or just have fitted. */
 static __always_inline u64 check_cut(long length, u32 size, u64 from, u64 told)
 {
 	char last = 1;
@@ -464,13 +467,12 @@ static __always_inline u64 check_cut(long length, u32 size, u64 from, u64 told)
 /* --- scratch memory -------------------------------------------------------------------------------------------- */
 
 #ifdef SCRATCH_SLOTS
-/* What does not fit the 512 bytes of BPF's stack. A sleepable or preempted program is interleaved with others on its CPU,
+/* Memory beyond the 512 bytes of BPF's stack. A sleepable or preempted program is interleaved with others on its CPU,
  * so a slot belongs to one invocation, not to a CPU: `busy` is taken by compare-and-swap. A CPU starts its search at
- * its own slots, which stay in its cache. Strings in a slot keep their `used` lengths, so that only those bytes are cleared.
- *
- * Where programs cannot compare and swap (before Linux 5.12) none sleeps, and none is preempted or interleaved: trace_call_bpf
- * forbids it (uprobes go without it since Linux 6.0, 8c7dcb84e3b7). There a slot does belong to a CPU.
- */
+ * its own slots, which stay in its cache. Strings in a slot keep their `used` lengths, so that only those bytes are
+ * cleared.  Where programs cannot compare and swap (before Linux 5.12) none sleeps, and none is preempted or
+ * interleaved: trace_call_bpf forbids it (uprobes go without it since Linux 6.0, 8c7dcb84e3b7). There a slot does
+ * belong to a CPU. */
 static __always_inline void *scratch_take(void)
 {
 #if NO_ATOMICS
@@ -497,7 +499,7 @@ static __always_inline void *scratch_take(void)
 static __always_inline void scratch_give(void *slot)
 {
 #if !NO_ATOMICS
-	/* Not a plain store: what was written to the slot must be seen before it is free. */
+	/* Not a plain store: the writes to the slot must be visible before it is free. */
 	__sync_val_compare_and_swap((u64 *)slot, 1, 0);
 #endif
 }
@@ -505,8 +507,8 @@ static __always_inline void scratch_give(void *slot)
 
 /* --- records --------------------------------------------------------------------------------------------------- */
 
-/* Behind what a helper has written to a record: `length` as it said, `size` at most (65536). The mask changes nothing, but
- * tells the verifier what `failed` does not: that the length is no negative number. */
+/* The place after the bytes that a helper has written to a record: `length` as it said, `size` at most (65536). The
+ * mask changes nothing, but tells the verifier that the length is not negative, which it does not infer from `failed`. */
 #define ADVANCE(at, length, size)                                                                                          \
 	do {                                                                                                               \
 		u64 length_ = length;                                                                                      \
@@ -536,7 +538,7 @@ static __always_inline u64 raise_mark(u64 *mark, u64 by)
 	return __sync_fetch_and_add(mark, by);
 }
 
-/* Where the ring is full, a later clear's record will do: it only says what room can be given back. */
+/* If the ring is full, a later clear's record will do: it only says which room can be freed. */
 static __always_inline void emit_raised(u64 number, u64 before, u64 wakeup)
 {
 	u64 record[2] = {number, before};
@@ -544,7 +546,7 @@ static __always_inline void emit_raised(u64 number, u64 before, u64 wakeup)
 	ring_output(RING, record, sizeof(record), wakeup);
 }
 
-/* print(@x) of what a clear has just ended: nobody could show it later, so it is lost where the ring is full. */
+/* print(@x) just before a clear: it cannot be shown later, so it is lost if the ring is full. */
 static __always_inline void emit_ended(u64 number, u64 before, u64 wakeup)
 {
 	u64 record[2] = {number, before};

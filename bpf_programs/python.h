@@ -1,13 +1,13 @@
 /*
- * The frames of CPython's own functions: read from the interpreter's structures at the hit, since later they are gone. Where its
- * structures lie differs from version to version, so user space says it (struct python_image, by layouts.py). A frame
+ * The frames of CPython's functions, read from the interpreter's structures at the hit, since later they are gone. Their
+ * layout differs between versions, so user space provides it (struct python_image, by layouts.py). A frame
  * becomes one word: the number of its code object and the instruction. The first hit that meets a code object sends
  * its names and its table of lines with that number.
  */
 #pragma once
 
-/* Where the kernel has what tells a thread from all others: fs base, which is pthread_self() on x86-64, and what tells
- * an address space from others; fork keeps all of it, as it keeps all that the interpreter has there. */
+/* Where the kernel keeps the identity of a thread (fs base, which is pthread_self() on x86-64) and of an address space.
+ * fork keeps both, as it keeps all of the interpreter's memory. */
 struct python_host {
 	u64 thread, memory, stack, code;
 	u64 number; /* of the newest code object */
@@ -17,10 +17,11 @@ struct python_space {
 	u64 stack, code;
 };
 
-/* Offsets; `hop` is that of the frame in what the thread's `frame` points to, where `hops`. The rest makes one of all versions
- * without a branch, each of which would double the verifier's work. Whether a frame begins a native one: each does (`entries`
- * is 1: up to 3.10); a flag says so (3.11: it and the owner are two bytes); a frame of the interpreter's own follows it
- * (from 3.12 on). The instruction: an index in 32 bits (`of_code` is 0), or an address in the code. */
+/* Offsets; `hop` is that of the frame in what the thread's `frame` points to, where `hops`. The rest makes one of all
+ * versions without a branch, each of which would double the verifier's work. Whether a frame begins a native one: each
+ * does (`entries` is 1: up to 3.10); a flag says so (3.11: it and the owner are two bytes); a frame of the
+ * interpreter's own follows it (from 3.12 on). The instruction: an index in 32 bits (`of_code` is 0), or an address in
+ * the code. */
 struct python_image {
 	u64 runtime, code_type;
 	u32 interpreters, next_interpreter, threads, next_thread, identity;
@@ -38,8 +39,9 @@ struct python_place {
 	u64 process, stack, code;
 };
 
-/* Where a code object has its parts, and its mark: another one may come to lie at its address, and its parts at those of the
- * parts. From 3.12 on each code object has a number; before, the mark is of what its name and its table begin with. */
+/* Where a code object has its parts, and its mark: another one may come to lie at its address, and its parts at those
+ * of the parts. From 3.12 on each code object has a number; before, the mark is of what its name and its table begin
+ * with. */
 struct python_parts {
 	u64 name, file, table, first, mark;
 };
@@ -60,7 +62,8 @@ struct python_code {
 	char name[PYTHON_NAME], file[PYTHON_FILE], table[PYTHON_TABLE];
 };
 
-/* A word of a frame: the instruction, counted from 1, 0 before the first; the number of the code; flags. No address of user space. */
+/* A word of a frame: the instruction, counted from 1, 0 before the first; the number of the code; flags. No address of
+ * user space. */
 #define PYTHON_INSTRUCTION_MOST 0xfffffULL
 #define PYTHON_NUMBER_SHIFT 20
 #define PYTHON_ENTRY_BIT 60
@@ -87,8 +90,9 @@ static __always_inline u64 python_word(u64 from)
 	return word;
 }
 
-/* The innermost frame of the current thread: the one whose state has the thread's identity. Until 3.11 a new thread's has that of
- * the one that makes it, and no frame, until it runs. Searched at each hit, since what was a state may be none any more. */
+/* The innermost frame of the current thread: the one whose state has the thread's identity. Until 3.11 a new thread's
+ * has that of the one that makes it, and no frame, until it runs. Searched at each hit, since a state may be gone by
+ * the next one. */
 static __always_inline u64 python_innermost(const struct python_image *image, u64 identity)
 {
 	u64 interpreter = python_word(image->runtime + image->interpreters);

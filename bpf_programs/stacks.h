@@ -1,11 +1,11 @@
 /*
- * User stacks by unwind tables: each address that was seen on one has its rule in RULES, which user space keeps. The first
- * time a hit meets an address that has none, its registers and the top of its stack go to user space, which walks that
- * stack, adds the rules, and puts the frames in the place of the number that stands for them here.
+ * User stacks by unwind tables. RULES has a rule for each address that was seen on a stack; user space fills it. If a hit
+ * meets an address without a rule, it sends its registers and the top of its stack to user space, and puts a number in the
+ * place of the stack. User space walks the copy, adds the rules, and replaces the number by the frames.
  *
- * Where that address lies behind what would be copied, or in another stack (that which a signal interrupted, where the
- * handler has one of its own), the copy begins at its frame, and the frames before it go along: each such hit gets as far
- * as a copy reaches, until all rules are there.
+ * If that address is beyond the copied part, or in another stack (the one that a signal interrupted, if the handler has
+ * its own), the copy begins at its frame, and the frames before it are sent too. So each such hit gets one copy further,
+ * until all rules are there.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ struct frame_rule {
 	u8 kind, base;
 };
 
-/* What is copied at first, and of a stack that goes on behind that. STACK_PIECES is given where a program sets stack_copy. */
+/* The size of the first copy, and of the copy of a longer stack. STACK_PIECES is given where a program sets stack_copy. */
 #define STACK_PIECE 512
 #ifdef STACK_PIECES
 #define DEEP_STACK_PIECES STACK_PIECES
@@ -41,7 +41,7 @@ struct stack_copy {
 	char bytes[];
 };
 
-/* No address of user space: a stack that consists of it alone is that of a copy. */
+/* No address of user space: a stack that has only this one stands for a copy. */
 #define PENDING (1ULL << 63)
 
 static void *(*ring_reserve)(unsigned long map, u64 size, u64 flags) = (void *)131;
@@ -66,7 +66,7 @@ static __always_inline u64 space_id(void)
 	return process;
 }
 
-/* Where a walk is. */
+/* The state of a walk. */
 struct frame_state {
 	u64 ip, sp, fp;
 };
@@ -108,7 +108,7 @@ static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames,
 		u64 rest = -(sp + size) & (STACK_PIECE - 1);
 
 		if (peek_user(into, STACK_PIECE, (void *)(sp + size))) {
-			/* The next page may be one that the program has not touched: up to its start all is there. */
+			/* The program may not have touched the next page; memory up to its start can be read. */
 			if (rest && !peek_user(into, rest, (void *)(sp + size)))
 				size += rest & ~7ULL;
 			break;

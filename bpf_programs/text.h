@@ -1,4 +1,4 @@
-/* Strings in memory of our own; prelude.h includes it. */
+/* Strings in the program's own memory; prelude.h includes it. */
 #pragma once
 
 /* --- strings: buffers of words, zeros behind the text ---------------------------------------------------------- */
@@ -10,8 +10,8 @@ static __always_inline void clear_line(void *to)
 	word[0] = word[1] = word[2] = word[3] = word[4] = word[5] = word[6] = word[7] = 0;
 }
 
-/* How much of a long buffer is used, from its slot: of the number itself the verifier would learn in which line of 64 bytes
- * it lies, and follow all that comes after once for each. */
+/* How much of a long buffer is used, from its slot: of the number itself the verifier would learn in which line of 64
+ * bytes it lies, and follow all that comes after once for each. */
 static __always_inline u64 in_use(const u64 *used)
 {
 	return *(const volatile u64 *)used;
@@ -130,8 +130,8 @@ static __always_inline u64 text_length(const u64 *text, u32 words)
 }
 
 #if !KERNEL_READS
-/* Kernel lockdown (confidentiality) closes the helpers that copy kernel memory, although it is our own that is copied: words
- * in their place. `size` is rounded up to words, which both sides have. */
+/* Kernel lockdown (confidentiality) closes the helpers that copy kernel memory, even for the program's own: this copies
+ * words instead. `size` is rounded up to words, which both sides have. */
 static __always_inline long copy_kernel(void *to, u32 size, const void *from)
 {
 #pragma clang loop unroll(disable)
@@ -154,7 +154,7 @@ static __always_inline long copy_kernel_text(void *to, u32 size, const void *fro
 }
 #endif
 
-/* Two texts one behind the other, in a buffer of zeros with room for both; how many bytes are in use. Where no helper copies
+/* Two joined texts, in a buffer of zeros with room for both; how many bytes are in use. Where no helper copies
  * it goes by bytes: the verifier takes no word of BPF's stack that is not aligned. */
 static __always_inline u64 join_texts(char *to, const void *left, u32 size, const char *right, u32 more)
 {
@@ -189,7 +189,7 @@ static __always_inline u64 part_at(const void *block, u64 most, u32 size, u64 of
 	return number;
 }
 
-/* What lies at `offset` in a block of `size` bytes and behind it, then zeros. */
+/* The bytes from `offset` on in a block of `size` bytes, then zeros. */
 static __always_inline void part_behind(u64 *to, u32 words, const void *block, u64 size, u64 offset)
 {
 	for (u32 i = 0; i < words; i++) {
@@ -218,8 +218,8 @@ static __always_inline void end_bytes(u64 *bytes, u32 words, u64 length)
 	}
 }
 
-/* The difference, as signed chars, of the first bytes that differ: of `count` that both have, and of `rest` that only one has,
- * beside zeros; of the first `most` alone. */
+/* The difference, as signed chars, of the first bytes that differ: of `count` that both have, and of `rest` that only
+ * one has, beside zeros; of the first `most` alone. */
 static __always_inline s64 compare_bytes(const void *left, const void *right, u32 count, const void *longer, u32 rest, s64 sign,
 					 u64 most)
 {
@@ -275,8 +275,8 @@ static __always_inline u64 text_mask(s64 length, u32 word)
 	return all | (any & ~(~0ULL << (8 * (length & 7))));
 }
 
-/* Where `needle`, a text of `length` bytes, first stands in `haystack`, or -1. There is one branch for each word of the haystack
- * and none for each place in it: the verifier follows both ways of every branch of every round. */
+/* Where `needle`, a text of `length` bytes, first stands in `haystack`, or -1. There is one branch for each word of the
+ * haystack and none for each place in it: the verifier follows both ways of every branch of every round. */
 static __always_inline s64 find(const u64 *haystack, u32 words, const u64 *needle, u32 needle_words, s64 length)
 {
 	u64 found = 0, place = 0;

@@ -11,9 +11,9 @@ user's own, and nothing in it is believed that somebody else could have put ther
 * its own directories and files must belong to the user, be no links, and be writable by nobody else;
 * a file begins with a digest of its key and its content.
 
-What does not meet this is passed over, as if it were not there, and so is a home that cannot be written or a full disk:
-a run without its cache is slower and otherwise the same. Files are written beside their place and renamed into it, so
-that a reader finds a whole one or none. What was used longest ago goes first once there is too much.
+A file that does not meet this counts as absent. So does a home that cannot be written, or a full disk: a run without
+its cache is slower and otherwise the same. Files are written beside their place and renamed into it, so that a reader
+finds a whole one or none. Once there is too much, the files that were used longest ago are removed first.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def plan(
 ) -> tuple[Plan, list[Diagnostic]]:
     """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong.
 
-    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin). What is wrong with either shows
-    in `analyse`.
+    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin). `analyse` reports errors in
+    either.
     """
     from tracer.lang.syntax.parser import parse
 
@@ -147,8 +147,8 @@ def _program(choice: Choice, plan: Plan) -> Program:
 def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Compiled, Session]:
     """Program → Session, with its maps but nothing attached yet.
 
-    Only the kernel knows whether it takes a program. One that it finds too much goes to the next backend, unless the
-    user has named this one: what is returned first is what runs, its last note saying why.
+    Only the kernel knows whether it accepts a program. If it does not, the program goes to the next backend, unless the
+    user has named this one. The first value is what runs; its last note says why.
     """
     if compiled.program is None or compiled.backend is None:
         from tracer.backends.local import LocalSession

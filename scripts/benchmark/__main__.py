@@ -114,7 +114,7 @@ def _versions(speakers: Sequence[Speaker]) -> Iterator[str]:
 
 
 def _teller(is_quiet: bool) -> Callable[[str], None]:
-    """Says what is under way: in one line of a terminal, elsewhere when a round begins."""
+    """Shows the progress: in one line on a terminal, elsewhere when a round begins."""
     begun: set[str] = set()
 
     def say(text: str) -> None:

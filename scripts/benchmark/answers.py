@@ -22,7 +22,7 @@ def buckets(out: bytes) -> list[int]:
 
 
 def log2_counts(hits: int) -> list[int]:
-    """What hist() must show of the numbers 0 to `hits` - 1: [0], [1], [2, 4), …"""
+    """The buckets that hist() must show for the numbers 0 to `hits` - 1: [0], [1], [2, 4), …"""
     counts = [min(hits, 1)] if hits else []
     low = 1
     while low < hits:
@@ -38,7 +38,7 @@ def spread_over(keys: Iterable[str], hits: int) -> dict[str, int]:
 
 
 def differs(found: Mapping[str, int], expected: Mapping[str, int], told: int = 0) -> tuple[str, ...]:
-    """What is wrong with a map, in words; nothing where it is right. `told` are the hits said to be lost."""
+    """The errors of a map in words; nothing if it is right. `told` are the hits said to be lost."""
     if found == expected:
         return ()
     if found == {"": sum(expected.values())} and "" not in expected:

@@ -23,7 +23,7 @@ _LOOK_EVERY_S = 0.01
 
 @dataclass(frozen=True)
 class Attended:
-    """What came: the target's cost, the tracer's end, and the seconds from its start to its last output."""
+    """The results of a run: the target's cost, the tracer's end, and the seconds from its start to its last output."""
 
     cost: Cost
     tracer: Ran

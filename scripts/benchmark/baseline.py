@@ -38,12 +38,12 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        """A regression: dearer, and not by chance."""
+        """A regression: slower by more than the noise."""
         return self.is_beyond_noise and self.now > self.was
 
     @property
     def is_better(self) -> bool:
-        """Cheaper, and not by chance."""
+        """Faster by more than the noise."""
         return self.is_beyond_noise and self.now < self.was
 
 
@@ -80,7 +80,7 @@ def keep(found: Sequence[Ratio], machine: str, day: str, path: Path = KEPT) -> N
 
 
 def load(path: Path = KEPT) -> Baseline | None:
-    """What is kept; None where nothing is."""
+    """The kept results; None if there are none."""
     if not path.exists():
         return None
     try:

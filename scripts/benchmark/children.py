@@ -45,7 +45,7 @@ class Ran:
 
 
 class Child:
-    """A process under way, in a group of its own; what it prints is collected."""
+    """A running process, in a process group of its own; what it prints is collected."""
 
     def __init__(self, process: subprocess.Popen[bytes], started: float) -> None:
         self.process = process
@@ -70,12 +70,12 @@ class Child:
 
     @property
     def err(self) -> bytes:
-        """What it said so far."""
+        """Its stderr so far."""
         return b"".join(self._err)
 
     @property
     def out(self) -> bytes:
-        """What it printed so far."""
+        """Its stdout so far."""
         return b"".join(self._out)
 
     def wait(self, timeout_s: float) -> Ran:

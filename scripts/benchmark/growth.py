@@ -67,7 +67,7 @@ def sites(setting: Setting) -> list[Work]:
 
 
 def growth(setting: Setting) -> list[Work]:
-    """What a hit costs at each point; it must stay right too."""
+    """The cost of a hit at each point; the answer must stay right too."""
     patience = Patience()
     works = [by_all(setting, "growth", [point.row], partial(_ask, setting, point)) for point in _points(setting)]
     for count in (count for count in SITES[::2] if count <= setting.most):

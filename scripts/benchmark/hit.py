@@ -1,4 +1,4 @@
-"""What a hit costs the target: nanoseconds of its processor's time, its own loop's included."""
+"""The cost of a hit to the target: nanoseconds of CPU time, including its own loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine that the figures were measured on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Host:
 
     @property
     def machine(self) -> str:
-        """What figures depend on, in a line."""
+        """The machine and versions that figures depend on, in a line."""
         return f"{self.processor}, {self.cores} cores, Linux {self.kernel}"
 
     @property

@@ -1,4 +1,4 @@
-"""What is measured: rows, works, readings; and the table that comes of them."""
+"""Rows, works and readings, and the table made of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one run gave: a figure for each row it fills, and what was wrong with the answer."""
+    """The result of one run: a figure for each row it fills, and the errors of its answer."""
 
     figures: Mapping[str, float]
     faults: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a contestant gave for a row: a figure for each round, None where the run failed or was not made."""
+    """The results of a contestant for a row: a figure for each round, None where the run failed or was not made."""
 
     values: tuple[float | None, ...] = ()
     faults: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ _LINE = re.compile(rb'(\d+) (?:s=")?(?:alpha|beta|gamma|delta)"?$', re.MULTILINE
 
 
 def judged(ran: Ran, hits: int, seconds: float) -> Reading:
-    """What a run that printed `NUMBER NAME` for each hit comes to."""
+    """The result of a run that printed `NUMBER NAME` for each hit."""
     there, is_exact = received(ran.out, hits)
     told = lost(ran.err) + lost(ran.out)
     silent = hits - there - told

@@ -1,4 +1,4 @@
-"""What must be reached, as ratios to what ran beside it; the figures are those of the two bpftrace on one machine.
+"""The limits, as ratios to other contestants of the same run; the figures are those of the two bpftrace on one machine.
 
 Where the peer that a limit is stated against did not run, the floor of the same run stands in for it, scaled by what
 both were on that machine.
@@ -96,7 +96,7 @@ def _within(row: str, who: str, most: float, of: str, found: Spread | None) -> V
 
 
 def _additions(results: Results, bpftraces: Sequence[tuple[str, tuple[int, ...]]]) -> Iterator[Verdict | None]:
-    """What a hit adds to an empty program in the same round, against what the newer bpftrace adds to its own."""
+    """What a hit adds to an empty program in the same round, beside what the newer bpftrace adds to its own."""
     floor = results.floor("program")
     for row, was in _ADDED.items():
         found = difference(results.cell(row, "tracer bcc").values, floor)

@@ -57,7 +57,7 @@ class Report:
 
     @property
     def regressions(self) -> list[Change]:
-        """What became worse beyond the noise."""
+        """The ratios that became worse by more than the noise."""
         return [each for each in self.changes.values() if each.is_worse]
 
     @property

@@ -1,4 +1,4 @@
-"""What every part is given, and what it makes works of."""
+"""The input of every part, from which it makes works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scripts.benchmark.subjects import Cost, Subjects
 
 @dataclass(frozen=True)
 class Setting:
-    """What is traced, by whom, how often; `hits` for the cost of one, `events` that are printed.
+    """The targets, the contestants and the number of rounds; `hits` for the cost of one, `events` that are printed.
 
     `most` is the furthest point of a curve.
     """
@@ -60,7 +60,7 @@ def traced(
 
 
 def spent(setting: Setting) -> Cost:
-    """What the target of the last run tells; raises Cannot where it did not come to its end."""
+    """The output of the last run's target; raises Cannot if it did not end."""
     cost = setting.subjects.cost()
     if cost is None:
         raise Cannot("the target did not come to its end")

@@ -119,7 +119,7 @@ def bpftrace(path: str) -> Speaker:
 
 
 def peer(path: str, home: Path) -> list[Speaker]:
-    """What `--peer` names: an executable is a bpftrace, a directory a tree of tracer."""
+    """The contestant that `--peer` names: an executable is a bpftrace, a directory a tree of tracer."""
     if os.path.isdir(path):
         tree = Path(path).resolve()
         if not (tree / "tracer" / "__main__.py").is_file():

@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a target says of itself: nanoseconds of its processor's time a hit, and how many hits there were."""
+    """The output of a target about itself: nanoseconds of its processor's time a hit, and how many hits there were."""
 
     ns: float
     hits: int
@@ -77,7 +77,7 @@ class Subjects:
         self.result.unlink(missing_ok=True)
 
     def cost(self) -> Cost | None:
-        """What the last run wrote; None where it did not come to its end."""
+        """The output of the last run; None if it did not end."""
         try:
             words = self.result.read_text().split()
         except FileNotFoundError:

@@ -90,7 +90,8 @@ def _environment(subjects: Subjects) -> dict[str, str]:
     return {"BCC_KERNEL_SOURCE": str(tree), "PYTHONUNBUFFERED": "1"}
 
 
-# What argdist is to count or to make a histogram of. It computes with a function's arguments, not with a USDT probe's.
+# The expression that argdist counts or makes a histogram of. It computes with a function's arguments, not with a USDT
+# probe's.
 _EXPRESSIONS = {
     "count": ("-C", "u:{}:hit():int:1"),
     "hist": ("-H", "u:{}:hit():int:arg1"),

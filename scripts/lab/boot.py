@@ -40,7 +40,7 @@ _READ_COUNTER = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 
 @dataclass(frozen=True)
 class Image:
-    """What is booted: a kernel's file, the modules it needs for its files, words for its command line."""
+    """The files to boot: a kernel's file, the modules it needs for its files, words for its command line."""
 
     kernel: Path
     modules: Sequence[tuple[str, bytes]] = ()

@@ -35,7 +35,7 @@ def built(source: Package) -> Path:
 
 
 def home_of(source: Package) -> str:
-    """What it is kept under: named for the source and the configuration."""
+    """The name under which it is kept, made of the source and the configuration."""
     return f"nobpf_{source.version}_{hashlib.sha256(FRAGMENT.read_bytes()).hexdigest()[:12]}"
 
 

@@ -26,7 +26,7 @@ _ended = threading.Event()
 def child(
     command: Sequence[str], output: BinaryIO, directory: Path | None = None, **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program under way, its two outputs together; ended with all that it has started when the block is left."""
+    """A running program, its two outputs together; ended with all that it has started when the block is left."""
     with _lock:
         if _ended.is_set():
             raise LabError("interrupted")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scripts.lab import LabError
 
-# What the command prints goes to files of the host, written through: what a guest wrote before it died is there.
+# The command's output goes to files of the host, written through, so that it survives the death of the guest.
 INIT = r"""#!/bin/busybox sh
 export PATH=/bin
 fail() { echo "vm: $*"; reboot -f; }

@@ -1,4 +1,4 @@
-"""What came of the tests on a kernel: kept, reported, and written into the table of docs/kernels.md."""
+"""The results of the tests on a kernel: kept, reported, and written into the table of docs/kernels.md."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the tests on one kernel; `trouble` is whatever else was wrong, in lines."""
+    """The results of the tests on one kernel; `trouble` are other errors, in lines."""
 
     kernel: str
     release: str
@@ -78,7 +78,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """What one backend came to on a kernel, in legs: a case in one format. The tests of tests/vm have no backend.
+    """The results of one backend on a kernel, in legs: a case in one format. The tests of tests/vm have no backend.
 
     `refused` and `excepted` legs have passed too: the suite says that the backend refuses the case everywhere, or that
     it answers otherwise on such a kernel.
@@ -137,7 +137,7 @@ def keep(outcome: Outcome) -> None:
 
 
 def kept(kernel: str) -> Outcome | None:
-    """What is kept of a kernel."""
+    """The kept results of a kernel."""
     path = cache_directory() / "results" / f"{kernel}.json"
     return from_json(path.read_text()) if path.exists() else None
 

@@ -20,20 +20,20 @@ REFUSALS: dict[str, str] = {
         " space; --backend ftrace can"
     ),
     "length": (
-        "^^^^^^^ error: len(@c) is not available with bcc: BPF programs cannot walk a map, and leave what they clear to"
-        " user space; --backend ftrace can"
+        "^^^^^^^ error: len(@c) is not available with bcc: BPF programs cannot see all keys of a map, and user"
+        " space removes what they clear; --backend ftrace can"
     ),
     "stack": (
         "^^^^^^^^^ error: a stack that is not only shown or counted is not available with bcc: stacks that BPF programs"
         " meet for the first time are walked in user space; --backend ftrace can"
     ),
     "series": (
-        "^^^^^^ error: len(@) is not available with bcc: BPF programs send what tseries() takes to user space;"
+        "^^^^^^ error: len(@) is not available with bcc: user space keeps the values of tseries();"
         " --backend ftrace can"
     ),
     "walk": (
-        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs walk a map as it is, not a"
-        " copy: which of the new keys they meet is chance; --backend ftrace can"
+        "^^^^^^^^^^^^^^ error: for over @n is not available with bcc: BPF programs walk the map itself, not a"
+        " copy, so they may or may not meet new keys; --backend ftrace can"
     ),
 }
 """The message and the carets before it."""

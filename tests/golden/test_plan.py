@@ -1,4 +1,4 @@
-"""The plan as `-d plan` prints it, to the letter. To accept new output: UPDATE_GOLDEN=1 pytest tests/golden."""
+"""The plan as `-d plan` prints it, to the letter. To accept new output: TRACER_WRITE_GOLDENS=1 pytest tests/golden."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ PROGRAMS = {
 def test_plan_is_dumped_as_before(name: str) -> None:
     path = FOLDER / f"{name}.txt"
     text = dump(lower(analysed(PROGRAMS[name])))
-    if os.environ.get("UPDATE_GOLDEN"):
+    if os.environ.get("TRACER_WRITE_GOLDENS"):
         path.write_text(text)
     assert text == path.read_text()

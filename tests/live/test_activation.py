@@ -176,7 +176,7 @@ def test_an_end_before_attaching_and_an_error_in_it_leave_a_semaphore_as_it_was(
         if backend == "bcc":
             assert done.err == (
                 "tracer: error: semaphores cannot be raised: /run/tracer: Read-only file system; "
-                "tracer takes turns by a lock there\n"
+                "tracers take turns with a lock there\n"
             )
 
 

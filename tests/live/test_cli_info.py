@@ -85,7 +85,7 @@ def test_constructs_follow_from_what_the_kernel_has() -> None:
     assert shown["str"] == {
         "bcc": {
             "state": "partly",
-            "note": "what lies on a page not in memory is counted as unreadable",
+            "note": "data on a page that is not in memory is counted as unreadable",
             "remedy": None,
         },
         "ftrace": {"state": "yes", "note": None, "remedy": None},

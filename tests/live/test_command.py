@@ -102,7 +102,7 @@ def test_one_that_uses_the_file_and_passes_no_probe_is_not_told_to(backend: str,
     done = tracer(*words, "-c", f"{path} 0")
     assert (done.status, done.text) == (0, "0\n")
     assert done.err.splitlines()[1:] == [
-        f"tracer: usdt:{path}:ticker:tick was never hit: ticker did not come by there, and has ended",
+        f"tracer: usdt:{path}:ticker:tick was never hit: ticker did not run the code there, and has ended",
         "tracer: uprobe:libc:fork was never hit: ticker did not call it, and has ended",
     ]
 

@@ -81,7 +81,7 @@ def test_what_is_only_counted_needs_no_ring(case: str, one: bool, place: Callabl
 def test_what_is_sampled_has_rings(place: Callable[[str], Path]) -> None:
     found, details, size = run(place("mixer"), "usdt:{0}:mixer:round {{ @ = max(arg0); }}", {"@"}, False)
     assert found["@"] == {(): 255}
-    assert details[0] == "@: aggregated in user space: the kernel has no max() of ours"
+    assert details[0] == "@: aggregated in user space: the kernel has no max() like this one"
     assert [re.sub("process [0-9]+", "process N", line).partition(",")[0] for line in details[1:]] == [
         "process N empties the buffers"
     ]

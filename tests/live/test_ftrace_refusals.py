@@ -115,7 +115,7 @@ def test_a_definition_that_is_too_long_is_refused_under_the_attach_point(app: Pa
     )
     message, marked, hint, _ = refused(compiled(f"uprobe:{app}:hit {{ @a = sum(arg1);{loads} }}"))
     assert marked == f"uprobe:{app}:hit"
-    assert message.endswith(" reads more than a definition can say in 4094 characters")
+    assert message.endswith(" reads more values than fit into a definition of 4094 characters")
     assert hint == "read fewer values there, or --backend bcc"
 
 

@@ -181,7 +181,7 @@ def test_a_watcher_that_is_killed_leaves_the_tracer_to_end_as_ever(
         process.send_signal(signal.SIGINT)
         assert process.wait(60 * PATIENCE) == 0
         assert process.stderr is not None
-        said = b"tracer: the process that takes the probes out was killed: tracer took them out by itself\n"
+        said = b"tracer: the process that removes the probes was killed: tracer removed them itself\n"
         assert said in process.stderr.read()
         assert altered(memory) == [0] * PROCESSES
 

@@ -49,8 +49,8 @@ def answer(process: subprocess.Popen[bytes]) -> int:
 
 def ended_for(library: Path) -> str:
     return (
-        f"tracer: the trace was ended, for somebody is about to write {library}:"
-        " probes in a file that changes harm who runs it\n"
+        f"tracer: the trace was ended because somebody is about to write {library}:"
+        " probes in a changing file harm the programs that run it\n"
     )
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_is_replaced_during_the_trace_is_told(backend: str, library:
             with asked(library) as another:
                 assert [answer(running), answer(another)] == [1, 2]
         done = trace.stop()
-    since = "what was started since runs the new file, which was not probed"
+    since = "programs started since then run the new file, which was not probed"
     told = f"tracer: {library} was replaced during the trace: {since}\n"
     assert (done.status, done.text, done.err) == (0, "@: 2\n", "Attached 1 probe\n" + told)
 

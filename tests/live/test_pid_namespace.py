@@ -121,6 +121,6 @@ def test_a_proc_of_another_namespace_is_not_believed(words: tuple[str, str]) -> 
     done = tracer("-e", "uprobe:libc:exit { @[ustack] = count(); }", *words, prefix=prefix)
     assert (done.status, done.out) == (1, b"")
     assert done.err == (
-        "tracer: error: /proc shows the processes of another pid namespace, by other numbers;"
-        " mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)\n"
+        "tracer: error: /proc shows another pid namespace, whose process numbers differ;"
+        " mount this namespace's own: mount -t proc proc /proc (unshare has --mount-proc)\n"
     )

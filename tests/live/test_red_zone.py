@@ -50,7 +50,7 @@ def test_a_five_byte_nop_in_a_leaf_is_refused_where_the_kernel_makes_it_a_call(
     assert (first, rest) == (text, [])
     assert caret.startswith("^" * len(f"usdt:{program}:redzone:alone") + f" error: usdt:{program}:redzone:alone at 0x")
     assert caret.endswith(
-        "is a five-byte nop, which this kernel would make into a call: it overwrites data that the function may keep"
+        "is a five-byte nop, which this kernel turns into a call: that overwrites data that the function may keep"
         " below the stack pointer; probe the function's start, or another place"
     )
 

@@ -29,7 +29,7 @@ class Refused:
 
 
 _COMPUTED = "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address"
-_CLEARED = "BPF programs cannot walk a map, and leave what they clear to user space"
+_CLEARED = "BPF programs cannot see all keys of a map, and user space removes what they clear"
 
 REFUSED = {
     "uid": Refused(
@@ -95,7 +95,7 @@ def test_a_place_that_another_tracer_holds_without_its_semaphore_is_free_once_th
             assert text == program
             assert mark.startswith(f"{'^' * len(points)} error: ")
             assert mark.endswith(
-                "Invalid argument; another tracer may hold this place with another semaphore, or without: "
+                "Invalid argument; another tracer may probe this place with another semaphore or none: "
                 "end that one (see dmesg)"
             )
             other.stop()

@@ -42,7 +42,7 @@ def test_each_attach_point_has_its_reason(backend: str, place: Place, clean: Non
         program += f" usdt:{ticker}:ticker:tick {{ @hits = count(); }} {SECOND}"
         done = tracer("--backend", backend, "-f", "json", "-e", program)
         assert said(done.err) == [
-            f"{wanted[0]} was never hit: its semaphore reads 0 in {whom}, which therefore passes the probe by",
+            f"{wanted[0]} was never hit: its semaphore reads 0 in {whom}, which therefore skips the probe",
             f"{wanted[1]} was never hit: twice was inlined at 3 places (in bake and shop),"
             " and its own code was not called",
             f"{wanted[2]} was never hit: {whom} has loaded {path}, but did not call it",
@@ -94,7 +94,7 @@ def test_after_five_seconds_with_hits_only_what_nobody_runs_or_lets_pass_is_told
         whom = f"process {process.pid} (silent)"
         # What was said is not said again.
         assert said(done.err) == [
-            f"{never[0]} was never hit: its semaphore reads 0 in {whom}, which therefore passes the probe by",
+            f"{never[0]} was never hit: its semaphore reads 0 in {whom}, which therefore skips the probe",
             f"{never[1]} was never hit: no process that runs now has loaded {idle}",
             f"{never[2]} was never hit: {whom} has loaded {path}, but did not call it",
         ]
@@ -110,7 +110,7 @@ def test_a_file_that_was_replaced_while_it_runs_is_told_by_the_process(
         os.replace(path.with_name("new"), path)
         done = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }} {SECOND}")
         other = f"process {process.pid} (ticker) runs another ticker, which has been replaced since, not {path}"
-        hint = "what is started now runs this one, and -p PID probes the other"
+        hint = "programs started now run this one, and -p PID probes the other"
         assert said(done.err) == [f"no probe was hit: {other}: {hint}"]
 
 
@@ -213,5 +213,5 @@ def test_the_resolver_of_an_indirect_function_is_told(backend: str, place: Place
         time.sleep(0.1)  # it has been loaded
         done = tracer("--backend", backend, "-e", f"{point} {{ @ = count(); }} {SECOND}")
     (line,) = said(done.err)
-    reason = "it is the resolver of chosen, an indirect function (ifunc): that runs as the file is loaded"
+    reason = "it is the resolver of chosen, an indirect function (ifunc): that runs when the file is loaded"
     assert line == f"no probe was hit: {reason}"

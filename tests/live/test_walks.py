@@ -56,7 +56,7 @@ def test_ftrace_is_taken_where_the_kernel_would_look_at_room_for_many_keys(clean
     text = f"usdt:{build('depot')}:depot:parcel {{ @n[arg0 & 3] = count(); for ($kv : @n) {{ @ = sum($kv.1); }} }}"
     words = ("-e", text, "-c", f"{build('depot')} 5")
     taken, forced = tracer(*words), tracer("--backend", "bcc", *words)
-    why = "tracer: using ftrace, not bcc: each hit looks at the room for every key, 20 ns each\n"
+    why = "tracer: using ftrace, not bcc: each hit visits the room for every key, 20 ns each\n"
     assert (taken.err, forced.err) == (f"{why}Attached 1 probe\n", "Attached 1 probe\n")
     assert taken.out == forced.out != b""
 

@@ -40,7 +40,7 @@ PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "use
 
 SETTINGS = {
     "max_strlen": "bytes of a string's buffer, the NUL included",
-    "str_trunc_trailer": "what is shown behind a string that fills its buffer, and then the NUL has room behind it",
+    "str_trunc_trailer": "text that is shown after a string that fills its buffer; the NUL then has room of its own",
     "max_map_keys": "keys of each map",
     "max_probes": "probes that a program may have, BEGIN and END included; `--max-probes N` sets it too",
     "max_cat_bytes": "bytes of a file that `cat` shows",
@@ -49,7 +49,7 @@ SETTINGS = {
     "stack_copy": "bytes of a stack that are copied, to be walked in user space; 0, where it is not set: 16,384, and"
     " up to 65,024 where stacks go on behind them",
     "stack_unwind": "how stacks are walked: by unwind tables, and where there are none frame pointers; or by these",
-    "missing_probes": "what becomes of an attach point that means nothing: with `warn` or `ignore` the others go on",
+    "missing_probes": "what happens to an attach point that matches nothing: with `warn` or `ignore` the others go on",
     "unsafe": "allow what acts on the machine or on what is traced; `--unsafe` sets it, a program cannot",
     "unsafe_returns": "probe returns where an exception can end the program; `--unsafe-returns` sets it too",
     "print_maps_on_exit": "print the maps at the end",

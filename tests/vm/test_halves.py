@@ -81,7 +81,7 @@ def test_locked_down_what_bcc_cannot_do_is_refused_with_both_reasons(mode: str) 
     program = f"uprobe:{path}:price {{ @c[arg0] = count(); @n = len(@c); clear(@c); }}"
     done = tracer("-e", program, "-c", f"{path} 5")
     assert (done.status, done.out) == (1, b"")
-    reason = "BPF programs cannot walk a map, and leave what they clear to user space"
+    reason = "BPF programs cannot see all keys of a map, and user space removes what they clear"
     assert done.err == (
         f"{program}\n{' ' * program.index('len(@c)')}^^^^^^^ error: len(@c) is not available with bcc: {reason};"
         f" ftrace could, but {EMPTY} ({LOCKED_REMEDY})\n"

@@ -26,7 +26,7 @@ from tracer.resolve.model import Target
 
 _PATIENCE_S = 60.0
 _HURRY_S = 1.0
-"""The patience that is left once something wakes the run loop: Ctrl-C, for one."""
+"""How long to wait after something has woken the run loop, such as Ctrl-C."""
 
 
 def without_semaphores(plan: Plan) -> Plan:
@@ -63,9 +63,9 @@ def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
 
 
 class ActivatedSession:
-    """Follows `backends.base.Session`: all that is not said here is the session's. `activation` is what to say once it
-    is attached. The semaphores of a detached attach point stay up until the end: they let the target prepare arguments,
-    and no more.
+    """A `backends.base.Session` around another one, which does everything that is not defined here. `activation` is the
+    message to print once it is attached. The semaphores of a detached attach point stay up until the end: they let the
+    target prepare arguments, and no more.
     """
 
     def __init__(self, session: Session, plan: Plan, target: Target) -> None:
@@ -141,7 +141,7 @@ class _Process:
             self._worker = start(semaphore_process.__file__)
         except OSError as error:
             message = f"cannot start the process that counts semaphores: {error.strerror}"
-            raise TracerError(message, "is memory short, or the number of processes limited (ulimit -u)?") from None
+            raise TracerError(message, "memory may be short, or the number of processes limited (ulimit -u)") from None
         self._answers = b""
         self._patience_s = _PATIENCE_S
 
@@ -158,7 +158,7 @@ class _Process:
             message = "the process that counts semaphores was killed, or does not answer"
             raise TracerError(message, "run the command again")
         if "error" in answer:
-            raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracer takes turns by a lock there")
+            raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracers take turns with a lock there")
         return answer["raised"], [(each, why) for each, why in answer["refused"]]
 
     def lower_all(self) -> bool:

@@ -34,13 +34,13 @@ class Unwinder(Protocol):
         met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
     ) -> Stack:  # fmt: skip
         """Pid, registers in perf's order (None: unknown), the words of the stack from its pointer up, and how many
-        frames at most → addresses, innermost first. Each address that means now what it meant then goes to `met`, with
-        whether a thread is there (and no call returns there), and how its frame is left. `at`: when (CLOCK_MONOTONIC),
-        0 for now. `here`: a thread is at the first address.
+        frames at most → addresses, innermost first. Each address whose meaning has not changed since goes to `met`,
+        with whether a thread is there (and no call returns there), and how to leave its frame. `at`: when
+        (CLOCK_MONOTONIC), 0 for now. `here`: a thread is at the first address.
         """
 
     def altered(self) -> set[int]:
-        """The processes of which, since the last call, nothing that was met need hold any more."""
+        """The processes that have changed their mappings since the last call: what was met there may no longer hold."""
 
 
 class Program(Protocol):
@@ -48,7 +48,7 @@ class Program(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """What it was made from."""
+        """The plan that it was made from."""
 
     def text(self) -> str:
         """What will be given to the kernel, for people: the C program, or the writes to tracefs."""
@@ -58,7 +58,7 @@ class Program(Protocol):
 
 
 class Session(Protocol):
-    """A trace under way: a context manager whose `close` is idempotent and leaves no trace."""
+    """A running trace: a context manager whose `close` is idempotent and removes everything."""
 
     @property
     def maps(self) -> MapStore:
@@ -79,11 +79,11 @@ class Session(Protocol):
     """
 
     details: tuple[str, ...]
-    """What is worth saying to those who want to know more: one line each. `attach` can add some."""
+    """Lines for `-v`. `attach` can add some."""
 
     @property
     def left(self) -> str | None:
-        """What is to be said once it is closed: how its undoing went another way than it should, None where not."""
+        """A message for after the close, if undoing did not go as it should; else None."""
 
     @property
     def left_out(self) -> Sequence[Site]:
@@ -101,23 +101,21 @@ class Session(Protocol):
         Hits later than `until_ns` (CLOCK_MONOTONIC, nanoseconds) are left for the next call by a session that
         runs the clauses on them; where the kernel aggregates, at the hit, they are in the maps already.
 
-        Iteration ends when nothing more is there, when the time is up, or after an `ExitEvent`. An interrupted wait
-        (EINTR) ends it early.
+        Iteration ends when there are no more events, when the time is up, after an `ExitEvent`, or at an interrupted
+        wait (EINTR).
         """
 
     def detach(self) -> None:
         """No hit after it counts."""
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
-        """After `detach`: what was still on its way, until `hurried()` says that it is to be left."""
+        """After `detach`: the events that are still in the buffers, until `hurried()` is true."""
 
     def collect(self) -> None:
-        """Takes what has come out of the kernel's buffers, into memory of bounded size: for a consumer that is held up
-        while it handles an event.
-        """
+        """Empties the kernel's buffers into memory of bounded size, while a consumer is held up handling an event."""
 
     def drop(self) -> None:
-        """After `detach`: gives up what was still on its way, and counts it as lost."""
+        """After `detach`: drops the events that are still in the buffers, and counts them as lost."""
 
     def loss(self) -> Loss:
         """Losses so far."""
@@ -126,13 +124,13 @@ class Session(Protocol):
         """How often any probe was hit so far (for explaining silence); -1 where that is not known."""
 
     def point_hits(self) -> Sequence[int] | None:
-        """Hits of each attach point so far (`plan.points`), those that a predicate sends on too: they cost as much.
-        None where they cannot be told at the moment.
+        """Hits of each attach point so far (`plan.points`), including those that the predicate drops, which cost as
+        much. None while they are not known.
         """
 
     def unhit_sites(self) -> Mapping[int, Sequence[Site]]:
-        """Of attach points that have several sites, and not too many, those that were never hit; of others, and where
-        it is not known, nothing.
+        """The sites that were never hit, of attach points with several sites but not too many; nothing where that is
+        not known.
         """
 
     def hit_cost(self, point: int) -> Cost | None:
@@ -157,7 +155,7 @@ class Backend(Protocol):
     def capabilities(self, wanted: Collection[Feature] | None = None) -> Capabilities:
         """What this host allows; every "no" with its reason and remedy. Works without root, by trying, quickly.
 
-        Where some features are `wanted`, others may be given as supported without a trial, and the facts left out.
+        If only some features are `wanted`, others may be reported as supported without a trial, and the facts left out.
         """
 
     def compile(self, plan: Plan) -> Program:

@@ -33,7 +33,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {"bcc": _bcc, "ftrace": _ftrace}
 
 
 class Activation(Enum):
-    """What is to be done with semaphores where the kernel does not count them."""
+    """How semaphores are handled if the kernel does not count them."""
 
     REFUSED = "the program is refused"
     BY_HAND = "the tracer raises them itself (--usdt-file-activation)"
@@ -65,8 +65,8 @@ class _Reason:
 def choose(
     plan: Plan, forced: str | None = None, need_usable: bool = True, activation: Activation = Activation.REFUSED
 ) -> Choice:
-    """The first backend whose capabilities meet the plan on this host, or the forced one if it can. One that would be
-    slow with it is taken where no other can.
+    """The first backend whose capabilities meet the plan on this host, or the forced one if it can. A backend that
+    would be slow is taken if no other can.
 
     Raises `ProgramError` where a backend works here but the program asks too much of it, `TracerError` where none
     works.
@@ -126,7 +126,7 @@ def _activated(capabilities: Capabilities, activation: Activation) -> tuple[Capa
 
 
 def _with_remedy(refusal: Diagnostic, plan: Plan, here: Capabilities, activation: Activation) -> Diagnostic:
-    """The refusal; where its remedy is another backend, with what stands in that one's way alone."""
+    """The refusal. If its remedy is another backend, it also says why that one cannot be used."""
     other = next((name for name in BACKENDS if refusal.hint == elsewhere(name)), None)
     if other is None:
         return refusal
@@ -147,7 +147,7 @@ def _passed_over(chosen: str, reason: _Reason) -> str:
 
 
 def _also(refusals: list[Diagnostic], reasons: list[_Reason]) -> list[Diagnostic]:
-    """What stands in the way of the other backends, where it has not been said."""
+    """Why the other backends cannot be used, unless that has been said."""
 
     def is_said(reason: _Reason) -> bool:
         same = reason.text.replace(f" with {reason.backend}: ", " with ")

@@ -1,9 +1,9 @@
-"""What of a plan the kernel cannot probe, or should not, found out before anything is attached.
+"""Finds the places of a plan that the kernel cannot or should not probe, before anything is attached.
 
-The kernel looks at an instruction when a process has it in memory. Where none has, a probe attaches without an error,
-and in a program that loads the file later (also that of `-c`) it is passed over without a word. So of each doubtful
-kind of instruction one is tried: in the watcher, which nobody kills meanwhile, in memory that is mapped to be executed
-and is never executed. A trial takes the kernel some 100 ms, and those of several kinds go on at once.
+The kernel looks at an instruction when a process has it in memory. If none has, a probe attaches without an error, and
+a program that loads the file later (also that of `-c`) skips it silently. So one instruction of each doubtful kind is
+tried: in the watcher, which survives a killed tracer, in memory that is mapped as code and is never executed. A trial
+takes the kernel some 100 ms; several kinds are tried at the same time.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _later(instructions: Sequence[Instruction], code: bytes) -> int | None:
 def check_alone(plan: Plan, number: int) -> None:
     """Raises `ProgramError` where so many places are too many to take a perf event each.
 
-    To close one the kernel waits, one after the other, and a process that is killed closes them too: 12,000 took twenty
-    minutes in which nobody else could define a probe (6.18, made to believe it were older).
+    Closing one makes the kernel wait, one after the other, also when a process is killed: 12,000 took twenty minutes,
+    in which nobody else could define a probe (Linux 6.18 without links and shared events).
     """
     if number <= MOST_ALONE or plan.program.config.max_probes != Config().max_probes:
         return
@@ -162,7 +162,7 @@ def refuse_rewritten(plan: Plan) -> None:
         return
     probe, site = found[0]
     message = (
-        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel would make into a call: it overwrites"
+        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel turns into a call: that overwrites"
         " data that the function may keep below the stack pointer"
     )
     span = attach_points(probe.clause, plan.program.source)

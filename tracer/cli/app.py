@@ -35,10 +35,10 @@ OVERVIEW = """Trace user programs: one line, through eBPF or ftrace.
 `tracer -e PROGRAM` and `tracer FILE` mean `tracer run`; `-l`, `--info` and `--version` are spelled as in bpftrace.
 
 \b
-Most used of `tracer run --help`:
+Most used options of `tracer run`:
   -e PROGRAM  The program itself.
   -p PID      Only this process, with all its threads.
-  -c COMMAND  Start COMMAND, trace it alone, end with it; --follow: what it starts, too.
+  -c COMMAND  Start COMMAND, trace only it, end with it; --follow: also what it starts.
   -f FORMAT   text or json.
   --backend   auto, bcc or ftrace.
 """
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return error.exit_code
     except RecursionError:
-        _say_error(TracerError("the program is nested too deeply", "name its parts by themselves"))
+        _say_error(TracerError("the program is nested too deeply", "assign its parts to variables"))
         _drop_output()
         return 2
     except OSError as error:
@@ -125,7 +125,7 @@ def _run(arguments: list[str]) -> int:
             args=words, prog_name="tracer", standalone_mode=False
         )
     except SystemExit as leaving:
-        # Typer makes status 1 of a reader that left; `main` knows better.
+        # Typer ends with status 1 when the reader has left; `main` handles that.
         if isinstance(leaving.__context__, BrokenPipeError):
             raise leaving.__context__ from None
         raise
@@ -171,7 +171,7 @@ def _flush_output() -> None:
 
 
 def _drop_output() -> None:
-    """What stdout still holds and cannot write must not fail a second time."""
+    """Drops what stdout still holds, so that writing it does not fail a second time."""
     try:
         _flush_output()
     except OSError:
@@ -181,7 +181,7 @@ def _drop_output() -> None:
 
 
 def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What `main` does not catch is a fault of tracer's: said in a line, shown in full with -v."""
+    """An exception that `main` does not catch is a bug in tracer: shown in one line, with -v in full."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Interrupted):  # Python 3.11 makes a RuntimeError of what stops a class statement
@@ -190,7 +190,7 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
         cause = cause.__cause__ or cause.__context__
     if _is_verbose(sys.argv[1:]):
         sys.__excepthook__(kind, error, trace)
-    hint = "please report it with what -v adds to this line"
+    hint = "please report it, with what -v adds"
     _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
 
 

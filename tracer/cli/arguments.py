@@ -16,15 +16,15 @@ WITH_WORD = {
 LEFT_OUT = {
     "--traceable-functions": ("tracer traces user programs only, so no list of the kernel's functions is needed", None),
     "--emit-elf": ("tracer hands its program to the kernel itself", "-d program and -d bytecode print it"),
-    "--emit-llvm": ("libbcc keeps its LLVM to itself", "-d program prints the C, -d bytecode what became of it"),
-    "--verify-llvm-ir": ("libbcc keeps its LLVM to itself", "-d bytecode prints what became of the program"),
+    "--emit-llvm": ("libbcc does not expose its LLVM", "-d program prints the C, -d bytecode what became of it"),
+    "--verify-llvm-ir": ("libbcc does not expose its LLVM", "-d bytecode prints what became of the program"),
     "--mode": ("tracer has commands instead", "--fmt formats a program, -d STAGE prints a stage of it"),
     **dict.fromkeys(
         ("--test", "--bench", "--probe-filter"),
         ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times"),
     ),
 }
-"""Options of bpftrace that are none here: the reason and the remedy."""
+"""Options of bpftrace that tracer does not have: the reason and the remedy."""
 
 _AS_OPTION = {"--version": "--version", "-V": "--version", "--info": "info", "--list": "list"}
 _LIST_AMONG_FLAGS = re.compile(r"-[vq]*l[vq]*")
@@ -55,7 +55,7 @@ def near_option(option: str, possible: Iterable[str]) -> str | None:
 
 
 def _spelled_as_option(words: Sequence[str]) -> tuple[int, str] | None:
-    """Where before the first positional word a command stands as an option, and which it is."""
+    """The position of an option before the first positional word that names a command, and that command."""
     takes_value = False
     for index, word in enumerate(words):
         if takes_value:

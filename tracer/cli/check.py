@@ -26,7 +26,7 @@ def command(
     include_paths: IncludePaths = None,
     debug_folders: DebugInfo = None,
 ) -> int:
-    """Check a program: its text, its types, and that its probes are there.
+    """Check a program: its syntax, its types, and that its probes exist.
 
     Ends with status 1 where something is wrong; the warnings are shown too.
     """

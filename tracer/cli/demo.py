@@ -18,7 +18,7 @@ EXAMPLE = "sudo tracer demo"
 
 
 def command() -> int:
-    """Trace a small program that comes along.
+    """Trace a small program that comes with tracer.
 
     It shows a count by key, a histogram and a latency on each backend that works here, and compares them.
     """
@@ -31,7 +31,7 @@ def command() -> int:
             hint = f" ({state.remedy})" if state.remedy else ""
             print(f"tracer: {name} cannot be used here: {state.reason}{hint}", file=sys.stderr)
     if not usable:
-        raise TracerError("the demo traces, and nothing can be traced here", "see tracer info; tracing needs root")
+        raise TracerError("the demo cannot run: nothing can be traced here", "see tracer info; tracing needs root")
     shown = demonstration()
     print(f"Tracing {shown.what}")
     verdicts = [_ask(shown, number, question, usable) for number, question in enumerate(shown.questions, 1)]
@@ -86,4 +86,4 @@ def _comparison(backends: list[str], verdicts: list[bool | None]) -> str:
             f"Compared: {names} gave the same bytes for {same} of {len(compared)} questions whose answer does not "
             "depend on time; latencies are measured, so they differ from run to run."
         )
-    return f"Compared: {names} differ in {len(compared) - same} of {len(compared)} answers. This is a fault of tracer."
+    return f"Compared: {names} differ in {len(compared) - same} of {len(compared)} answers. This is a bug in tracer."

@@ -19,7 +19,7 @@ TAB = 8
 # Where stderr is no terminal nothing cuts a line, but a program of many kilobytes in one line helps nobody.
 WIDTH_WITHOUT_TERMINAL = 200
 MOST = 20
-"""Of diagnostics; what comes after them nobody reads."""
+"""The most diagnostics that are shown."""
 _NARROWEST = 20
 _CUT = "…"
 _NEAR = 4096

@@ -44,7 +44,7 @@ def command(
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Where to write; its ending says the format.", show_default=False
+            "-o", "--output", metavar="FILE", help="Where to write; the ending chooses the format.", show_default=False
         ),
     ] = None,
     stacks: Annotated[
@@ -53,14 +53,14 @@ def command(
     ] = None,
     maps: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("--map", metavar="@NAME", help="This map alone; can be given several times.", show_default=False),
+        typer.Option("--map", metavar="@NAME", help="Only this map; can be given several times.", show_default=False),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--diff", help="Show how the second of two maps or files differs from the first.")
     ] = False,
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="A heading.", show_default=False)] = "",
     unit: Annotated[
-        str, typer.Option("--unit", metavar="WORD", help="What the values are, as bytes.", show_default=False)
+        str, typer.Option("--unit", metavar="WORD", help="The unit of the values, such as bytes.", show_default=False)
     ] = "",
     quiet: Quiet = False,
     verbose: Verbose = False,

@@ -55,7 +55,7 @@ def command(
 ) -> int:
     """List the probes of a file or a process.
 
-    With a program (-e, or its file) those that it would be attached to.
+    With a program (-e, or its file), list the probes that it would attach.
 
     With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds
     every site's address, function, source line and arguments, the parameters of functions that debug information knows,

@@ -47,27 +47,27 @@ Included = Annotated[
 ]
 IncludePaths = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("-I", metavar="DIR", help="Where to look for headers, too.", show_default=False),
+    typer.Option("-I", metavar="DIR", help="Another directory to search for headers.", show_default=False),
 ]
 DebugInfo = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
-        "--debuginfo", metavar="DIR[:DIR]", help="Where to look for debug files before /usr/lib/debug.",
+        "--debuginfo", metavar="DIR[:DIR]", help="Directories to search for debug files before /usr/lib/debug.",
         show_default=False,
     ),
 ]  # fmt: skip
 Child = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        "-c", "--cmd", metavar="COMMAND", help="Start COMMAND, trace it alone, end with it.", show_default=False
+        "-c", "--cmd", metavar="COMMAND", help="Start COMMAND, trace only it, end with it.", show_default=False
     ),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="With -p or -c: the processes that it starts, and theirs, too.")
+    bool, typer.Option("--follow", help="With -p or -c: also the processes that it starts, and theirs.")
 ]
 Backend = Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what tracer does, and statistics.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -159,7 +159,7 @@ def _text(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequenc
 
 
 def _meant(word: str) -> str:
-    """What somebody may have wanted who wrote a word that is no file."""
+    """A suggestion for a word that is no file."""
     from difflib import get_close_matches
 
     from tracer.cli.arguments import COMMANDS

@@ -58,13 +58,13 @@ def command(
     buffering: Annotated[
         Buffering,
         typer.Option(
-            "-B", help="When to write results: as they come (line), by large pieces (full), or each by itself (none)."
+            "-B", help="When to write results: as they come (line), in large pieces (full), or each by itself (none)."
         ),
     ] = "line",
     quiet: Quiet = False,
-    no_warnings: Annotated[bool, typer.Option("--no-warnings", help="Say no warnings.")] = False,
+    no_warnings: Annotated[bool, typer.Option("--no-warnings", help="Print no warnings.")] = False,
     failed_reads: Annotated[
-        bool, typer.Option("-k", "--warnings", help="What could not be read is told in JSON, too; it is always said.")
+        bool, typer.Option("-k", "--warnings", help="Report unreadable memory in JSON too; stderr always has it.")
     ] = False,
     verbose: Verbose = False,
     stage: Annotated[
@@ -80,7 +80,7 @@ def command(
     max_rate: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "--max-rate", metavar="N", help="Detach what is hit more than N times a second.", show_default=False
+            "--max-rate", metavar="N", help="Detach attach points with more than N hits a second.", show_default=False
         ),
     ] = None,
     backend: Backend = "auto",
@@ -94,12 +94,12 @@ def command(
         bool,
         typer.Option(
             "--unsafe-returns",
-            help="Probe returns also where a C++ exception can meet the probe, which ends the traced program.",
+            help="Probe returns even where a C++ exception could cross the probe and end the traced program.",
         ),
     ] = False,
     unsafe: Annotated[
         bool,
-        typer.Option("--unsafe", help="Allow what acts on the machine or on what is traced: system(), signal()."),
+        typer.Option("--unsafe", help="Allow what acts on the machine or the traced program: system(), signal()."),
     ] = False,
     no_priority: Annotated[
         bool,
@@ -110,14 +110,14 @@ def command(
     features: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--no-feature", metavar="NAME[,NAME]", help="Do without these of the kernel's features, as uprobe_multi.",
+            "--no-feature", metavar="NAME[,NAME]", help="Do not use these kernel features, such as uprobe_multi.",
             show_default=False,
         ),
     ] = None,
     unwound: Annotated[
         Optional[list[int]],  # noqa: UP045
         typer.Option(
-            "--dwarf-pid", metavar="PID", help="As always here: stacks of every process are unwound by its tables.",
+            "--dwarf-pid", metavar="PID", help="No effect: stacks of every process are unwound by its tables.",
             show_default=False,
         ),
     ] = None,

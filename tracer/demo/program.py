@@ -74,7 +74,7 @@ def python(interpreter: str, probed: str) -> Demonstration:
     """The three questions about a Python script; `probed` is the file that holds the interpreter's probes."""
     probe, ours = f"usdt:{probed}:python", f'/str(arg0) == "{_SCRIPT}"/'
     return Demonstration(
-        f"a script in the system's Python, for there is no C compiler with sys/sdt.h: {interpreter}",
+        f"a script in the system's Python, because there is no C compiler with sys/sdt.h: {interpreter}",
         shlex.join([interpreter, "-I", "-S", str(_SCRIPT)]),
         (
             Question(

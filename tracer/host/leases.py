@@ -1,7 +1,7 @@
-"""Read leases (fcntl(2), F_SETLEASE): who opens a file to write it waits until the lease on it is given back.
+"""Read leases (fcntl(2), F_SETLEASE): a process that opens a file for writing waits until the lease on it is returned.
 
-A probe belongs to a place in a file, whatever instruction lies there later: a file must not be written while it is
-probed. What the kernel answers (tried on Linux 6.18 and 6.1):
+A probe belongs to a place in a file, whatever instruction is there later, so a file must not be written while it is
+probed. How the kernel behaves (Linux 6.18 and 6.1):
 
 - ext4, tmpfs, overlayfs and read-only bind mounts give leases. There is none on a file that is open for writing
   (EAGAIN), on another user's without CAP_LEASE (EACCES), and where the file system has none (EINVAL).
@@ -28,7 +28,7 @@ from contextlib import suppress
 from types import FrameType
 
 MOST = 256
-"""Files, that the signal's handler asks for one by one."""
+"""The most files with a lease: the signal's handler checks them one by one."""
 
 _REASONS = {
     errno.EAGAIN: "it is open for writing",

@@ -1,4 +1,4 @@
-"""Kernel lockdown: what closes a half of the kernel to root. Confidentiality closes tracefs, and helpers of BPF."""
+"""Kernel lockdown, which closes parts of the kernel to root. Confidentiality closes tracefs and some BPF helpers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Call:
         memory = ctypes.create_string_buffer(self.structure, len(self.structure))
         for offset, descriptor in self.descriptors:
             struct.pack_into("=I", memory, offset, descriptor)
-        # Not the file's name, where another may be by now.
+        # Not the file's name: another file may have it by now.
         named = [(offset, b"/proc/self/fd/%d\0" % descriptor) for offset, descriptor in self.paths]
         alive = [(offset, ctypes.create_string_buffer(data, len(data))) for offset, data in (*self.pointers, *named)]
         for offset, buffer in alive:

@@ -42,7 +42,7 @@ ROOT_HINT = "run it with sudo"
 _LOCKED = "kernel lockdown in confidentiality mode closes it"
 _LOCKED_HINT = "boot without lockdown=confidentiality; BPF needs no tracefs"
 IN_README = {"ref_ctr": "ref_ctr_offset", "ustring": "ustring", "hist": "hist:keys", "many": r"\imm-value"}
-"""Words of the README that tell of a feature; `many` are several probes in one event (Linux 5.4)."""
+"""Words of the README that show a feature; `many` are several probes in one event (Linux 5.4)."""
 
 
 class Tracefs:
@@ -328,14 +328,14 @@ _HINTS = {
 def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> Refused:
     code = error.errno or 0
     if code == errno.E2BIG and len(os.fsencode(line)) > LONGEST_LINE:
-        message = f"the probe at {what} reads more than a definition can say in {LONGEST_LINE} characters"
+        message = f"the probe at {what} reads more values than fit into a definition of {LONGEST_LINE} characters"
         return Refused(message, "read fewer values there, or --backend bcc", line)
     said = tracefs.last_error(line)
     reason = said.reason if said is not None else os.strerror(code)
     hint = _HINTS.get(code, "--backend bcc attaches in another way")
     if code == errno.EINVAL and said is None:
         # The kernel keeps one reference counter for each place, and says this in its own log alone.
-        hint = "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)"
+        hint = "another tracer may probe this place with another semaphore or none: end that one (see dmesg)"
     message = f"the kernel refused a probe at {what}: {reason}"
     if said is None:
         return Refused(message, hint, f"{line}: {os.strerror(code)}")

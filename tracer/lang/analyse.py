@@ -24,7 +24,7 @@ from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
 MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
-"""What `let @x = …(100);` can declare."""
+"""The kinds of map that `let @x = …(100);` can declare."""
 
 
 def analyse(
@@ -85,14 +85,14 @@ def unknown_options(program: ast.Program) -> Iterator[Diagnostic]:
 
 
 def _declarations(program: ast.Program, facts: Facts) -> Iterator[Diagnostic]:
-    """What is wrong with `let @x = hash(5);`."""
+    """Reports errors in `let @x = hash(5);`."""
     seen: set[str] = set()
     for each in program.maps:
         name = each.name
         used = facts.maps[name].kind if name in facts.maps else None
         fitting = ("" if used in (None, "scalar") else "percpu") + ("lruhash" if "lru" in each.kind else "hash")
         if name in seen:
-            yield Diagnostic(f"{name} is declared before, and this changes nothing", each.span, severity="warning")
+            yield Diagnostic(f"{name} is declared already, so this has no effect", each.span, severity="warning")
         if each.kind not in MAP_KINDS:
             known = f"known are {', '.join(MAP_KINDS[:-1])} and {MAP_KINDS[-1]}"
             yield Diagnostic(f"unknown kind of map '{each.kind}'", each.span, known)

@@ -32,7 +32,7 @@ WORDS = {
     "show_debug_info": ("false", "true"),
     "cpp_demangle": ("true", "false"),
 }
-"""What each of the other settings can be."""
+"""The possible values of each of the other settings."""
 
 TEXTS = ("str_trunc_trailer",)
 """Settings that can be any text."""
@@ -62,17 +62,17 @@ TUNING: dict[str, int | bool | str] = {
     "stack_mode": "bpftrace",
     "license": "GPL",
 }
-"""The settings of bpftrace in its order, and what they are unless they are set. All that those which are no settings
-here do is to be told, but for the features that a program calls unstable.
+"""The settings of bpftrace in its order, and what they are unless they are set. The ones that are not settings here
+have no effect: `config()` shows them. The exceptions are the features that bpftrace calls unstable.
 """
 
 _STEADY = {"enable": "enable", "true": "enable", "warn": "warn", "error": "error", "false": "error"}
-"""What can become of a feature that bpftrace calls unstable, as it is written and as it is told."""
+"""The settings of a feature that bpftrace calls unstable: as written in a program, and as `config()` shows them."""
 
 _LICENSES = ("GPL", "GPL v2", "GPL and additional rights", "Dual BSD/GPL", "Dual MIT/GPL", "Dual MPL/GPL")
 
 UNTOLD = ("cache_user_symbols",)
-"""Settings of bpftrace that it does not tell."""
+"""Settings of bpftrace that its `config()` does not show."""
 
 GONE = (
     "symbol_source", "max_type_res_iterations", "max_ast_nodes", "unstable_addr", "unstable_import", "unstable_macro",
@@ -88,7 +88,7 @@ def told(config: Config) -> list[tuple[str, int | bool | str]]:
 
 
 def asked_of(config: Config, feature: str) -> str:
-    """What the program wants to become of a feature that bpftrace calls unstable: enable, warn or error."""
+    """The program's setting for a feature that bpftrace calls unstable: enable, warn or error."""
     return str(dict(config.tuning).get(f"unstable_{feature}", "enable"))
 
 

@@ -64,7 +64,7 @@ def _heavy(heavy: Heavy) -> str:
     if heavy.cost.unmeasured:
         cost = f"an assumed {cost} (not measured: {heavy.cost.unmeasured})"
     return (
-        # To three digits: more would say that it is known so well.
+        # Three digits: the figure is not more precise.
         f"{round(heavy.hits_per_s, 3 - len(str(heavy.hits_per_s)))} hits a second at {cost} each"
         f" take {100 * heavy.share:.0f}% of a CPU from the traced programs"
     )

@@ -1,12 +1,13 @@
 """The overhead guard: hits a second times what a hit costs, for each attach point, and a limit on the first.
 
-Once a second the share of a CPU that an attach point takes from the traced programs is computed; from a tenth of one on
-it is said, once, and again when it has doubled. What a hit costs is measured only where an attach point is hit often
-enough for it to matter. With a limit (`--max-rate N`) the hits are looked at ten times a second, and an attach point is
-detached that had more than N within any second: a flood of ten times the limit ends after a tenth of a second.
+Once a second the share of a CPU that an attach point takes from the traced programs is computed; from a tenth of one
+CPU on there is a warning, and another one each time that it has doubled. What a hit costs is measured only where an
+attach point is hit often enough for it to matter. With a limit (`--max-rate N`) the hits are looked at ten times a
+second, and an attach point is detached that had more than N within any second: a flood of ten times the limit ends
+after a tenth of a second.
 
-Nothing here reads a clock or prints: the run loop says what time it is, the session counts, measures and detaches, and
-who made the guard is told of each finding. Times are nanoseconds.
+Nothing here reads a clock or prints: the run loop passes the time, the session counts, measures and detaches, and the
+maker of the guard is told of each finding. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 _BEAT, _PENDING = SECOND // 10, SECOND // 20
 _LEAST_SHARE = 0.1
-"""Of one CPU: less is not worth a warning."""
+"""The share of one CPU from which on a warning is worth it."""
 _LEAST_RATE = 1000
 """Hits a second below which nothing is measured: a hit would have to cost 100 us to make a tenth of a CPU of them."""
 

@@ -1,4 +1,4 @@
-"""Plan and capabilities → what stands in the way, under the user's own text."""
+"""Compares a plan with a backend's capabilities and reports what is missing, under the user's own text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _unreadable(probe: ProbePlan, steps: Steps) -> list[Diagnostic]:
             found[index] = Diagnostic(reason, step.span, "leave it out; the other arguments can be read")
         else:
             found[index] = Diagnostic(
-                f"{reason}, and so at {count} of {total} sites",
+                f"{reason}; this is so at {count} of {total} sites",
                 step.span,
                 "hits there end at this place and are counted as unreadable",
                 severity="warning",

@@ -43,24 +43,24 @@ class Feature(Enum):
     SIGNAL = "signal, signal_thread"
     CGROUP = "cgroup"
     TASKS = "ppid, pcomm, leader_comm"
-    JOINS = "join after join in a clause"
+    JOINS = "a second join in a clause"
     LOOP = "while"
     MAP_LENGTH = "len"
     MAP_WALK = "for over a map in a probe"
     MAP_WALK_LARGE = "for in a probe over a map that has room for more than 1,024 keys"
     MAP_WALK_CHANGED = "for over a map in a probe whose body writes other keys of it"
-    LENGTH_FORGETS = "len in a probe of a map that forgets keys"
+    LENGTH_FORGETS = "len in a probe of an LRU map"
     AGGREGATION_READ = "reading an aggregation in a probe"
     STRING_FUNCTIONS = "strlen, strcontains"
     KEYS_OF_CLEARED = "len, has_key, delete or for in a probe where probes clear or zero the map"
     SERIES_KEYS = "len, has_key or delete of a tseries() map in a probe"
-    SHARED_AGGREGATION = "reading an aggregation in a probe that BEGIN or an interval fills"
+    SHARED_AGGREGATION = "reading in a probe an aggregation that BEGIN or an interval fills"
 
 
 @dataclass(frozen=True, slots=True)
 class Supported:
-    """It works: `how` where that is worth a word, `but` for what is not as elsewhere ("partly"), `slow` why a backend
-    that can do it as well is taken where the user names none.
+    """It works. `how` says how, `but` what is missing ("partly"), `slow` why another backend that can do it is
+    preferred when the user names none.
     """
 
     how: str = ""
@@ -70,7 +70,7 @@ class Supported:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Why not, and what to do about it."""
+    """It does not work: the reason and the remedy."""
 
     reason: str
     hint: str | None = None
@@ -91,7 +91,7 @@ NO_COUNTER = Unsupported(
 
 
 def elsewhere(backend: str) -> str:
-    """The remedy that the other backend is; `choose` replaces it where that cannot be used either."""
+    """The remedy that names the other backend; `choose` replaces it if that cannot be used either."""
     return f"--backend {backend} can"
 
 
@@ -111,7 +111,7 @@ class Capabilities:
 
     @property
     def missing(self) -> dict[Feature, Unsupported]:
-        """The features that it has not."""
+        """The features that are missing."""
         return {feature: state for feature, state in self.features.items() if isinstance(state, Unsupported)}
 
 

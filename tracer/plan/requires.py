@@ -48,7 +48,7 @@ def needs(
         for need in (*_of_sites(probe), *asked, *rest):
             found.setdefault((need.feature, need.span), need)
     if follow and probes:
-        # It stands on the command line; the first probe is what cannot be attached without it.
+        # It stands on the command line; the error is shown under the first probe, which needs it.
         need = Need(Feature.FOLLOW, "--follow", probes[0].clause.span)
         found[need.feature, need.span] = need
     return tuple(found.values())
@@ -92,7 +92,7 @@ def _of_joins(program: Program, steps: Steps) -> Iterator[Need]:
 
 
 def _joins(program: Program, block: Block) -> tuple[tuple[Span, ...] | None, tuple[Span, ...]]:
-    """The most joins that one way through a block meets: one that goes on behind it, if any does, and any."""
+    """The most joins on one path through a block: on a path that continues after it, if any does, and on any path."""
     here: tuple[Span, ...] = ()
     most: tuple[Span, ...] = ()
     for step in block:
@@ -124,7 +124,7 @@ def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
 
 
 def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterator[Need]:
-    """What probes ask of a map that other clauses change as a whole."""
+    """Needs of probes that read a map which other clauses change as a whole."""
     # No hit comes after END.
     user = list(_steps(program, steps, "begin", "interval"))
     filled = {step.map for step in user if isinstance(step, Update)}
@@ -169,7 +169,7 @@ _FEW_KEYS = 1024
 
 
 def _of_walk(program: Program, own: Steps, loop: Each, construct: str) -> Iterator[Need]:
-    """What a loop asks for beyond itself: in a large map, one with stacks, with a body that changes other keys."""
+    """Further needs of a loop over a map: a large map, one with stacks, a body that changes other keys."""
     decl = program.maps[loop.map]
     if program.most_keys(loop.map) > _FEW_KEYS:
         yield Need(Feature.MAP_WALK_LARGE, construct, loop.span)

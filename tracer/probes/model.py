@@ -21,7 +21,7 @@ AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]
 
 @dataclass(frozen=True, slots=True)
 class AttachPoint:
-    """What the user wrote before a clause: `usdt:/bin/app:prov:name`, `uprobe:libc:malloc+4`, `interval:s:1`.
+    """An attach point, the text before a clause: `usdt:/bin/app:prov:name`, `uprobe:libc:malloc+4`, `interval:s:1`.
 
     `path`, `provider` and `name` may hold the wildcards of glob(7); None stands for a part that was left out
     (`usdt::prov:name`, `usdt:/bin/app:name`). `address` is the form `uprobe:/bin/app:0x1234`, a virtual address of the
@@ -46,7 +46,7 @@ class AttachPoint:
 
 
 class Part(NamedTuple):
-    """What stands between two colons; `bare` is what follows its last quoted piece (all of it without quotes)."""
+    """The text between two colons; `bare` is the part after its last quoted piece (all of it without quotes)."""
 
     text: str
     bare: str
@@ -102,12 +102,12 @@ class ProbeKind:
 
 
 def malformed(form: str, span: Span, message: str) -> Fault:
-    """A fault whose remedy is to write the attach point as its form says."""
+    """A fault whose remedy is the form of the attach point."""
     return Fault(Diagnostic(message, span, f"write {form}"))
 
 
 def miscount(kind: str, fields: list[str], wanted: str) -> str:
-    """What is wrong with a number of parts that no form has."""
+    """The message for a number of parts that no form has."""
     if any(field == "" for field in fields[1:-1]) and len(fields) > 3:
         return f"the {kind} attach point has too many parts: a name that holds colons needs quotes"
     if len(fields) < 2:

@@ -1,4 +1,4 @@
-"""What runs in user space: BEGIN, END and `interval:s:1`."""
+"""Kinds that run in user space: BEGIN, END and `interval:s:1`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _interval(text: str, parts: list[Part], span: Span) -> AttachPoint:
     if not SHORTEST_PERIOD_NS <= period <= LONGEST_PERIOD_NS:
         least = period < SHORTEST_PERIOD_NS
         raise malformed(_FORM, span, f"the interval is too {'short: at least 1 us' if least else 'long'}")
-    # Its name is that with the words of the command line in place.
+    # Its name has the words of the command line in place of `$1`.
     return AttachPoint("interval", ":".join([part.text for part in parts]), span, period_ns=period)
 
 

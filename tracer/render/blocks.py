@@ -39,7 +39,7 @@ def text(type: Type, of: Of) -> Show:
 def json(type: Type, of: Of, quoted: Callable[[bytes], bytes]) -> Show:
     """The same as JSON: objects and arrays; `quoted` makes a string of a name."""
     if isinstance(type, BufferType):
-        # As numbers of int8, which bpftrace takes them for.
+        # As int8 numbers, as bpftrace does.
         return lambda value: b"[%b]" % b",".join([b"%d" % byte for byte in memoryview(content(value)).cast("b")])
     if type.__class__ in _SPECIAL:
         shown = _SPECIAL[type.__class__]

@@ -1,4 +1,4 @@
-"""What makes an answer incomplete, in words: each line says the cause, the count and the remedy."""
+"""Messages about what makes an answer incomplete: each line says the cause, the count and the remedy."""
 
 from __future__ import annotations
 

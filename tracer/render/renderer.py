@@ -1,4 +1,4 @@
-"""What an output format is: a subclass of `Renderer` in a module of its own, and a line in `render.RENDERERS`."""
+"""An output format: a subclass of `Renderer` in a module of its own, and a line in `render.RENDERERS`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Sink(Protocol):
         """Takes some output."""
 
     def flush(self) -> object:
-        """Nothing more comes for now."""
+        """No more output comes for now."""
 
 
 class Effects(Protocol):
-    """What a program asks for beside output."""
+    """The effects of a program other than output."""
 
     def say(self, text: bytes, /) -> None:
         """A line on stderr, its end included."""
@@ -59,7 +59,7 @@ class _None:
 
 class Renderer(ABC):
     """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result.
-    Without `effects` a program has none. `tells_failures`: what helpers of the kernel refused is a result too.
+    Without `effects` a program has none. `tells_failures`: failed reads are results too.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class Renderer(ABC):
         """What time() made."""
 
     def message(self, output: Output, text: bytes) -> None:
-        """What errorf() and its kin made: it goes to stderr, as a line with its place in the program."""
+        """The text of errorf() and the like, which goes to stderr as a line with its place in the program."""
         name, line, column = self.place(output)
         end = column + output.span.end - output.span.start
         where = f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode()
         self._effects.say(where + text.removesuffix(b"\n") + b"\n")
 
     def print_bytes(self, output: Output, data: bytes) -> None:
-        """What a file holds: as it is; what a command or join() printed, and a newline, as bpftrace has it."""
+        """The contents of a file as they are; the output of a command or join() with a newline, as in bpftrace."""
         self.write(data if output.kind == "cat" else data + b"\n")
 
     @abstractmethod

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TextRenderer(Renderer):
-    """What people read. What is no result is said on stderr, by whoever runs the trace."""
+    """Text for people. Only results are here; the command line prints messages on stderr."""
 
     def show(self, type: Type) -> Show:
         return self.text.of(type)
@@ -53,7 +53,7 @@ class TextRenderer(Renderer):
 
 
 def _map_value(decl: MapDecl, value: MapValue, div: int, scalar: Show) -> bytes:
-    """What stands behind the colon."""
+    """The text after the colon."""
     if decl.kind == "scalar":
         plain = isinstance(decl.value, IntType) and not isinstance(decl.value, PointerType | EnumType)
         return b" " + (b"%d" % quotient(cast(int, value), div) if plain else scalar(value))

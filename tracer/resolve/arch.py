@@ -1,4 +1,4 @@
-"""What differs from one processor to the next: registers, calling conventions, numbers in ELF files.
+"""Differences between processors: registers, calling conventions, numbers in ELF files.
 
 Register names are those of the kernel's pt_regs, without decoration, as `resolve.model.Reg` wants them.
 Sources: System V ABI, AMD64 supplement, 3.2.3 and 4.4; AAPCS64, 6.8; ELF for the Arm 64-bit architecture, 5.7; Go's
@@ -102,7 +102,7 @@ def host() -> Arch | None:
 
 
 def machine_name(machine: int) -> str:
-    """What to call a machine number of the ELF header."""
+    """The name of a machine number of the ELF header."""
     arch = ARCHES.get(machine)
     return f"machine {machine}" if arch is None else arch.name
 

@@ -1,4 +1,6 @@
-"""What one run keeps for the next of what it found: values of our classes as marshal knows them, and who found them."""
+"""Results of resolving that one run keeps for the next: values of tracer's classes as marshal types, and the version
+that found them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def made(value: Any, classes: Mapping[str, type]) -> Any:
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """What resolves, and the types that it tells, in the version that is here."""
+    """The version of the code that resolves, and of the types that it returns."""
     here = os.path.dirname(__file__)
     rooms = (here, os.path.join(os.path.dirname(here), "lang", "types"))
     every = [folder for room in rooms for folder, _, _ in os.walk(room) if not folder.endswith("__pycache__")]

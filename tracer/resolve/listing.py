@@ -1,4 +1,5 @@
-"""What `tracer list` shows: the probes of files, found in their notes and symbol tables, nothing attached or checked.
+"""The output of `tracer list`: the probes of files, found in their notes and symbol tables, nothing attached or
+checked.
 
 A pattern is an attach point whose parts may be left out at the end: `usdt:PATH`, `usdt:PATH:PROVIDER:NAME`,
 `usdt:PATH:NAME`, `uprobe:PATH:FUNCTION`, `*:PATH:NAME` or `PATH` alone for both kinds; with a process also `*`, or
@@ -31,7 +32,7 @@ from tracer.resolve.usdt.notes import UsdtNote
 _Made = TypeVar("_Made")
 
 _LISTED = tuple(kind.name for kind in KINDS.values() if "arguments" in kind.reads)
-"""What is listed where no kind is asked for: functions once, by their entries."""
+"""The kinds that are listed by default: functions once, by their entries."""
 
 _WITH_PROVIDER = tuple(kind.name for kind in KINDS.values() if "note" in kind.reads)
 """What `*:PATH:PROVIDER:NAME` can be."""

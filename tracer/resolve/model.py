@@ -1,4 +1,4 @@
-"""What resolution yields: sites, and where each of their arguments is found.
+"""The results of resolution: sites, and the places of their arguments.
 
 Addresses are virtual addresses as the ELF file states them (before any load bias); offsets are offsets into the file,
 which is what the kernel's uprobes take.
@@ -136,7 +136,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom the trace is about: one process with all its threads, or every process that maps the file (`pid` None).
+    """The target of the trace: one process with all its threads, or every process that maps the file (`pid` None).
 
     `-c` fills in `pid` once the child waits behind its pipe. Sites are resolved before that: `program` is then the file
     that the child will run. With `follow` it is about the processes too that descend from it from now on.
@@ -162,7 +162,7 @@ class SiteLimit(NamedTuple):
     left: int
 
     def less(self, taken: int) -> SiteLimit:
-        """What is left after so many more sites."""
+        """The limit that is left after that many more sites."""
         return SiteLimit(self.limit, self.left - taken)
 
     def check(self, wanted: int, what: str) -> None:

@@ -1,1 +1,1 @@
-"""What a session collects: events, losses, the values of maps, their buckets, order and merging."""
+"""The results of a session: events, losses, the values of maps, their buckets, order and merging."""

@@ -1,4 +1,4 @@
-"""What a session hands to the outside, and what it lost: plain values that `render` turns into text or JSON."""
+"""The events and losses of a session: plain values that `render` turns into text or JSON."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class LocalMaps:
 
 
 def empty_value(type: Type) -> Any:
-    """What a missing key or an unset variable of a type reads as."""
+    """The value of a missing key or an unset variable of a type."""
     if isinstance(type, StringType):
         return b""
     if isinstance(type, BoolType):
@@ -166,7 +166,7 @@ def nothing(decl: MapDecl) -> MapValue:
 
 
 def zeroed(decl: MapDecl) -> Any:
-    """What `zero` leaves of a key, for `results.merge`: `UNSET` where the next value of any size replaces it."""
+    """The value of a key after `zero`, for `results.merge`: `UNSET` where the next value of any size replaces it."""
     return UNSET if _zero(decl) is UNSET else nothing(decl)
 
 

@@ -13,7 +13,7 @@ from tracer.lang.types import BOOL, BoolType, IntType, Type, operations
 from tracer.steps.values import Const, Name, Op, Value
 
 UNBOUNDED = -(1 << 128), 1 << 128
-"""Bounds of what is not known to have any."""
+"""The bounds of a value without known bounds."""
 _FOLDS: dict[str, Callable[[int, int], int]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,

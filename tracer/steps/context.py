@@ -1,7 +1,7 @@
-"""What lowering knows while it goes through a clause: which names hold what, at the place where it is.
+"""What lowering knows at its current place in a clause: which names hold which values.
 
 A fetch and a read of a map are shared by all that come after them on every path, and so is what a variable is known to
-hold. What becomes known in a branch or in a loop is forgotten behind it.
+hold. Knowledge from inside a branch or a loop is dropped after it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Context:
         self.block: list[Step] = []
         self.asks: list[Ask] = []
         self.fixed: set[Name] = set()
-        """What is the same whenever it is asked for at one hit."""
+        """Fetches that give the same value throughout one hit."""
         self.first: list[Step] = []
-        """Fetches that come before all else."""
+        """Fetches that come before all other steps."""
         self.names = 0
         self.sources: dict[Name, Source] = {}
-        """What a name was fetched from, where something can be read at it."""
+        """The address that a name was fetched from, if memory can be read there."""
         self.choices: dict[Value, tuple[Value, Value, Value]] = {}
-        """What a name is one of two of: the condition and the two."""
+        """For a name that is one of two values: the condition and the two."""
         self._known: list[dict[object, Name]] = [{}]
         self._slots: dict[int, Value] = {}
 
@@ -81,7 +81,7 @@ class Context:
         return self.once(value) if arithmetic.depth(value) > _DEEPEST else value
 
     def branches(self, *bodies: Callable[[], Value | None]) -> list[tuple[Block, Value | None]]:
-        """Blocks of which one runs at the most: the steps of each, and what it gives."""
+        """Blocks of which at most one runs: the steps and the value of each."""
         outer, before = self.block, self._slots
         unchanged = dict(before)
         found: list[tuple[Block, Value | None]] = []
@@ -96,12 +96,12 @@ class Context:
         return found
 
     def cut(self) -> Block:
-        """What has been written of the present block, which goes on behind it."""
+        """The steps of the current block so far; more will follow."""
         written, self.block = tuple(self.block), []
         return written
 
     def choice(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], type: Type) -> Value:
-        """One of two values, of which only the one that is wanted is made."""
+        """One of two values; only the chosen one is computed."""
         if isinstance(condition, Const):
             return then() if condition.value else otherwise()
         condition = self.once(condition)
@@ -136,11 +136,11 @@ class Context:
         return known
 
     def set_slot(self, slot: int, value: Value) -> None:
-        """Notes what a variable holds from here on."""
+        """Records what a variable holds from here on."""
         self._slots[slot] = value
 
     def map_value(self, map: str, key: tuple[Value, ...], type: Type, span: Span) -> Value:
-        """What a map has at a key: looked up once, until the clause changes the map."""
+        """The value of a map at a key: looked up once, until the clause changes the map."""
         known = self.find(_MapKey(map, key))
         if known is None:
             known = self.remember(_MapKey(map, key), self.name(type))
@@ -207,10 +207,10 @@ class Context:
         return all(part in self.fixed for part in parts(value) if isinstance(part, Name))
 
     def find(self, key: object) -> Name | None:
-        """The name that holds what `key` says, where that is known."""
+        """The name that holds the value of `key`, if that is known."""
         return next((scope[key] for scope in reversed(self._known) if key in scope), None)
 
     def remember(self, key: object, name: Name) -> Name:
-        """Notes it for all that comes after in this block."""
+        """Records it for the rest of this block."""
         self._known[-1][key] = name
         return name

@@ -33,7 +33,7 @@ from tracer.steps.model import DividedByZero, If, MapAdd, MapDelete, MapHas, Map
 from tracer.steps.values import Argument, Const, Op, Register, ReturnValue, SiteText, Value
 
 Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
-"""How statements become steps, which `lower` says."""
+"""The lowering of statements, which `lower` provides."""
 
 
 class Lowering(Context):
@@ -204,11 +204,11 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
 
 
 _Either = tuple[typed.Expr, typed.Expr, typed.Expr]
-"""The condition, and what there is where it holds and where not."""
+"""The condition, and the values if it holds and if not."""
 
 
 def _at_either(expr: typed.Load | typed.Str) -> _Either | None:
-    """What is read at one of two addresses, as one of two reads: then each may be a part of the hit."""
+    """A read at one of two addresses, as one of two reads: then each may be a part of the hit."""
     found = _either(expr.address)
     return found and (found[0], replace(expr, address=found[1]), replace(expr, address=found[2]))
 
@@ -257,7 +257,7 @@ def _operator(ctx: Lowering, expr: typed.Unary | typed.Binary | typed.Ternary | 
 
 
 def _laid_out(ctx: Lowering, inner: Value, room: int) -> list[Value]:
-    """The first bytes of a value as integers one behind the other, with zeros where its tuples have gaps."""
+    """The first bytes of a value as consecutive integers, with zeros in the gaps of its tuples."""
     from tracer.lang.types.sizes import placed, size_of
 
     match inner.type:

@@ -1,4 +1,4 @@
-"""What the steps of a clause read at a hit: the values that a backend delivers and Python computes with.
+"""The values that the steps of a clause read at a hit: the values that a backend delivers and Python computes with.
 
 A hit reaches the Python of a clause as one flat tuple with a value for each of `leaves(steps)`, in that order, in the
 Python form of `lang.types`; None where it could not be read (which ends the clause when, and only when, the value is

@@ -56,7 +56,7 @@ def lower(program: typed.Program, clause: typed.Clause) -> Steps:
 
 
 def _empty(type: Type) -> Value | None:
-    """What a variable holds before it is assigned, where that is a constant."""
+    """The value of a variable before it is assigned, if that is a constant."""
     match type:
         case IntType():
             return Const(type, 0)

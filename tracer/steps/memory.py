@@ -1,7 +1,7 @@
 """Reading the memory of the hit process: addresses become a base and a constant, and a part of the hit where they can.
 
-What a program writes does not matter: `$p = arg0; str($p + 8)` is one fetch at arg0 + 8, and a string at one of two
-addresses is one of two fetches.
+The way a program writes an address does not matter: `$p = arg0; str($p + 8)` is one fetch at arg0 + 8, and a string at
+one of two addresses is one of two fetches.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def string_at(ctx: Context, address: Value, type: StringType, sized: bool, lengt
 
 
 def _at_either(ctx: Context, address: Value, read: Callable[[Value], Value], type: Type) -> Value:
-    """What `read` gives at an address. Of one of two addresses, each is read where it was chosen, if it can then be
-    read as a part of the hit.
+    """The value of `read` at an address. If it is one of two addresses, each is read in its own branch if it can then
+    be read as a part of the hit.
     """
     base, offset = arithmetic.address(address)
     if isinstance(base, Op) and base.op == "select":
@@ -96,7 +96,7 @@ def _at_either(ctx: Context, address: Value, read: Callable[[Value], Value], typ
 
 
 def _again(ctx: Context, source: Source) -> Name:
-    """A base, fetched anew: where it was fetched before is another block."""
+    """A base, fetched again, since the earlier fetch is in another block."""
     if isinstance(source, Memory):
         assert source.base is not None
         address = _sum(ctx, _again(ctx, source.base), source.offset)

@@ -1,4 +1,4 @@
-"""Steps: what one hit of a clause does, with every meaning written out.
+"""Steps: the operations of one hit of a clause, with all semantics explicit.
 
 A clause becomes a nested list of steps. What a step reads or computes has a *name* with one assignment; a *value* is a
 constant, a name, or an operation on values. Values have no effect and do not change, so that they may be computed

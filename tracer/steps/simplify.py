@@ -1,4 +1,4 @@
-"""Steps that nobody needs are left out, values that are used once stand where they are used."""
+"""Removes steps without effect, and moves values that are used once to their use."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _without(block: Block, uses: Counter[Name], read: set[int]) -> Block:
 
 
 def _is_pure(step: Step) -> bool:
-    """Whether leaving a step out changes nothing but its name."""
+    """Whether a step has no effect but its name."""
     if isinstance(step, Fetch):
         return isinstance(step.source, BuiltIn) and step.source.name != "comm"
     return isinstance(step, (Let, GetSlot, MapGet, MapHas, MapLength, Random))
@@ -184,9 +184,7 @@ def _names(value: Value) -> set[Name]:
 
 
 class _Identities:
-    """What says of two strings that they are the same one: not the names, which differ where they were made in
-    branches, but what these stand for.
-    """
+    """The identity of a string: not its name, which differs between branches, but what the name stands for."""
 
     def __init__(self, body: Block) -> None:
         self._steps = {name: step for step in walk(body) if (name := defined(step)) is not None}

@@ -49,7 +49,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What the step that assigns this name gave."""
+    """The result of the step that assigns this name."""
 
     type: Type
     id: int

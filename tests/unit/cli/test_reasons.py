@@ -37,7 +37,7 @@ def test_an_entry_of_the_plt_is_told() -> None:
     path = build("silent-plt")
     at = entry_of_plt(path)
     assert reason(path, at) == (
-        f"{at:#x} is an entry of the PLT: only calls by which {path} itself reaches another library come by there"
+        f"{at:#x} is a PLT entry: only the calls of {path} itself into another library pass through it"
     )
 
 
@@ -49,7 +49,7 @@ def test_one_that_cannot_be_checked_is_refused_as_that() -> None:
     with pytest.raises(ProgramError) as caught:
         plan(source)
     (fault,) = caught.value.diagnostics
-    said = f"{at:#x} is an entry of the PLT, by which the file calls others, and of no function"
+    said = f"{at:#x} is a PLT entry, through which the file calls other libraries, not a function"
     assert fault.message == f"{path}: {said}"
     assert fault.hint == "name the function in its library: uprobe:LIBRARY:FUNCTION"
 
@@ -67,5 +67,5 @@ def test_functions_by_what_they_are() -> None:
     assert copied == "the compiler made copied.constprop.0 of copied, which is called instead: name that"
     assert reason(path, addresses["copied.constprop.0"], "copied.constprop.0") is None
     assert reason(path, addresses["resolver"]) == (
-        "it is the resolver of chosen, an indirect function (ifunc): that runs as the file is loaded"
+        "it is the resolver of chosen, an indirect function (ifunc): that runs when the file is loaded"
     )

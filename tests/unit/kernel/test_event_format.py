@@ -33,5 +33,5 @@ def test_a_format_file_is_read() -> None:
 def test_another_layout_is_refused(text: str, reason: str) -> None:
     with pytest.raises(TracerError) as raised:
         parse_format(text, FETCHES)
-    assert raised.value.message == f"this kernel lays out events in another way: {reason}"
+    assert raised.value.message == f"this kernel lays out events in an unknown way: {reason}"
     assert raised.value.detail == text

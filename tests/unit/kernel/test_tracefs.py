@@ -58,7 +58,7 @@ def test_nothing_else_is(tracefs: Tracefs, line: str) -> None:
 
 def test_a_line_that_the_kernel_would_cut_is_not(tracefs: Tracefs) -> None:
     fits = f"p:g/e0 /{'a' * (LONGEST_LINE - len('p:g/e0 /:0x10'))}:0x10"
-    with pytest.raises(TracerError, match="the probe at it reads more than a definition can say in 4094 characters"):
+    with pytest.raises(TracerError, match="reads more values than fit into a definition of 4094 characters"):
         tracefs.define(f"{fits}0", "it")
     assert written(tracefs) == ""
     tracefs.define(fits, "it")

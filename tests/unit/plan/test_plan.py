@@ -143,7 +143,7 @@ def test_an_argument_some_sites_cannot_read_is_a_warning() -> None:
     (found,) = check_arguments(plan_with(f"{ORDER} {{ @ = arg0; }}", spec(Reg("ax")), bad, spec(Const(1))))
     assert (found.severity, found.message) == (
         "warning",
-        f"arg0 cannot be read at {ORDER}: it is thread-local (-4@%fs:x@tpoff), and so at 1 of 3 sites",
+        f"arg0 cannot be read at {ORDER}: it is thread-local (-4@%fs:x@tpoff); this is so at 1 of 3 sites",
     )
 
 
@@ -152,7 +152,7 @@ def test_an_argument_a_site_does_not_have_says_how_many_it_has() -> None:
     site = sites_of(program)[0][0]
     short: Site = replace(site, args=site.args[:1])
     (found,) = check_arguments(lower(analyse(program, {0: (site, short)})))
-    assert found.message == f"arg1 cannot be read at {ORDER}: the site has 1 argument, and so at 1 of 2 sites"
+    assert found.message == f"arg1 cannot be read at {ORDER}: the site has 1 argument; this is so at 1 of 2 sites"
 
 
 @pytest.mark.parametrize(

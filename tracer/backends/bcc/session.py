@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from tracer.resolve.interpreters.frames import Interpreters
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
-"""How often the ring is looked at while nothing happens: the first figure after an event, doubling up to the second;
-then a record wakes us, or the third figure.
+"""The intervals between looks at the ring while nothing happens: the first one after an event, doubling up to the
+second; then a record wakes tracer, or the third interval ends.
 """
 
 _CATCH_UP = 128
@@ -151,7 +151,7 @@ class BccSession:
         return sites
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterator[Event]:
-        """What happened, oldest first; see `backends.base.Session`."""
+        """Events, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
         self._maps.tidy()
         if self._stacks is not None:
@@ -195,7 +195,7 @@ class BccSession:
         yield from self._pending()
 
     def collect(self) -> None:
-        """What is in the ring waits in memory."""
+        """Moves the contents of the ring into memory."""
         self._incoming.take()
 
     def drop(self) -> None:
@@ -220,7 +220,7 @@ class BccSession:
         return sum(struct.unpack(f"={len(value) // 8}Q", value))
 
     def hits(self) -> int:
-        """With `--follow` 0 where none of the followed was hit, -1 for some: the others' hits are counted too."""
+        """With `--follow`: 0 if no followed process was hit, else -1, since hits of other processes are counted too."""
         if self.plan.follow:
             return -1 if self._control.hit else 0
         return sum(self.point_hits())
@@ -329,7 +329,7 @@ class BccSession:
 
 
 def _small_ring(loaded: Loaded) -> tuple[str, ...]:
-    """What to say where the kernel did not give the memory that was asked for."""
+    """The message if the kernel gave less memory than was asked for."""
     if loaded.ring_size >= loaded.ring_wanted:
         return ()
     return (

@@ -17,7 +17,7 @@ _STEP = 1024
 
 
 class ClauseRuns:
-    """`emit` takes what a clause says. `exited`: one has said exit(), and none of them does anything more."""
+    """`emit` takes what a clause says. `exited`: a clause has called exit(), and clauses do nothing any more."""
 
     def __init__(self) -> None:
         self.exited = False
@@ -32,7 +32,7 @@ class ClauseRuns:
         self._index = index
 
     def drop(self) -> int:
-        """Forgets what has been said and not been told; returns how much that is."""
+        """Drops the events that have not been delivered; returns how many."""
         dropped = len(self._happened)
         self._happened.clear()
         return dropped
@@ -61,12 +61,12 @@ class ClauseRuns:
                     if hurried() or (deadline is not None and time.monotonic() > deadline):
                         return
             finally:
-                # Here too where the run loop has had enough: then the drain goes on with the next sample.
+                # The run loop may stop here too: then the drain goes on with the next sample.
                 if done < len(samples):
                     reader.put_back(samples[done:])
 
     def _told(self) -> Iterator[Happening]:
-        """What the clauses have said. After exit() they do nothing more, however many samples the step has left."""
+        """The events of the clauses. After exit() they do nothing more, however many samples are left."""
         happened = self._happened
         kinds = set(map(type, happened)) if len(happened) > 1 else set()
         if kinds == {PrintfEvent} or kinds == {ValueEvent}:

@@ -153,7 +153,7 @@ def _filtered(
         return event, whole
     if len(filters) == 1:
         return replace(event, filter=filters[0]), [pushed[0][1]]
-    # A hit that is nobody's is dropped; whose it is, each clause finds out by itself.
+    # A hit that no clause wants is dropped; each clause tests again which hits are its own.
     either = Filter(" || ".join(f"({text})" for text in dict.fromkeys(one.text for one in filters)), whole=False)
     return replace(event, filter=either), whole
 

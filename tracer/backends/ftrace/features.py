@@ -1,15 +1,15 @@
-"""What follows for programs from what the kernel's ftrace can do."""
+"""From the kernel's ftrace capabilities to the state of each feature."""
 
 from __future__ import annotations
 
 from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
 
 _USER_SPACE = Supported("in user space")
-_TRIGGER = "in the kernel where that is the same, else in user space"
+_TRIGGER = "in the kernel where the answer is the same, else in user space"
 _NO_OWNER = Unsupported("the kernel's events carry no user and group", elsewhere("bcc"))
-_LATE = Unsupported("a hit is seen when the program has gone on, and a signal would come too late", elsewhere("bcc"))
-_NO_CGROUP = Unsupported("the kernel's events do not say it", elsewhere("bcc"))
-_NO_MEMORY = Unsupported("its samples do not hold the interpreter's memory, which has its frames", elsewhere("bcc"))
+_LATE = Unsupported("a hit is seen after the program has gone on, so a signal would come too late", elsewhere("bcc"))
+_NO_CGROUP = Unsupported("the kernel's events do not carry it", elsewhere("bcc"))
+_NO_MEMORY = Unsupported("a sample does not hold the interpreter's memory, where the frames are", elsewhere("bcc"))
 _INDEXED = Unsupported("a fetch argument cannot add an index register to an address", elsewhere("bcc"))
 _COMPUTED = Unsupported(
     "it reads memory at argN, retval, or a pointer found there, plus a constant; not at a computed address",
@@ -35,7 +35,7 @@ def states(has: Has) -> dict[Feature, State]:
             else "its forks are trapped too, and their samples dropped"
         ),
         Feature.FOLLOW: Supported("other processes are trapped too; with -p their samples are dropped"),
-        Feature.PREDICATE: Supported("in the kernel what its filter states exactly, the rest in user space"),
+        Feature.PREDICATE: Supported("in the kernel where its filter is exact, the rest in user space"),
         Feature.COUNT: Supported(_TRIGGER if has("hist") else "in user space; by a counter where there is no key"),
         Feature.AGGREGATION: Supported(f"{_TRIGGER}, as min, max and hist always") if has("hist") else _USER_SPACE,
         Feature.MAP: _USER_SPACE,
@@ -49,7 +49,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.STRING_COMPUTED: _COMPUTED,
         Feature.LOAD: Supported(),
         Feature.LOAD_COMPUTED: _COMPUTED,
-        Feature.BUFFER_SIZED: Unsupported("an event has blocks of one size", elsewhere("bcc")),
+        Feature.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
         Feature.USER_STACK: Supported(),
         Feature.INTERPRETED: _NO_MEMORY,
         Feature.STACK_COMPUTED: Supported(),

@@ -202,7 +202,7 @@ class Fetches:
             return Number(self.index(Fetch(self.retval, "u64")), None)
         spec = self.args[source.index]
         of_type = isinstance(source.type, IntType) and source.type.signed
-        # Of the widest ones all bits are there, and the sign is the one that all sites agree on.
+        # The widest integers have all bits, and the sign that all sites agree on.
         signed = spec.signed if spec.size < 8 else of_type
         sort = f"{'s' if signed else 'u'}{spec.size * 8}"
         match spec.operand:

@@ -25,7 +25,7 @@ from tracer.plan.model import Plan, Variant
 from tracer.steps.model import Steps
 
 CALLS, RETURNS = ("calls",), ("returns",)
-"""What an event counts that is for no map (see `backends.nested_returns`): names of maps begin with an @."""
+"""The names of counts that belong to no map (see `backends.nested_returns`); names of maps begin with an @."""
 
 GROUP = "GROUP"
 """Stands for the session's group in the text of a program."""
@@ -33,8 +33,8 @@ GROUP = "GROUP"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One clause at an event, with the sources of its hit tuple. `left` is what of its predicate the kernel does not
-    test, in the user's words, for people.
+    """One clause at an event, with the sources of its hit tuple. `left` is the part of its predicate that the kernel
+    does not test, in the user's words.
     """
 
     clause: Clause
@@ -80,7 +80,7 @@ class Event(uprobe_events.Event):
 
     @property
     def is_tally(self) -> bool:
-        """Whether it counts calls or returns, and not for a map."""
+        """Whether it counts calls or returns rather than feeding a map."""
         return self.counts in (CALLS, RETURNS)
 
     @property

@@ -25,7 +25,7 @@ def at_place(error: Undefinable, source: Source) -> ProgramError:
 
 
 def check_panic(events: Sequence[Event], source: Source) -> None:
-    """Refuses strings where a long one could stop the machine (see `fetchargs`)."""
+    """Refuses strings if a long one could stop the machine (see `fetchargs`)."""
     try:
         panics = Path(_PANIC_ON_WARN).read_text().strip() == "1"
     except OSError:

@@ -98,15 +98,13 @@ class FtraceSession:
             raise
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Happening]:
-        """See `Session`. With `timeout_s` 0 everything that happened before the call, or up to `until_ns`, is
-        worked through.
-        """
+        """See `Session`. With `timeout_s` 0 it processes all that happened before the call, or up to `until_ns`."""
         attachment = self._attachment
         if attachment is None or self._clauses.exited:
             return
         reader = attachment.reader
         if reader is None:
-            # Counters come by no ring: there is nothing to wait for but what wakes the run loop.
+            # Counters do not use a ring: only the run loop's own descriptors can end the wait.
             attachment.follow_exec()
             attachment.wait(self.wake, timeout_s)
             return
@@ -153,7 +151,7 @@ class FtraceSession:
             attachment.settle()
 
     def collect(self) -> None:
-        """What is in the rings waits in memory."""
+        """Moves the contents of the rings into memory."""
         if self._attachment is not None and self._attachment.reader is not None:
             self._attachment.reader.collect(held_up=True)
 

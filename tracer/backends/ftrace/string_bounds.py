@@ -14,7 +14,7 @@ import re
 from tracer.kernel.disabled import is_disabled
 
 UNSAFE = "TRACER_UNSAFE_STRINGS"
-"""Set to 1 by who knows that no target's strings come near a page."""
+"""Set to 1 by a user who knows that no target's strings come near a page."""
 
 _SIGNATURE = "/proc/version_signature"  # Ubuntu's: the release itself names no stable version there
 _REPAIRED = {(6, 1): 115, (6, 6): 59}

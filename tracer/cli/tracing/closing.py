@@ -1,4 +1,4 @@
-"""What is said when a trace has ended of what makes its answer incomplete."""
+"""The lines at the end of a trace about what makes its answer incomplete."""
 
 from __future__ import annotations
 

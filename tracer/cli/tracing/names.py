@@ -127,10 +127,10 @@ class Names:
         if SHORT not in broken and ELSEWHERE not in broken:
             return ""
         if backend == "bcc":
-            return "; later hits of such a stack are followed further"
+            return "; later hits of such a stack are walked further"
         if SHORT in broken and self._copied < _LONGEST_COPY:
             return f"; config = {{ stack_copy = {_LONGEST_COPY} }} copies more of each"
-        return "; --backend bcc follows them further"
+        return "; --backend bcc walks them further"
 
     def interpreted(self) -> tuple[str, ...]:
         """What is to be said of interpreters whose frames are not, or not always, in stacks."""

@@ -1,4 +1,4 @@
-"""Where results go, and what is said of them: written in big pieces, and never at the price of the trace.
+"""Writes results and messages: in big pieces, and never in a way that holds up the trace.
 
 Whoever reads our output may be slow (`| less`), or stop (`| head`). A write that had to wait for them would keep us
 from the buffers of the kernel, and Ctrl-C from us. So nothing here blocks in write(2): where the reader takes no more,

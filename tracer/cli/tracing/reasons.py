@@ -25,12 +25,12 @@ _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
 
 _COPIES = 3
-"""Of a function that are named."""
+"""How many copies of a function are named."""
 
 _COPY = re.compile(r"\.(constprop|isra|part)\.(?!.*\.cold)")
 
 _LONGEST_S = 1.0
-"""Nobody waits longer for what the places of a wildcard are."""
+"""How long to look for what the places of a wildcard are."""
 
 Values = Mapping[Spot, Sequence[tuple[int, Sequence[int]]]]
 """What semaphores said while attached: of each site, the processes and what was read there."""
@@ -99,7 +99,7 @@ class Reasons:
             for pid, read in self._values.get(place_of(site), ()):
                 by_process.setdefault(pid, []).extend(read)
         low = sorted(pid for pid, read in by_process.items() if read and not any(read))
-        return f"its semaphore reads 0 in {listed(low)}, which therefore passes the probe by" if low else None
+        return f"its semaphore reads 0 in {listed(low)}, which therefore skips the probe" if low else None
 
     # --- who runs the file ---
 
@@ -134,9 +134,9 @@ class Reasons:
         return f"{named(target.pid)} has not loaded {shown}"
 
     def _not_called(self, point: Point, paths: Sequence[str]) -> str:
-        did_not = "did not call it" if all(_is_entry(site) for site in point.sites) else "did not come by there"
+        did_not = "did not call it" if all(_is_entry(site) for site in point.sites) else "did not run the code there"
         if len(point.sites) > 1:
-            did_not = "did not come by there"
+            did_not = "did not run the code there"
         if self._ended:
             whom = os.path.basename(self._target.program) if self._target.program is not None else "the process"
             return f"{whom} {did_not}, and has ended"
@@ -174,7 +174,7 @@ def _another(path: str, others: Sequence[Other]) -> str:
     if first.root:
         return f"{who} another file of that name, in a container or behind chroot, not {path}: -p PID probes that one"
     since = "which has been replaced since" if first.deleted else "which lies elsewhere by now"
-    remedy = "what is started now runs this one" + (", and -p PID probes the other" if first.deleted else "")
+    remedy = "programs started now run this one" + (", and -p PID probes the other" if first.deleted else "")
     return f"{who} another {os.path.basename(path)}, {since}, not {path}: {remedy}"
 
 
@@ -196,8 +196,8 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
     binary = binaries.open(site.path)
     if in_plt(binary.elf, site.address):
         return (
-            f"{site.address:#x} is an entry of the PLT: only calls by which {site.path} itself reaches another"
-            " library come by there"
+            f"{site.address:#x} is a PLT entry: only the calls of {site.path} itself into another"
+            " library pass through it"
         )
     name = site.probe.rpartition(":")[2].partition("+")[0]
     for each in binary.symbols.named(name) if site.kind in ("uprobe", "uretprobe") and name else ():
@@ -210,7 +210,7 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
             )
     for each in binary.symbols.functions:
         if each.ifunc and each.address == site.address:
-            return f"it is the resolver of {each.name}, an indirect function (ifunc): that runs as the file is loaded"
+            return f"it is the resolver of {each.name}, an indirect function (ifunc): that runs when the file is loaded"
     if not _is_entry(site):
         return None
     if copies := _copies(binary.symbols, site.address):

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from tracer.target.running import RunningProcess
 
 _NAMED = 3
-_REPLACED = "{} was replaced during the trace: what was started since runs the new file, which was not probed"
-_WRITTEN = "the trace was ended, for somebody is about to write {}: probes in a file that changes harm who runs it"
-_IN_PYTHON = "what tracer's own child runs until its exec is counted too: it has no code of its own to wait in"
+_REPLACED = "{} was replaced during the trace: programs started since then run the new file, which was not probed"
+_WRITTEN = (
+    "the trace was ended because somebody is about to write {}: probes in a changing file harm the programs that run it"
+)
+_IN_PYTHON = "hits of tracer's own child before its exec count too: it has no unprobed code to wait in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 
 
 def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
-    """While nobody reads our output: the traced programs must not pay for that."""
+    """Called while nobody reads the output: the traced programs must not pay for that."""
     session.collect()
     if not controls.detached:
         guard.look(session, time.monotonic_ns)
@@ -243,7 +245,7 @@ def _take(leases: Leases, plan: Plan, session: Session) -> None:
 
 def _not_leased(leases: Leases | None) -> Iterator[str]:
     for path, reason in leases.refused.items() if leases is not None else ():
-        yield f"no lease on {path}: who writes it while it is probed is not noticed: {reason}"
+        yield f"no lease on {path}, so tracer will not notice when somebody writes it: {reason}"
 
 
 def _wait_for(child: Child, controls: Controls) -> None:
@@ -280,7 +282,7 @@ def _output(request: Request, controls: Controls, stack: ExitStack) -> Output:
 def _watched(
     request: Request, child: Child | None, controls: Controls, stack: ExitStack
 ) -> tuple[Target, Watched | None]:
-    """Whom to trace, and whose end ends the trace; its descriptor wakes the loop."""
+    """The process to trace, whose end ends the trace; its descriptor wakes the loop."""
     watched = child if child is not None else request.process
     if watched is None:
         return Target(), None

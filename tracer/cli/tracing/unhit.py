@@ -29,7 +29,7 @@ def unhit_lines(point: Point, unhit: Sequence[Site], reasons: Reasons, number: i
         lines.append(f"{point.text}: {_were(len(unknown), total)} never hit ({_names(point, unknown)})")
     elif not verbose and len(lines) > _LINES + 1:
         rest = sum(map(len, [*known.values()][_LINES:]))
-        lines[_LINES:] = [f"{point.text}: so it is with {rest} more of its places; -v names them"]
+        lines[_LINES:] = [f"{point.text}: the same holds for {rest} more of its places; -v names them"]
     return lines
 
 

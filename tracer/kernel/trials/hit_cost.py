@@ -1,4 +1,4 @@
-"""What a hit costs the traced program: the trap of an instruction of its kind, each kind measured once.
+"""Measures what a hit costs the traced program: one trap for each kind of instruction.
 
 Instructions that the kernel emulates cost 0.5 us, others it executes in a page of its own, single-stepped: 10 us
 (Linux 6.18). Which are which differs from kernel to kernel, so each kind is tried by a process beside, which is this
@@ -33,7 +33,7 @@ ASSUMED_NS = 1000.0
 """Where nothing can be measured: no PMU of uprobes (before Linux 4.17), no x86-64."""
 
 _MOST_SITES = 64
-"""Looked at of an attach point that has more, evenly spread."""
+"""The most sites of an attach point that are measured, evenly spread."""
 
 _LIKE = (
     (rb"\x66\x2e\x0f\x1f\x84\0{5}", "662e0f1f840000000000"), (rb"\x90", "90"), (rb"\x0f\x1f\x44\0\0", "0f1f440000"),

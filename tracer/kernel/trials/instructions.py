@@ -47,7 +47,7 @@ DOUBTFUL = _PREFIXES | _BAD | {_VEX2, _VEX3, _EVEX} | frozenset(range(0x40, 0x50
 
 
 class Stopped(Exception):
-    """The user does not want to wait any more: nothing is to stay attached."""
+    """The user has interrupted the wait: nothing may stay attached."""
 
 
 def may_go_without(clause: Clause, spot: Spot) -> bool:

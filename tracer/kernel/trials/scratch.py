@@ -1,4 +1,4 @@
-"""Code of our own with probes on it, in this process alone: what the kernel does with an instruction is tried there."""
+"""Test code with probes on it, in this process only: for trying what the kernel does with an instruction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes what sessions left whose tracer and watcher are both gone."""
+"""Removes the definitions of sessions whose tracer and watcher are both gone."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class Definitions:
     def set_trigger(self, event: Event, line: str, action: str) -> None:
         """Sets a hist trigger: `line` as it is undone, `action` as it is set. Raises `TracerError`."""
         if self._unused is None:
-            raise TracerError("the lock on uprobe_events cannot be had")
+            raise TracerError("the lock on uprobe_events cannot be taken")
         self.watcher.undo_write(self._tracefs.trigger_file(self.group, event.name), f"!{line}")
         self._triggers.append((event.name, f"!{line}"))
         self.alter_trigger(event, action)

@@ -51,9 +51,9 @@ def parse_format(text: str, fetches: Sequence[Fetch]) -> EventFormat:
     for index, fetch in enumerate(fetches):
         field = fields.get(f"f{index}")
         if field is None or (field.size, field.dynamic) != (fetch.size, fetch.is_string) or field.offset < end:
-            message = f"this kernel lays out events in another way: f{index} is not {fetch.type}"
+            message = f"this kernel lays out events in an unknown way: f{index} is not {fetch.type}"
             raise TracerError(message, _REPORT, text)
         end = field.offset + field.size
     if not 0 < number < 1 << 16:
-        raise TracerError("this kernel lays out events in another way: no number", _REPORT, text)
+        raise TracerError("this kernel lays out events in an unknown way: no number", _REPORT, text)
     return EventFormat(number, fields)

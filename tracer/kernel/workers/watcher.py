@@ -36,7 +36,7 @@ from tracer.errors import TracerError
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, send
 
-_LEFT = "the process that takes the probes out was killed: tracer took them out by itself"
+_LEFT = "the process that removes the probes was killed: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
 settled. All signals at once would take ten times as long to name as to block.
@@ -47,7 +47,7 @@ class Gone(TracerError):
     """Somebody killed the process."""
 
     def __init__(self) -> None:
-        super().__init__("the process that attaches probes and takes them out was killed", "run the command again")
+        super().__init__("the process that attaches and removes probes was killed", "run the command again")
 
 
 class Watcher:
@@ -76,7 +76,7 @@ class Watcher:
             ours.close()
             its.close()
             message = f"cannot start the process that attaches probes: {error.strerror}"
-            hint = "is memory short, or the number of processes limited (ulimit -u)? else run it again"
+            hint = "memory may be short, or the number of processes limited (ulimit -u) else run it again"
             raise TracerError(message, hint) from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

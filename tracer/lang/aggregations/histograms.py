@@ -131,6 +131,6 @@ AGGREGATIONS = (
             Argument("integer", "the argument of lhist()"),
             *(Argument("constant", f"the {word} of lhist()") for word in ("low end", "high end", "step")),
         ),
-        "histogram of n in equal steps", "@ = lhist(arg0, 0, 100, 10);", _lhist, _STEPS,
+        "histogram of n in steps of equal width", "@ = lhist(arg0, 0, 100, 10);", _lhist, _STEPS,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """What the object of an aggregation says: its arguments, what a key holds, how parts merge, what is shown.
 
-Who adds an aggregation writes one `Aggregation`, and a test. A key of a map has two forms: *inner*, quick to update,
-in `results.store`, and *outer*, in `results.values`, which are merged, ordered and rendered.
+To add an aggregation, write one `Aggregation` and a test. A key of a map has two forms: *inner*, quick to update, in
+`results.store`, and *outer*, in `results.values`, which are merged, ordered and rendered.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ UNSET = _Unset(0)
 
 
 Keeps = Literal["value", "count", "sum", "mean", "least", "greatest", "buckets", "series"]
-"""What a hit does to a key, which is all that the backends know of an aggregation: how a number of it is kept, in the
-inner form of the stores and in the kernel.
+"""What a hit does to a key. The backends know only this about an aggregation: how it is kept, in the inner form of the
+stores and in the kernel.
 
 | keeps | a hit | inner |
 |---|---|---|
@@ -71,8 +71,7 @@ inner form of the stores and in the kernel.
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Into which of its buckets a histogram counts a value. Each function takes the parameters of the map behind its
-    own arguments.
+    """The buckets of a histogram. Each function takes the parameters of the map behind its own arguments.
 
     `number`: the bucket of a value. `count`: how many there are. `bounds`: the first value of a bucket and the first
     after it. `label`: one of these as text. `alone`: whether a bucket of one value shows that value alone. `divides`:
@@ -95,8 +94,8 @@ class Buckets:
 
 
 class Series(NamedTuple):
-    """Intervals one behind the other: the time of day when each began, in nanoseconds, and its value, None for none.
-    `signed`: whether values are read as signed.
+    """Consecutive intervals: the time of day when each began, in nanoseconds, and its value, None for none. `signed`:
+    whether values are read as signed.
     """
 
     intervals: tuple[tuple[int, int | None], ...]
@@ -104,7 +103,7 @@ class Series(NamedTuple):
 
 
 Shown = int | dict[str, int] | list[Row] | Series
-"""What renderers take: a number, named numbers, a histogram, or a series."""
+"""The form that renderers take: a number, named numbers, a histogram, or a series."""
 
 
 @dataclass(frozen=True, slots=True)

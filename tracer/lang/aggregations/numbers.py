@@ -62,7 +62,7 @@ def _stats(decl: MapDecl, value: Average, div: int) -> dict[str, int]:
 
 AGGREGATIONS = (
     Aggregation(
-        "count", "aggregation", "count()", (), None, "counts how often it is called", "@ = count();", "int64",
+        "count", "aggregation", "count()", (), None, "number of calls", "@ = count();", "int64",
         keeps="count", update=lambda decl, inner, value: (inner or 0) + 1, parts=_divided,
         outer=lambda decl, inner: int(inner), merge=lambda decl, held, other: held + other,
     ),

@@ -1,4 +1,4 @@
-"""A series: how a value goes on, interval by interval."""
+"""A series: a value for each interval of time."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ AGGREGATIONS = (
             Argument("constant", "the number of intervals of tseries()"),
             Argument("text", "the last argument of tseries()"),
         ),
-        None, "the last n of each interval, or what the name says of all of them, for the newest intervals",
+        None, "the last n of each interval, or the avg, max, min or sum of all of them, for the newest intervals",
         "@ = tseries(arg0, 1s, 20);", "time series", 1,
         keeps="series", parameters=_parameters, update=_update, zero=dict, outer=_outer, merge=_merge, rank=None,
         together=_together, json=b"tseries", single=False,

@@ -53,7 +53,7 @@ FUNCTIONS = (
     Function(
         "join", "statement", "join(array[, separator])",
         (Argument("value"), Argument("text", "the separator of join()")), None,
-        f"prints the first {MOST} strings that an array of pointers leads to, up to a pointer that is 0",
+        f"prints the first {MOST} strings that an array of pointers points to, up to a null pointer",
         'join(arg1, ",");', optional=1, rule=_join,
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is asked of a map, and what changes it, but assignments."""
+"""Functions that ask about a map or change it; assignments are elsewhere."""
 
 from __future__ import annotations
 

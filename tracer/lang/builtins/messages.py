@@ -1,4 +1,4 @@
-"""What says something on stderr, and what ends a program that finds itself wrong."""
+"""Functions that print messages on stderr, and assertions."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _of(name: typed.OutputKind, help: str, example: str) -> Function:
 
 
 FUNCTIONS = (
-    _of("errorf", "says on stderr that something is wrong, and where", 'errorf("%d is too much", arg0);'),
-    _of("warnf", "says on stderr what to look at", 'warnf("%d is much", arg0);'),
-    _of("debugf", "says something on stderr that helps to find a fault", 'debugf("%d", arg0);'),
+    _of("errorf", "prints an error on stderr, with its place in the program", 'errorf("%d is too much", arg0);'),
+    _of("warnf", "prints a warning on stderr, with its place in the program", 'warnf("%d is much", arg0);'),
+    _of("debugf", "prints a debugging message on stderr, with its place in the program", 'debugf("%d", arg0);'),
     formatting(
         "fail", "refuses the program with a message, where it is not left out by `if comptime`", 'fail("not here");',
         _fail,

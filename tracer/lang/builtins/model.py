@@ -1,6 +1,6 @@
-"""What the object of a built-in says.
+"""The objects of built-in values and functions.
 
-Who adds a function writes one `Function` in the module of its family, and a test. The checker asks it for its arguments
+To add a function, write one `Function` in the module of its family, and a test. The checker asks it for its arguments
 and its rule, the parser for its name, the reference page for the rest.
 """
 
@@ -23,11 +23,11 @@ Place = Literal["anywhere", "probe", "return"]
 Role = Literal["value", "statement", "aggregation"]
 
 V = TypeVar("V")
-"""A value of the steps, which the language knows nothing of."""
+"""A value of the steps, which is opaque to the language."""
 
 
 class Lowering(Protocol[V]):
-    """The clause under construction, as `lower` of an object sees it: what becomes part of its steps."""
+    """The clause under construction, as `lower` of an object sees it: its operations add to the steps."""
 
     clause: typed.Clause
 
@@ -59,7 +59,7 @@ class Lowering(Protocol[V]):
         """The value in a form that may be used more than once."""
 
     def built_in(self, name: str, span: Span, type: Type = UINT64) -> V:
-        """What a hit says under a name."""
+        """The value of a hit with this name."""
 
     def site_text(self, name: str, type: Type) -> V:
         """The name of the probe, or of its function."""
@@ -106,7 +106,7 @@ NodeClass = type[typed.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a function takes in one place, and what its rule gets for it. `what` names it in messages.
+    """What a function takes at one position, and what its rule gets for it. `what` names it in messages.
 
     | kind | takes | the rule gets |
     |---|---|---|
@@ -139,7 +139,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call whose arguments are checked: what the rule of a function makes a node of.
+    """A call with checked arguments, from which the rule of a function makes a node.
 
     `args` hold what `Function.args` say, `spans` where each of them stands.
     """

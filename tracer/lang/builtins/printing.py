@@ -24,7 +24,7 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
     strays = [each.text.encode("unicode_escape").decode() for each in formats.conversions(text, known=False)]
     for stray in strays:
         if len(wanted) == len(values):
-            call.context.warn(f"'{stray}' is no conversion, and shown as it is", call.spans[0], "%% is a percent sign")
+            call.context.warn(f"'{stray}' is not a conversion: shown as it is", call.spans[0], "%% is a percent sign")
         else:
             known = "known are %d %i %u %x %X %o %c %p %f %e %g %s and %%"
             call.error(f"unknown conversion '{stray}'", call.spans[0], known)
@@ -59,7 +59,7 @@ def _system(call: Call) -> typed.Stmt | None:
 def allowed(call: Call) -> bool:
     """Whether --unsafe was given; reports it otherwise."""
     if not call.context.config.unsafe:
-        message = f"{call.name}() is unsafe: it acts on the machine or on what is traced"
+        message = f"{call.name}() is unsafe: it acts on the machine or the traced program"
         call.error(message, call.span, "--unsafe allows it")
     return call.context.config.unsafe
 

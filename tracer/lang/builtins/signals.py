@@ -1,4 +1,4 @@
-"""Signals to what is traced: sent at the hit, by the kernel."""
+"""Signals to the traced program, sent by the kernel at the hit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _named(text: bytes) -> int | None:
 
 
 def _number(call: Call) -> typed.Expr | None:
-    """The signal, as a number; reports what is none."""
+    """The signal as a number; reports an error if it is none."""
     (what,) = call.args
     if isinstance(what, typed.StrLit) and isinstance(what.type, StringType):
         named = _named(what.value)
@@ -50,7 +50,7 @@ def _says(call: Call, kind: typed.OutputKind, text: str, value: typed.Expr) -> t
 
 
 def _sends(call: Call) -> tuple[typed.Stmt, ...] | None:
-    """Sends it, and says what went wrong; a number that is only known at the hit may be that of no signal."""
+    """Sends the signal and reports errors: a number that is known only at the hit may be no signal."""
     number = _number(call)
     if number is None or not allowed(call):
         return None
@@ -78,7 +78,7 @@ def _lower(ctx: Lowering[V], call: typed.Call) -> V:
 def _of(name: str, whom: str) -> Function:
     return Function(
         name, "statement", f"{name}(signal)", (Argument("value"),), None,
-        f"sends {whom} a signal, by name or number, while it stands at the hit; needs --unsafe",
+        f"sends {whom} a signal, by name or number, at the moment of the hit; needs --unsafe",
         f'if (arg0 > 4096) {{ {name}("STOP"); }}', place="probe", rule=_sends, lower=_lower,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from tracer.probes.registry import KINDS
 from tracer.resolve.model import Site
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
-"""A variable of a macro or a function, as `macros.expand` names it; compiled where there is something to say of one."""
+"""A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ class Variable:
 
 @dataclass(slots=True)
 class Context:
-    """What the rules read (`known`, from the pass before) and write (`found`, and in the last pass everything else)."""
+    """The facts that the rules read (`known`, from the pass before) and write (`found`, and in the last pass everything
+    else).
+    """
 
     source: Source
     config: typed.Config
@@ -87,7 +89,7 @@ class Context:
     loops: list[str] = field(default_factory=list)
     _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
-    """The calls of macros and functions that this is in, the innermost last."""
+    """The enclosing calls of macros and functions, the innermost last."""
 
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
@@ -111,7 +113,7 @@ class Context:
         self.record(Diagnostic(message, span, hint, "warning"))
 
     def stable(self, feature: str, word: str, span: Span) -> None:
-        """Says what the program has asked for of a feature that bpftrace calls unstable."""
+        """Warns of, or refuses, a feature that bpftrace calls unstable, as the program's settings ask."""
         asked = asked_of(self.config, feature)
         if asked == "error":
             self.error(f"{word} is switched off by unstable_{feature}", span, "enable allows it")
@@ -119,7 +121,7 @@ class Context:
             self.warn(f"{word} is what bpftrace calls unstable", span, f"unstable_{feature} = enable says nothing")
 
     def record(self, diagnostic: Diagnostic) -> None:
-        """Notes what there is to say, once."""
+        """Adds a warning, once."""
         if not self.final:
             return
         if self.calls:

@@ -1,4 +1,4 @@
-"""What is only another way to write something: rewritten in the syntax tree, before any type is looked at.
+"""Shorthands, rewritten in the syntax tree before any type is looked at.
 
 * A function without arguments may stand without its parentheses: `@ = count;`.
 * `value ?: other` is `{ let $value = value; $value ? $value : other }`.

@@ -136,14 +136,14 @@ class Facts:
         return maps, {key: facts.identity() for key, facts in self.variables.items()}
 
     def unsettled(self) -> frozenset[Hashable]:
-        """What is assigned and still has no type once nothing changes any more."""
+        """The maps and variables that are assigned but still have no type once nothing changes any more."""
         values: dict[Hashable, ValueFacts] = dict(self.variables)
         values.update((name, facts.value) for name, facts in self.maps.items() if facts.kind != "count")
         return frozenset(key for key, facts in values.items() if facts.assigned and facts.type() is None)
 
 
 def joined(name: str, parts: Sequence[Facts]) -> MapFacts | None:
-    """What parts of the program, each looked at by itself, say of a map together; None where they say nothing."""
+    """The combined facts of a map from separate parts of the program; None if there are none."""
     found = [part.maps[name] for part in parts if name in part.maps]
     if not found:
         return None

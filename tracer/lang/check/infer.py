@@ -65,7 +65,7 @@ def infer(program: ast.Program, units: tuple[Unit, ...], config: typed.Config) -
             _come_to_an_end(program, found, list(found.maps), rounds)
             known = found
         unsettled = found.unsettled()
-        # What has no type because it is wrong has been said; else it depends on itself alone.
+        # If it has no type because of an error, that has been reported; else it depends only on itself.
         if not unsettled or any(diagnostic.severity == "error" for diagnostic in ctx.diagnostics):
             return ctx, checked
         known.settled = known.settled | unsettled
@@ -111,7 +111,7 @@ def _checked(ctx: Context, unit: Unit) -> Checked:
 
 
 def _look(program: ast.Program, part: _Part, config: typed.Config, known: Facts) -> bool:
-    """Finds the facts of a part; whether it has read other types of its variables than they came to have."""
+    """Finds the facts of a part; returns whether its variables have got other types than it has read."""
     ctx = _context(program, config, known)
     ctx.begin(part.unit)
     if part.condition is not None:

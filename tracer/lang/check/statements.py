@@ -29,7 +29,7 @@ def statements(ctx: Context, nodes: tuple[ast.Stmt, ...]) -> tuple[typed.Stmt, .
 
 
 def _leaves(node: ast.Stmt) -> bool:
-    """Whether nothing behind a statement runs."""
+    """Whether no statement after this one runs."""
     match node:
         case ast.Return() | ast.Break() | ast.Continue():
             return True
@@ -49,7 +49,7 @@ def block(ctx: Context, nodes: tuple[ast.Stmt, ...], loop: str | None = None) ->
 
 
 def statement(ctx: Context, node: ast.Stmt) -> tuple[typed.Stmt, ...]:
-    """What one statement becomes: several for a block, none where it is wrong."""
+    """The typed statements of one statement: several for a block, none if it is wrong."""
     match node:
         case ast.Assign():
             return assign(ctx, node)

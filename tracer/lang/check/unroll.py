@@ -1,4 +1,4 @@
-"""The pass that repeats what stands in `unroll`, once all types are known."""
+"""The pass that repeats the body of `unroll`, once all types are known."""
 
 from __future__ import annotations
 

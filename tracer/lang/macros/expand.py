@@ -49,7 +49,7 @@ def _by_name(macros: Sequence[ast.Macro], found: list[Diagnostic]) -> dict[str, 
     for macro in macros:
         others = named.setdefault(macro.name, [])
         if any(_kinds(other.params) == _kinds(macro.params) for other in others):
-            what = f"the macro {macro.name}() is defined twice with such parameters"
+            what = f"the macro {macro.name}() is defined twice with the same kinds of parameters"
             found.append(Diagnostic(what, macro.head, "give one of them another name"))
         others.append(macro)
     return named
@@ -223,7 +223,7 @@ class _Body:
             case ast.MapRef(name=name):
                 given = self.args.get(name)
                 if not isinstance(given, ast.MapRef):
-                    what = f"the macro {self.macro.name}() uses {name}, which is none of its parameters"
+                    what = f"the macro {self.macro.name}() uses {name}, which is not one of its parameters"
                     self._fail(what, node.name_span, f"pass it: macro {self.macro.name}({name}) {{ … }}")
                 return replace(node, name=given.name)
             case ast.Name(name=name) if name in self.args:
@@ -233,7 +233,7 @@ class _Body:
             case ast.Let(target=target) if not target.name.startswith(f"${self.macro.name}."):
                 self._fail(f"a parameter of {self.macro.name}() has this name already", node.span, "use another name")
             case ast.Return():
-                self._fail("return is not possible in a macro", node.span, "its value stands last, without a ;")
+                self._fail("return is not possible in a macro", node.span, "write its value last, without a ;")
         return node
 
     def _fail(self, message: str, span: Span, hint: str) -> NoReturn:

@@ -216,7 +216,7 @@ class ExpressionParser(Cursor):
         except Fault:
             whole = False
         if not whole:
-            self.fail(f"'{token.text}' stands for no expression", token.span, f"#define {token.text} {body}".strip())
+            self.fail(f"'{token.text}' is not an expression", token.span, f"#define {token.text} {body}".strip())
         self._depth = inner._depth
         return placed_at(expr, token.span)
 
@@ -281,7 +281,7 @@ class ExpressionParser(Cursor):
             return self._deeper(ast.Cast(opening.span.to(operand.span), cast_to, operand))
         if self.at(")"):
             span = opening.span.to(self.lexer.take().span)
-            self.fail("an empty tuple holds nothing", span, "a tuple has a value at least: (1,)")
+            self.fail("an empty tuple holds nothing", span, "a tuple has at least one value: (1,)")
         name = self.lexer.peek()
         if name.kind == "name" and self._names_field():
             return self._record(opening)

@@ -77,7 +77,7 @@ def _files(name: str, importer: str, span: Span) -> list[Path]:
 
 
 def _missing(name: str, span: Span) -> Fault:
-    hint = "a path is meant from the importing file, or from the current directory; stdlib is there anyway"
+    hint = "a path is relative to the importing file or the current directory; stdlib is built in"
     return Fault(Diagnostic(f"there is no file '{name}' to import", span, hint))
 
 

@@ -172,7 +172,8 @@ class Parser(StatementParser):
             self.record(fault.diagnostic)
             self._skip_clause(start)
         except RecursionError:
-            self.record(Diagnostic("this is nested too deeply", Span(start, start + 1), "name its parts by themselves"))
+            hint = "assign its parts to variables"
+            self.record(Diagnostic("this is nested too deeply", Span(start, start + 1), hint))
             raise TooManyFaults from None
 
     # --- clauses

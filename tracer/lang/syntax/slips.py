@@ -34,7 +34,7 @@ CHARACTERS = {
     **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u201a\uff02`", _QUOTES),
     **dict.fromkeys("\uff08\uff09", "write ( and )"),
     **dict.fromkeys("\u2013\u2014\u2212", "write - for a minus"),
-    **dict.fromkeys("\u00a0\u2007\u202f\u3000\u200b\ufeff", "it looks like a blank, and is none"),
+    **dict.fromkeys("\u00a0\u2007\u202f\u3000\u200b\ufeff", "it looks like a blank, but is another character"),
     "\uff1b": "write ;",
     "\uff0c": "write ,",
     "\u00d7": "write *",

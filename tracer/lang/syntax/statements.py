@@ -175,7 +175,7 @@ class StatementParser(ExpressionParser):
                 self._blocks += 1
                 try:
                     if self._blocks > MAX_BLOCKS:
-                        self.fail("'else if' follows too many others", self.lexer.peek().span, f"at most {MAX_BLOCKS}")
+                        self.fail("too many 'else if' in a row", self.lexer.peek().span, f"at most {MAX_BLOCKS}")
                     otherwise = (self._if(),)
                 finally:
                     self._blocks -= 1

@@ -1,4 +1,4 @@
-"""What can be made of maps of stacks: the formats of `--stacks` and `tracer flame`.
+"""Output of maps of stacks: the formats of `--stacks` and `tracer flame`.
 
 A format is a module of its name here with one function, `document(profiles, page)`, and a line in `STACKS`.
 """

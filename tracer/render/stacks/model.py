@@ -19,8 +19,8 @@ _KERNEL = ("[vdso]", "[vsyscall]", "[kernel", "[unknown kernel")
 
 
 class Module(NamedTuple):
-    """What is mapped where a frame's address lies: `limit` is the first address behind it, `offset` that of `start` in
-    the file. `build_id` in hexadecimal, "" where there is none.
+    """The file mapped at a frame's address: `limit` is the first address behind it, `offset` that of `start` in the
+    file. `build_id` in hexadecimal, "" where there is none.
     """
 
     start: int

@@ -61,7 +61,7 @@ def _marked(name: str) -> Frame:
 
 
 def _of_json(text: str) -> Iterator[Profile]:
-    """What is no line of ours is what the traced program printed between them."""
+    """Other lines are output of the traced program in between."""
     seen: dict[str, int] = {}
     for line in text.split("\n"):
         try:

@@ -45,7 +45,7 @@ class FoldedRenderer(TextRenderer):
             super().print_map(snapshot, top, div)
 
     def take(self, profile: Profile) -> None:
-        """What becomes of a map of stacks."""
+        """Handles a map of stacks."""
         self.write(lines(profile, profile.name if self._several else None))
 
 

@@ -1,4 +1,4 @@
-"""What the debug information of the traced files says of types and parameters: `lang.types.outside.Outside`.
+"""Types and parameters from the debug information of the traced files: `lang.types.outside.Outside`.
 
 A file is opened when something is asked that no earlier run was told. Answers are kept by the build id, and not at
 all where a file has none: a debug file of a hundred megabytes is then not even opened.
@@ -234,7 +234,7 @@ def prototype(path: str, address: int) -> tuple[str, ...] | None:
 
 
 def asked(path: str, question: str, about: str | int, find: Callable[[Entries], Any]) -> Any:
-    """What `find` makes of the debug information of a file, None where it has none; asked once in a run. Raises
+    """The result of `find` on the debug information of a file, None if it has none; asked once in a run. Raises
     `TracerError` where it is damaged.
     """
     return _opened(path)._answer(question, about, find)

@@ -30,9 +30,9 @@ _FIXED = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i"
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What a CIE says for its FDEs: pointer encodings, whether it names a personality routine, and of their programs
-    the factors of code and data, the register of the return address, and what each begins with. `signal`: its frames
-    are what the kernel leaves for a signal handler to return to.
+    """The contents of a CIE, for its FDEs: pointer encodings, whether it names a personality routine, and of their
+    programs the factors of code and data, the register of the return address, and what each begins with. `signal`: its
+    frames are what the kernel leaves for a signal handler to return to.
     """
 
     augmented: bool
@@ -68,7 +68,7 @@ class _Damaged(Exception):
 
 
 DAMAGE = (_Damaged, struct.error, IndexError)
-"""What reading damaged tables raises."""
+"""The exceptions of reading damaged tables."""
 
 
 class Frames:

@@ -49,7 +49,7 @@ def units_at(entries: Entries, address: int) -> Iterator[Unit]:
 
 
 def listed(entries: Entries) -> Iterator[tuple[int, int, Unit]]:
-    """What .debug_aranges says: where code begins and ends, and its unit."""
+    """A range of .debug_aranges: the start and end of code, and its unit."""
     data = entries.section(".debug_aranges")
     at = 0
     while at + 12 <= len(data):
@@ -81,13 +81,13 @@ def origins(entry: Entry) -> Iterator[Entry]:
 
 
 def origin(entry: Entry) -> Entry:
-    """What says the names and types of a function or a parameter: itself, or the one that it is a copy of."""
+    """The entry with the name and type of a function or a parameter: itself, or the one that it is a copy of."""
     *_, last = origins(entry)
     return last
 
 
 def attribute(entry: Entry, name: int) -> Entry | None:
-    """What an attribute of an entry, or of what it is a copy of, leads to."""
+    """The entry that an attribute refers to; the attribute of the entry or of the one that it is a copy of."""
     return next((found for each in origins(entry) if (found := each.follow(name)) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""What stands at an address: the functions that were inlined there, and the lines of source of all.
+"""The functions that were inlined at an address, and the source lines of all.
 
 A unit's functions and line program are read once, when one of its addresses is asked for.
 Sources: DWARF 5, 3.3.8 (inlined subroutines), 6.1.2 (addresses by unit), 6.2 (line number information).
@@ -21,7 +21,7 @@ from tracer.resolve.dwarf.units.ranges import code_of, covers
 from tracer.resolve.dwarf.units.unit import Entry, Unit
 
 _MOST_UNITS = 64
-"""Of which functions and lines are kept."""
+"""The number of units whose functions and lines are kept."""
 
 
 class Source(NamedTuple):
@@ -58,7 +58,7 @@ class InlineFrames:
 
     @cached_property
     def _by_start(self) -> list[tuple[int, int, Unit]]:
-        """What each unit covers, in order."""
+        """The ranges of all units, in order."""
         found = list(listed(self._entries))
         known = {unit.at for _, _, unit in found}
         for unit in self._entries.units:

@@ -35,7 +35,7 @@ TAGS = {
     "enum": frozenset((dw.ENUMERATION,)),
     "": frozenset((dw.TYPEDEF, dw.BASE_TYPE, dw.STRUCTURE, dw.CLASS)),
 }
-"""What a name is looked for as, by the word of C before it."""
+"""The tags to search for a name, by the C keyword before it."""
 
 _DEEPEST = 24
 _MOST_FIELDS, _MOST_ITEMS = 4096, 1 << 20
@@ -203,7 +203,7 @@ def _enumeration(entry: Entry, size: int) -> IntType:
 
 
 def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
-    """What a pointer leads to: None where nobody can say more than that it is there."""
+    """The type that a pointer points to; None if it is unknown."""
     name = ""
     while entry is not None and (entry.tag == dw.TYPEDEF or entry.tag in dw.QUALIFIERS):
         deep += 1
@@ -233,7 +233,7 @@ def _array(entry: Entry, key: str, deep: int) -> Type:
 def _record(entry: Entry, key: str, name: str, size: int, deep: int) -> StructType:
     found = defined(entry)
     if found is None:
-        raise UnknownType(f"{_WORDS[entry.tag]}{entry.text() or name} is declared and nowhere defined")
+        raise UnknownType(f"{_WORDS[entry.tag]}{entry.text() or name} is declared but never defined")
     if found is not entry:
         size = found.number(dw.BYTE_SIZE, 0) or 0
     own = found.text()

@@ -20,7 +20,7 @@ VARIABLE, SERVERS = "TRACER_DEBUGINFO", "DEBUGINFOD_URLS"
 _MAX_LINK = 4096
 _BLOCK = 1 << 20
 _MAX_SIZE = 1 << 32
-"""Of a file whose checksum is worth some seconds."""
+"""The largest file whose checksum is computed, which takes some seconds."""
 
 
 def debug_paths(elf: Elf) -> tuple[str, ...]:

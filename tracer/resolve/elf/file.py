@@ -44,7 +44,7 @@ MAX_READ = 1 << 28
 """The most bytes read for one table. Chromium with all its symbols stays below; a sparse file cannot claim more."""
 MAX_SECTIONS = 1 << 14
 MAX_SEGMENTS = 1170
-"""What fits into the 64 KiB that Linux reads of them (fs/binfmt_elf.c, load_elf_phdrs)."""
+"""The number that fits into the 64 KiB that Linux reads (fs/binfmt_elf.c, load_elf_phdrs)."""
 
 _AT_LEAST, _TIMES = 4 << 20, 8
 """Bytes of all the sections that are read: so many, or so many times the file's size."""

@@ -1,4 +1,4 @@
-"""What the dynamic loader fills in once a file is loaded. Source: gABI, chapter 4 (Elf64_Rela)."""
+"""Relocations, which the dynamic loader fills in when it loads a file. Source: gABI, chapter 4 (Elf64_Rela)."""
 
 from __future__ import annotations
 

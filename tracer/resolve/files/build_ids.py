@@ -29,7 +29,7 @@ def files_of(text: str, target: Target) -> list[tuple[str, str]]:
     """
     digits = text.removeprefix(PREFIX)
     if not _DIGITS.fullmatch(digits):
-        what = f"'{printable(digits)}' is no build-id: it has 8 hexadecimal digits at least"
+        what = f"'{printable(digits)}' is not a build-id, which has at least 8 hexadecimal digits"
         raise TracerError(what, "a file of the name build-id is written ./build-id")
     wanted = digits.lower()
     found = [(own, path) for path in _paths(target) if (own := _build_id(path)) is not None and own.startswith(wanted)]
@@ -102,7 +102,7 @@ def _unknown(wanted: str, target: Target) -> TracerError:
     if os.path.exists(debug):
         hint = f"{debug} is its debug information, and not the file: start what runs it"
     else:
-        hint = "start what runs it: files are found by the processes that do; `file PATH` shows a file's build-id"
+        hint = "start a program that uses it: tracer asks running processes; `file PATH` shows a file's build-id"
     if target.pid is not None:
         from tracer.resolve.processes.stat import named
 

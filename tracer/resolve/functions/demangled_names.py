@@ -49,7 +49,7 @@ _SAID = (
     " true type typeid typeinfo typename u128 u16 u32 u64 u8 ull union unnamed unsafe unsigned usize virtual void"
     " volatile vtable wchar_t wrapper "
 )
-"""What demanglers say for a letter or two, or around a name (libiberty, cp-demangle.c and rust-demangle.c)."""
+"""Words that demanglers write for a letter or two, or around a name (libiberty, cp-demangle.c and rust-demangle.c)."""
 
 
 def demangled_functions(

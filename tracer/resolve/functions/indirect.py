@@ -69,8 +69,8 @@ def implemented(
         names = [printable(each.name) for each in unknown[:_NAMED]]
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         left_out.append(
-            f"{len(unknown)} of {len(functions)} functions left out: which code an indirect function stands for cannot"
-            f" be told of {', '.join(names)}{more}"
+            f"{len(unknown)} of {len(functions)} functions left out: it is not known which code runs for the"
+            f" indirect functions {', '.join(names)}{more}"
         )
     return unique_places(found)
 
@@ -157,7 +157,7 @@ def _bias(elf: Elf, mapping: Mapping) -> int | None:
 
 
 def _tunables(pid: int) -> bytes | None:
-    """What the process began with in GLIBC_TUNABLES; another value each time where that cannot be read."""
+    """The GLIBC_TUNABLES that the process started with; a unique value if they cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return next((each for each in file.read().split(b"\0") if each.startswith(_TUNABLES)), b"")
@@ -166,7 +166,7 @@ def _tunables(pid: int) -> bytes | None:
 
 
 def _asked(binary: Binary, functions: Sequence[Function], loaded: _Loaded) -> Iterator[tuple[int, int]]:
-    """What our own loader says. The file is loaded already: nothing of it begins to run."""
+    """The answer of this process's own loader. The file is loaded already, so none of its code starts to run."""
     import ctypes
 
     table = binary.symbols.exported
@@ -188,7 +188,7 @@ def _asked(binary: Binary, functions: Sequence[Function], loaded: _Loaded) -> It
 
 
 def _of_process(binary: Binary, functions: Sequence[Function], pid: int) -> Iterator[tuple[int, int]]:
-    """What the slots of a process hold: those of the file itself first, then those of the files that call it."""
+    """The contents of a process's slots: those of the file itself first, then those of the files that call it."""
     loaded = _loaded(binary, pid)
     if loaded is None:
         return
@@ -258,8 +258,8 @@ def _agree(version: str, other: str) -> bool:
 
 def _refused(binary: Binary, function: Function, kind: str, vdso: bool) -> ElfError:
     what = (
-        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is no function"
-        " but code that chooses one when the file is loaded"
+        f"{printable(binary.shown)}: {printable(function.name)} is an indirect function: its symbol is not the function"
+        " but code that chooses it when the file is loaded"
     )
     if vdso:
         return ElfError(f"{what}, and what it chooses lies in the kernel's vDSO, where no probe can be")

@@ -69,7 +69,7 @@ class Interpreters:
                 yield from ((pid, each) for each in self._in(processes, pid, process.image(0)))
 
     def learn(self, number: int, image: Image, parts: object) -> None:
-        """What a hit, or the memory of the process, says of the function of that number."""
+        """The function of that number, from a hit or from the memory of the process."""
         function = image.interpreter.function(image.layout, parts)
         # A program that evaluates a text again and again makes the same function each time: of these a number is kept.
         first = self._first.get(function.identity)

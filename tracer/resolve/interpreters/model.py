@@ -1,4 +1,4 @@
-"""What an interpreter says of itself, and the words by which its frames stand in a stack."""
+"""The description of an interpreter, and the words for its frames in a stack."""
 
 from __future__ import annotations
 
@@ -110,4 +110,4 @@ def word(number: int, instruction: int, *, entry: bool = False, resumed: bool = 
 
 
 WHOLE, BOUNDARY = _WHOLE, _INTERPRETED | _ENTRY
-"""What stands behind the last frame, and between the frames of two evaluations where no frame has a flag."""
+"""The word after the last frame, and between the frames of two evaluations if no frame has a flag."""

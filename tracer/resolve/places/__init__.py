@@ -1,1 +1,1 @@
-"""What stands at addresses of a file: functions, source lines, and where a function was inlined."""
+"""The contents of a file at addresses: functions, source lines, and where a function was inlined."""

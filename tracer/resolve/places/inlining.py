@@ -45,7 +45,7 @@ def at_places(inlined: Inlined) -> str:
 
 
 def inlined_of(path: str, address: int) -> Inlined | None:
-    """Of the function that begins at an address; None where it was not inlined, or nothing says so.
+    """The places of the function that begins at an address; None if it was not inlined, or nothing says so.
 
     Raises `TracerError` where debug information is damaged.
     """

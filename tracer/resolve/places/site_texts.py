@@ -1,5 +1,5 @@
-"""What `tracer list -v` says of places in a file: the function and the distance from its start, the source line, where
-arguments are. The file is read when the first is asked for.
+"""The lines of `tracer list -v` about places in a file: the function and the distance from its start, the source line,
+where arguments are. The file is read when the first is asked for.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What /proc tells of processes."""
+"""Information about processes from /proc."""

@@ -21,7 +21,7 @@ _EMULATORS = {
     "Valgrind": re.compile(r"/(?:valgrind(?:\.bin)?|valgrind/[^/]+-linux)$"),
     "QEMU": re.compile(r"/qemu-(?:x86_64|aarch64)(?:-static)?$"),
 }
-"""Who reads code of this machine's kind, by the name of the program. QEMU's whole machines map no file as code."""
+"""The programs that read code for this machine, by name. QEMU's system emulators map no traced file as code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a process has mapped, and where its files are seen from here.
+"""The mappings of a process, and the paths to its files from here.
 
 Source: proc(5). A process in another mount namespace (a container) or behind chroot sees other files than we do; they
 are reached through /proc/PID/root.
@@ -91,7 +91,7 @@ def _mapping(line: str) -> Mapping | None:
 
 
 def root(pid: int) -> str:
-    """What to put before the paths of a process to reach its files from here: "" where it sees the same as we."""
+    """The prefix for a process's paths to reach its files from here: "" if it sees the same files as tracer."""
     try:
         same = os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
         if same and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root"):

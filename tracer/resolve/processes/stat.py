@@ -22,7 +22,9 @@ def threads_of(pid: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that nobody can mistake: the number and when it started, in clock ticks since boot."""
+    """The identity of a process, even if its number is used again: the number and when it started, in clock ticks since
+    boot.
+    """
 
     pid: int
     started: int
@@ -72,8 +74,8 @@ def check_numbers() -> None:
     except OSError:
         return  # it shows nothing of us, or is not mounted; what needs it says so
     if known_as != str(os.getpid()):
-        hint = "mount that of this one: mount -t proc proc /proc (unshare has --mount-proc)"
-        raise TracerError("/proc shows the processes of another pid namespace, by other numbers", hint)
+        hint = "mount this namespace's own: mount -t proc proc /proc (unshare has --mount-proc)"
+        raise TracerError("/proc shows another pid namespace, whose process numbers differ", hint)
 
 
 def gone(pid: int) -> TracerError:
@@ -82,7 +84,7 @@ def gone(pid: int) -> TracerError:
 
 
 def named(pid: int) -> str:
-    """What an error calls a process: its number and its name."""
+    """A process in an error: its number and its name."""
     from tracer.errors import printable
 
     try:

@@ -1,1 +1,1 @@
-"""What is safe to probe: instructions, and what a probe does to them."""
+"""Which places are safe to probe, and what a probe does to instructions."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tracer.resolve.unwind.rules import Rule
 
 _AT_LEAST, _TIMES = 1 << 20, 4
-"""Bytes of code that are looked at: those, and so many times all code of the file."""
+"""The most bytes of code that are read: this number, plus this many times all code of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Code:
 
     @cached_property
     def sequences(self) -> list[range]:
-        """The restartable ones. Most files have none."""
+        """The restartable sequences. Most files have none."""
         return sequences(self.elf)
 
     def restartable(self, address: int) -> bool:
@@ -65,8 +65,8 @@ class Code:
         return segment is not None and bool(segment.flags & PF_X)
 
     def spend(self, size: int) -> None:
-        """Takes note that so many bytes of code are looked at. Raises `ElfError` where functions that lie one upon the
-        other, as in no compiler's file, would make that more than some times the code there is.
+        """Counts bytes of code that are read. Raises `ElfError` where functions that lie one upon the other, as in no
+        compiler's file, would make that more than some times the code there is.
         """
         self._looked_at += size
         if self._looked_at > _AT_LEAST + _TIMES * self._size:
@@ -87,7 +87,7 @@ class Code:
         return Range(frame.start, frame.start + frame.size, "")
 
     def row(self, address: int) -> Rule | None:
-        """What the unwind tables say of the frame at an instruction."""
+        """The unwind rule of the frame at an instruction."""
         from tracer.resolve.unwind.rules import rule_at
 
         frame = self.frames.at(address)

@@ -1,8 +1,8 @@
-"""Functions that read their own return address, before they have anything else on the stack.
+"""Functions that read their own return address before they push anything.
 
-Compilers do so where a program asks who called it. What is written in assembler also keeps the address, to return there
-again: every language with exceptions of its own has another `setjmp` (Free Pascal's is FPC_SETJMP). A return probe puts
-an address of the kernel's there, which leads nowhere the second time: the program runs in circles or dies.
+Compilers do so where a program asks who called it. Assembler functions also save the address in order to return there
+again: a `setjmp` of a language with its own exceptions (Free Pascal's is FPC_SETJMP). A return probe puts the address
+of the kernel's trampoline there, which is not valid the second time: the program loops or dies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Is this a place where a probe may go?
+"""Decides whether a probe may be put at a place.
 
-A uprobe overwrites the first byte of an instruction by a breakpoint. Put inside an instruction it changes what the
-program does, and nothing warns: the kernel takes any offset. So no offset leaves this package unless one of these is
-true of it:
+A uprobe overwrites the first byte of an instruction by a breakpoint. Inside an instruction it changes what the program
+does, and the kernel does not warn: it takes any offset. So this package returns an offset only if one of these is true:
 
 * a function symbol of non-zero size stands there, in an executable, file-backed segment of that very file;
 * decoding the function it lies in, from its first byte on, comes to an instruction that begins there, and no jump of
@@ -52,10 +51,10 @@ def offset_of_code(code: Code, address: int, what: str) -> int:
         raise elf.error(f"{what} at {address:#x} is not in an executable segment")
     content = elf.memory(address, LONGEST, what) or b""
     if is_breakpoint(content, elf.machine):
-        raise elf.error(f"{what} at {address:#x} is a breakpoint already, in the file itself")
+        raise elf.error(f"{what} at {address:#x} is already a breakpoint in the file itself")
     if elf.machine == EM_X86_64 and is_misdecoded(content):
         message = (
-            f"{what} at {address:#x} begins with an instruction ({content[:6].hex(' ')} …) that Linux takes for another"
+            f"{what} at {address:#x} begins with an instruction ({content[:6].hex(' ')} …) that Linux misreads"
             " when it is probed, so the program would go wrong"
         )
         raise elf.error(message, "probe another instruction of the function, or what calls it")
@@ -170,7 +169,7 @@ def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool, bool]:
     content = elf.memory(note.address, 16, what) or b""
     if not content.startswith(NOPS.get(elf.machine, ())) or (elf.machine == EM_AARCH64 and note.address % 4):
         raise elf.error(
-            f"{what} at {note.address:#x} does not hold the nop that its note promises but {content[:4].hex(' ')}",
+            f"{what} at {note.address:#x} does not hold the nop that its note promises, but {content[:4].hex(' ')}",
             "the file was changed after it was built, or its notes belong to another file",
         )
     is_red = content.startswith(FIVE_BYTE_NOPS) and red_zone(code, note.address)

@@ -1,4 +1,4 @@
-"""What a running process has loaded that switches the stacks of a program which does not.
+"""Plug-ins that switch stacks, found in the running processes of a program that does not switch stacks itself.
 
 Greenlet, under gevent, eventlet and SQLAlchemy's asyncio, copies parts of CPython's stack away and back. A return
 probe on a function of CPython's that waits meanwhile ends the process: SIGILL, or SIGABRT for what its caller then

@@ -74,7 +74,7 @@ class Recursion:
 
     @cached_property
     def _own(self) -> dict[int, Function]:
-        """What slots of the linkage table lead to, where the file itself has it."""
+        """The targets of slots in the linkage table, if they are in the file itself."""
         exported = self._code.symbols.exported
         if exported is None:
             return {}

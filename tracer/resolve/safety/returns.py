@@ -39,7 +39,7 @@ MAX_TABLE = 4096
 _LOOK_BACK = 16
 """How many instructions before an indirect jump may belong to its switch."""
 _MOST_PARTS = 64
-"""Of a function. Compilers make two; in a file made to keep us busy each could lead to the next."""
+"""The most parts of a function. Compilers make two; in a hostile file each could lead to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,20 @@ def plan_return(
     code: Code, unwinding: Unwinding, function: Function, unsafe: bool = False,
     recursion: Callable[[Function], bool | None] = lambda function: False, walked: bool = False,
 ) -> ReturnPlan:  # fmt: skip
-    """How to see each return of the function; `recursion` asks `Recursion`. `walked`: its return address is best left
-    alone, since stacks are looked at that it may stand on, or the probe has to be in the file. Raises `ElfError` with
-    the reason where it cannot be done safely; if `unsafe` only where it would break the program without an exception
-    too.
+    """How to see each return of the function; `recursion` asks `Recursion`. `walked`: prefer probes on `ret`, since the
+    program walks stacks that may hold its return address, or needs the probe to be inside the file. Raises `ElfError`
+    with the reason where it cannot be done safely; if `unsafe` only where it would break the program without an
+    exception too.
     """
     if function.name in RETURNS_TWICE:
         raise code.elf.error(
-            f"{function.name} keeps its return address for later or runs on another's stack,"
+            f"{function.name} saves its return address for later or runs on another stack,"
             " so a return probe would kill the program"
         )
     if unwinding.is_never_called(function):
         raise code.elf.error(
-            f"{function.name} is never called: where it begins no return address is on the stack,"
-            " and what is there a return probe would overwrite",
+            f"{function.name} is never called: no return address is on the stack where it begins,"
+            " and a return probe would overwrite what is there",
             "trace its entry with uprobe",
         )
     danger = unwinding.through(function)
@@ -94,7 +94,7 @@ def plan_return(
             return probe
         raise _refusal(code, function, danger, str(reason), "" if harmed else UNSAFE) from None
     if not (harmed or walked or any(each.calls for each in instructions)) and len(parts) == 1:
-        # It calls nothing: nothing can throw through it.
+        # It calls nothing, so nothing can throw through it.
         return replace(probe, danger=None, nests=False)
     if danger is None and not returns:
         return probe
@@ -170,13 +170,15 @@ def _leaving(code: Code, part: Range, known: Sequence[Range]) -> list[tuple[int,
 
 
 def _check_end(code: Code, instructions: Sequence[Instruction], part: Range) -> None:
-    """A function must not run on into the next: its last real instruction ends it, or calls what never returns."""
+    """A function must not fall through into the next: its last real instruction ends it, or calls a function that never
+    returns.
+    """
     index = len(instructions) - 1
     while index > 0 and (instructions[index].mnemonic in ("nop", "int3") or _is_filler(instructions[index])):
         index -= 1
     last = instructions[index]
     if last.goes_on and not last.calls:
-        raise _NoProof(f"it runs on into what follows it at {part.end:#x}")
+        raise _NoProof(f"it falls through into the code at {part.end:#x}")
 
 
 def _is_filler(instruction: Instruction) -> bool:

@@ -51,7 +51,7 @@ class StackChecks:
 
     @cached_property
     def _more(self) -> frozenset[int]:
-        """Where the functions begin that make the stack larger."""
+        """The start of each function that grows the stack."""
         names = [name + end for name in _MORE for end in ("", ".abi0")]
         return frozenset(each.address for name in names for each in self._code.symbols.named(name))
 

@@ -1,12 +1,12 @@
 """Can something unwind the stack through a function while a return probe holds its return address?
 
 A return probe (`uretprobe`) works by writing another return address into the frame: that of a trampoline, from which
-the kernel sends the function back to its caller. Whoever walks the stack in between finds the trampoline there, an
-address without unwind information. For a C++ exception or a Rust panic that is the end of the stack: nobody catches,
+the kernel sends the function back to its caller. An unwinder that walks the stack meanwhile finds the trampoline, an
+address without unwind information. For a C++ exception or a Rust panic the stack ends there: nothing catches it, and
 the process is killed. Go copies whole stacks and finds a return address it does not know: the same. (All three were
 tried.)
 
-So for each function the question is whether anything may unwind through it. What is evidence?
+So for each function the question is whether anything may unwind through it. This is the evidence:
 
 * *The language of the file.* A C++ file (it needs libstdc++, libc++ or libgcc_s, or holds or imports the personality
   routine of C++ or the functions that raise) may be crossed by exceptions everywhere but in functions that call
@@ -31,7 +31,7 @@ So for each function the question is whether anything may unwind through it. Wha
 * Some functions of the C library *look at their return address*: dlsym(RTLD_NEXT) fails, backtrace() sees no caller.
 * Haskell's functions are *jumped to*. What is on the stack then is a variable.
 * Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
-  probe on them is never right. Such as have other names show by their code (`own_return.py`).
+  probe on them is never right. Other such functions are recognised by their code (`own_return.py`).
 
 What this cannot see: C programs with a plug-in that throws through them or switches their stacks (but for greenlet
 and Coro, see `plugins.py`), signal handlers of another file on alternate stacks, and programs without symbols that were
@@ -69,8 +69,10 @@ _SUSPENDS = """
 zend_fiber_switch_context rb_fiber_resume qemu_coroutine_yield
 scm_c_with_continuation_barrier scm_c_define_gsubr scm_c_make_gsubr call_into_lisp
 """
-"""Functions that go on with another stack, and such as call them: of the C library, Boost.Context and its copies, Ruby,
-libcoro, libco and others; of PHP, Ruby, QEMU, Guile (whose continuations are copies of the stack) and SBCL."""
+"""Functions that continue on another stack, and functions that call those: of the C library, Boost.Context and its
+copies, Ruby, libcoro, libco and others; of PHP, Ruby, QEMU, Guile (whose continuations are copies of the stack) and
+SBCL.
+"""
 _CONTEXTS, _OPENSSL = ("makecontext", "setcontext"), "ASYNC_pause_job"
 """Of the C library: with them and longjmp() stacks are switched. OpenSSL's jobs do so too, if an engine asks for it."""
 _ALTERNATE, _THREADS, _PYTHON = "sigaltstack", "pthread_create", "Py_BytesMain"
@@ -151,7 +153,7 @@ class Unwinding:
     def switched(self) -> str | None:
         """Why its functions may wait while others run on the same thread."""
         name = None if self.c_library else self._switch
-        return self._switching() if name is None else f"stacks are switched while it runs (the file uses {name})"
+        return self._switching() if name is None else f"it may switch stacks while it runs (the file uses {name})"
 
     @property
     def _switch(self) -> str | None:
@@ -226,7 +228,7 @@ class Unwinding:
             return reason
         if self.c_library:
             if function.name in READS_CALLER:
-                return "it answers by who called it, which a return probe hides"
+                return "its result depends on its caller, which a return probe hides"
             if function.name in CALLS_BACK:
                 return "it calls functions of the program, which may throw a C++ exception across it"
         if reads_own_return(self._code, function):

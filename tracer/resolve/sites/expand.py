@@ -121,8 +121,8 @@ def _asks_for(names: tuple[str, ...], clause: Clause) -> bool:
 
 
 def _and_without(hint: str | None) -> str:
-    """The remedy for an attach point that means nothing where others mean something."""
-    remedy = "config = { missing_probes = warn } goes without it"
+    """The remedy for an attach point that matches nothing where others mean something."""
+    remedy = "config = { missing_probes = warn } leaves it out"
     return remedy if hint is None else f"{hint} ({remedy})"
 
 

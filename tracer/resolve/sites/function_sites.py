@@ -131,7 +131,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
 
         if not in_plt(binary.elf, address):
             raise
-        message = f"{address:#x} is an entry of the PLT, by which the file calls others, and of no function"
+        message = f"{address:#x} is a PLT entry, through which the file calls other libraries, not a function"
         raise binary.elf.error(message, "name the function in its library: uprobe:LIBRARY:FUNCTION") from None
     if point.kind == "uretprobe":
         if address != around.start:
@@ -207,14 +207,14 @@ def _returns(
 
 
 def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
-    """What --unsafe-returns can do to the program that is traced."""
+    """The warning about what --unsafe-returns can do to the traced program."""
     from tracer.resolve.safety.plugins import FILTERED
 
     names = [printable(name) for name, _ in unsafe[:_NAMED]]
     more = f" and {len(unsafe) - _NAMED} more" if len(unsafe) > _NAMED else ""
     number = "1 return probe" if len(unsafe) == 1 else f"{len(unsafe)} return probes"
     which = f"{', '.join(names)}{more}"
-    how = f"an exception that crosses {which} is caught by nobody while the probe is there"
+    how = f"no handler catches an exception that crosses {which} while the probe is there"
     if switched == FILTERED:
         how = f"one whose seccomp filter forbids it ends when {which} returns"
     elif switched:
@@ -223,7 +223,7 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
 
 
 def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
-    """Of one function, or of all, it is an error, of some a line in `left_out`."""
+    """If it is one function, or all of them, it is an error; if some, a line in `left_out`."""
     if not refused:
         return
     if number == 1:

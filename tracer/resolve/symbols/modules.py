@@ -156,7 +156,7 @@ class Modules:
                 del self._closed[next(iter(self._closed))]
 
     def vdso(self) -> Module | None:
-        """What the kernel maps alike into every process: read from our own memory."""
+        """The image that the kernel maps into every process (the vDSO), read from tracer's own memory."""
         if not self._vdso:
             self._vdso.append(_own_vdso())
         return self._vdso[0]

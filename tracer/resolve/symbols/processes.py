@@ -1,4 +1,4 @@
-"""What processes have mapped as code, now and a while ago: from where their addresses lead into files.
+"""The code mappings of processes, now and earlier, which lead from addresses to files.
 
 A process may have ended when its addresses are looked at. So its memory map is read early (`remember`), and the files
 that it names are opened at once, each once however many processes map it. Maps grow by dlopen. Where exec, or a library
@@ -26,14 +26,14 @@ _MOST_PROCESSES = 4096
 _REFRESH_S = 0.05
 
 Known = dict[int, Any]
-"""What was found out about addresses."""
+"""Answers about addresses."""
 
 _PID = (1 << 32) - 1
 
 
 @dataclass(slots=True)
 class Image:
-    """What a process has mapped from a moment on (nanoseconds of CLOCK_MONOTONIC), and what was found out of addresses
+    """The mappings of a process from a moment on (nanoseconds of CLOCK_MONOTONIC), and what was found out of addresses
     meanwhile: `here` where a thread is, `after` where a call returns to. `program`: which of its programs it runs.
     """
 
@@ -167,13 +167,13 @@ class Processes:
             self._add(pid, child).jit_path = jit_map(pid)[0]
 
     def missed(self) -> None:
-        """What processes have mapped, run and begun lately is not known: it is looked up anew for each that still runs,
-        and forgotten of those that do not.
+        """The recent mappings, execs and forks of processes are unknown: they are read again for each running process,
+        and dropped for the others.
         """
         self._missed += 1
 
     def get(self, pid: int) -> Process | None:
-        """What is known of a process; looked up where nothing is. None for one that is gone unseen."""
+        """The known mappings of a process, read now if there are none. None if it has ended unseen."""
         process = self._known.get(pid)
         if process is None:
             self.remember(pid)
@@ -187,8 +187,8 @@ class Processes:
     def find(
         self, pid: int, process: Process, address: int, image: Image | None = None, program: int = 0
     ) -> Mapping | None:
-        """What was mapped at an address in an image, else when a stack of the program had it, else the last that is
-        known of that program, or of all for 0. `process` is what `get` gave.
+        """The mapping at an address in an image, else the one when a stack of the program had the address, else the
+        last known one of that program, or of all programs for 0. `process` is what `get` gave.
         """
         mapping = _find((image,), address) if image is not None else process.seen.get((program, address))
         mapping = mapping or _find(process.images, address, program)

@@ -72,7 +72,7 @@ class Symbolizer:
         return mapping.path if mapping is not None and mapping.path else None
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
-        """What is mapped there; None where nothing is known to be."""
+        """The mapping there; None if none is known."""
         pid, program = process_of(pid)
         process = self.processes.get(pid)
         return None if process is None else self.processes.find(pid, process, address, program=program)

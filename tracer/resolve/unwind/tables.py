@@ -18,7 +18,7 @@ _CIE = 0xFFFFFFFF
 
 
 class Tables:
-    """What a file says of the frames of its functions. Damaged tables count as none."""
+    """The unwind tables of a file. Damaged tables count as none."""
 
     def __init__(self, elf: Elf, find_debug: Callable[[Elf], Elf | None] = lambda _: None) -> None:
         self._elf = elf

@@ -38,7 +38,7 @@ of it; by its frame pointer; by its rule; not at all, for it is no code.
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do at one address. `base` is 1 where the CFA is counted from the frame pointer, 0 from the stack
+    """The unwind rule at one address. `base` is 1 where the CFA is counted from the frame pointer, 0 from the stack
     pointer; `fp` is where the frame pointer is saved relative to the CFA, 0 where it is not.
     """
 
@@ -88,7 +88,7 @@ class Short(str):
 
 
 class _Outside(Exception):
-    """What is to be read lies not in the copy of the stack."""
+    """The address to read is not in the copy of the stack."""
 
     def __init__(self, ending: str) -> None:
         super().__init__(ending)

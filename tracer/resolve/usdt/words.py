@@ -1,4 +1,4 @@
-"""Where an argument is, in words: `signed 4 bytes in edi`, `8 bytes at rbp-24`."""
+"""The place of an argument in words: `signed 4 bytes in edi`, `8 bytes at rbp-24`."""
 
 from __future__ import annotations
 

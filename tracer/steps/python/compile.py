@@ -26,7 +26,7 @@ _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
 
 
 class Placed(Protocol):
-    """What the sites of a clause have in common (`plan.model.Variant`): where they keep arguments, by index, and the
+    """The common properties of a clause's sites (`plan.model.Variant`): where they keep arguments, by index, and the
     texts of `probe` and `func`.
     """
 
@@ -59,14 +59,14 @@ def compile_clause(
     made = _printer(program, clause, steps, variant, runtime, printer)
     source = made.source(clause.kind in ("probe", "interval"))
     namespace: dict[str, object] = {}
-    # The text is ours from the first to the last character: digits, and names that we made up.
+    # The whole text is generated: digits and made-up names.
     exec(_code(source, f"<clause {clause.id}>"), {"__builtins__": _BUILTINS}, namespace)
     make = cast("Callable[..., Compiled]", namespace["make"])
     return make(*made.writer.names.values())
 
 
 def made_later(make: Callable[[], Compiled]) -> Compiled:
-    """A function that is made at its first hit."""
+    """A function that is compiled at its first hit."""
     made: Compiled | None = None
 
     def first(hit: Hit) -> None:

@@ -1,4 +1,4 @@
-"""What a compiled clause works on, and what hit tuples look like to a type checker."""
+"""The runtime of a compiled clause, and the types of hit tuples."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Hit = tuple[object, ...]
 
 
 class NoRoom:
-    """What stands for a value that may have been there, but for which the kernel had no room."""
+    """A value for which the kernel had no room."""
 
 
 NO_ROOM = NoRoom()
 
 Reach = tuple[bytes, "bytes | NoRoom | None"]
-"""What is known of a string whose size comes with the hit: its first bytes, without a NUL, and what is behind them: b""
+"""The known part of a string whose size comes with the hit: its first bytes, without a NUL, and what follows them: b""
 where it ends there, None where memory cannot be read, `NO_ROOM` where the rest was not kept.
 """
 

@@ -136,7 +136,7 @@ class PythonSteps:
     # --- control ---
 
     def choice(self, step: model.If) -> None:
-        """`if`, and what it gives."""
+        """`if`, and its value."""
         then, otherwise = step.results or (None, None)
         condition = self.values.condition(step.condition)
         if step.then or then is not None:
@@ -182,7 +182,7 @@ class PythonSteps:
     # --- events ---
 
     def send(self, event: Event) -> None:
-        """An event that is known beforehand."""
+        """An event without values of the hit."""
         self.writer.line(f"{self.writer.bind(self.runtime.emit, 'emit')}({self.writer.bind(event, 'event')})")
 
     def send_new(self, kind: type[Any], fields: str) -> None:
@@ -201,7 +201,7 @@ def _random() -> int:
 
 
 def _print_map(store: MapStore, emit: Callable[[Event], None], event: MapEvent) -> None:
-    """The map as it is now: who takes the event may do so after later statements have changed it."""
+    """A copy of the map: the event may be handled after later statements have changed the map."""
     emit(event._replace(snapshot=store.snapshot(event.map)))
 
 

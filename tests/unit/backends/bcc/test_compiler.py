@@ -170,7 +170,7 @@ def open_descriptors() -> int:
         ("time.sleep(60)", "the compiler has not finished within 0.3 seconds", "shorten the program"),
         ("os.write(int(sys.argv[3]), b'12345678')", "the compiler's answer is cut short", "is the disk"),
         ("os.write(int(sys.argv[3]), b'12')", "the compiler's answer is cut short", "is the disk"),
-        (f"sys.exit({child.REFUSED})", "the generated C does not compile", "this is a fault of tracer's"),
+        (f"sys.exit({child.REFUSED})", "the generated C does not compile", "this is a bug in tracer"),
         ("sys.exit(1)", "the compiler failed: exit status 1", "is memory short"),
         ("os.abort()", "the compiler failed: signal 6, Aborted", "is memory short"),
         ("pass", "the compiler failed: it made nothing", "is memory short"),

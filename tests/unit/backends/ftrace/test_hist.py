@@ -199,9 +199,9 @@ def _with(kind: str) -> list[typed.MapDecl]:
             probe([count(ir.arg(0))], predicate=ir.op("<", ir.arg(0), ir.arg(1))), None,
             "the kernel does not take the whole predicate",
         ),
-        (probe([add("hist", ir.arg(1), ir.arg(0))]), _with("hist"), "the kernel has no hist() of ours"),
-        (probe([add("min", ir.arg(1), ir.arg(0))]), _with("min"), "the kernel has no min() of ours"),
-        (probe([add("max", ir.arg(1), ir.arg(0))]), _with("max"), "the kernel has no max() of ours"),
+        (probe([add("hist", ir.arg(1), ir.arg(0))]), _with("hist"), "the kernel has no hist() like this one"),
+        (probe([add("min", ir.arg(1), ir.arg(0))]), _with("min"), "the kernel has no min() like this one"),
+        (probe([add("max", ir.arg(1), ir.arg(0))]), _with("max"), "the kernel has no max() like this one"),
         (
             probe([count(ir.str_of(ir.arg(0)))]), [ir.map_of("@", "count", StringType(1024))],
             "a key of a string: the kernel pads and cuts it",
@@ -231,7 +231,7 @@ def _with(kind: str) -> list[typed.MapDecl]:
             probe([add("sum", ir.arg(1), ir.arg(0)), add("sum", ir.arg(0), ir.arg(1), name="@b")]), KEYED,
             "the maps of its clause have different keys",
         ),
-        (probe([add("sum", ir.builtin("cpu"), ir.arg(0))]), KEYED, "a sum of no field of the probe"),
+        (probe([add("sum", ir.builtin("cpu"), ir.arg(0))]), KEYED, "a sum of something that is no field of the event"),
         (
             probe([add("sum", ir.arg(number), ir.arg(0), name=name) for number, name in enumerate(("@", "@b", "@c"))],
                   site(args=FOUR)),
@@ -241,7 +241,7 @@ def _with(kind: str) -> list[typed.MapDecl]:
             probe([add("lhist", ir.arg(0)), count(name="@n")]),
             [LHIST, ir.map_of("@n", "count")], "its clause has other maps beside an lhist()",
         ),
-        (probe([add("lhist", ir.builtin("cpu"))]), [LHIST], "an lhist() of no field of the probe"),
+        (probe([add("lhist", ir.builtin("cpu"))]), [LHIST], "an lhist() of something that is no field of the event"),
         (
             probe([add("lhist", ir.arg(0))]), [replace(LHIST, parameters=(-10, 100, 10))],
             "lhist() does not begin at a multiple of its step from 0 on",
@@ -296,7 +296,8 @@ def test_a_map_that_a_probe_reads_or_changes_otherwise_is_not_in_the_kernel(othe
 def test_a_keyed_map_that_is_emptied_is_not_in_the_kernel(statement: typed.Stmt) -> None:
     timer = replace(ir.clause([statement], kind="interval"), period_ns=10**9)
     made = program(probe([count(ir.arg(0))]), timer)
-    assert made.events[0].reasons == (("@", "it is cleared or deleted from, and the kernel gives no single row back"),)
+    reason = "it is cleared or deleted from, and the kernel cannot remove a single row"
+    assert made.events[0].reasons == (("@", reason),)
 
 
 def test_a_map_without_a_field_in_its_key_may_be_emptied() -> None:
@@ -324,7 +325,7 @@ def test_a_place_with_one_clause_in_user_space_has_no_triggers() -> None:
     maps = [ir.map_of("@", "count", UINT64), ir.map_of("@h", "hist", UINT64)]
     made = event(probe([count(ir.arg(0))]), probe([add("hist", ir.arg(0), ir.arg(1), name="@h")]), maps=maps)
     assert made.reasons == (
-        ("@", "another clause at the same place runs in user space"), ("@h", "the kernel has no hist() of ours"),
+        ("@", "another clause at the same place runs in user space"), ("@h", "the kernel has no hist() like this one"),
     )  # fmt: skip
 
 
@@ -340,7 +341,7 @@ def test_without_hist_triggers_the_program_is_the_one_that_it_would_have_been() 
     assert len(made.events) == 2
     (only,) = made.sampled("none here").events
     assert (len(only.branches), only.hist) == (2, ())
-    assert only.reasons == (("@", "none here"), ("@m", "the kernel has no max() of ours"))
+    assert only.reasons == (("@", "none here"), ("@m", "the kernel has no max() like this one"))
 
 
 def test_text_shows_the_triggers_and_their_undo() -> None:

@@ -56,5 +56,5 @@ def test_a_file_without_triggers_has_no_tables() -> None:
     ],
 )
 def test_a_file_of_another_form_is_an_error_and_never_a_wrong_number(old: str, new: str) -> None:
-    with pytest.raises(TracerError, match="this kernel writes hist files in another way"):
+    with pytest.raises(TracerError, match="this kernel writes hist files in an unknown form"):
         parse(TWO.replace(old, new))

@@ -287,7 +287,7 @@ def test_a_name_that_ends_many_others(compiler: str, tmp_path: Path) -> None:
     found = info.type("struct klass")
     assert isinstance(found, StructType) and found.size == 16
     assert info.type("struct x7_klass") is not None
-    assert info.type("struct only") is None  # it is declared and nowhere defined
+    assert info.type("struct only") is None  # it is declared but never defined
 
 
 def test_files_that_units_were_split_off_to_do_not_stay_open(tmp_path: Path) -> None:

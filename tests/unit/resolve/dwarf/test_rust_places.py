@@ -82,8 +82,8 @@ PLACES: dict[str, dict[str, list[int] | int | str]] = {
     "by_address": {"after": [1]},
     "in_registers": {"after": [0]},
     "either": {"after": "Rust's own"},
-    "exported": {"n": [0], "s": [1, 2], "p": "in another", "after": "in another"},
-    "called_back": {"n": [0], "t": "in another", "after": "in another"},
+    "exported": {"n": [0], "s": [1, 2], "p": "in different ways", "after": "in different ways"},
+    "called_back": {"n": [0], "t": "in different ways", "after": "in different ways"},
 }
 """Of parameters the numbers of their registers, of that which holds the address, or the bytes above the stack pointer;
 or words of why they cannot be read.

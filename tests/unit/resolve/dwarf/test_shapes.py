@@ -136,7 +136,7 @@ int main() { return wide(1, 2, 3, 4, 5, 6, 7) + fits(1, 2, 3) + null(1, N(), 3);
     for name in ("wide", "null"):
         found = parameters(program, name)
         assert found["a"].pieces and not found["a"].reason
-        assert "clang places it" in found["after"].reason
+        assert "clang passes it" in found["after"].reason
     assert [register for _, _, register, _ in parameters(program, "fits")["after"].pieces] == [3]
 
 

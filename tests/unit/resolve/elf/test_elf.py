@@ -133,7 +133,7 @@ def test_names_from_the_file_cannot_break_an_error_into_lines() -> None:
     binary.elf = Elf("file", writer.build())
     with pytest.raises(ElfError) as caught:
         function_start(binary.code, binary.symbols.functions[0])
-    expected = "file: the function a\\nb\\x1b[31m at 0x1000 is a breakpoint already, in the file itself"
+    expected = "file: the function a\\nb\\x1b[31m at 0x1000 is already a breakpoint in the file itself"
     assert caught.value.message == expected
 
 

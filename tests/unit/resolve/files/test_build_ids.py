@@ -90,7 +90,7 @@ def test_digits_that_may_be_two_files_are_refused_with_both(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("digits", ["", "abc", "1234567", "1234567g", "*", "1234\n5678", "a" * 129])
 def test_what_is_no_build_id_is_said(digits: str) -> None:
-    with pytest.raises(TracerError, match="is no build-id: it has 8 hexadecimal digits at least") as caught:
+    with pytest.raises(TracerError, match="is not a build-id, which has at least 8 hexadecimal digits") as caught:
         find_files(f"build-id:{digits}", EVERY_PROCESS)
     assert caught.value.message.isprintable()
 

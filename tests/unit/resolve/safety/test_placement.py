@@ -81,7 +81,7 @@ def test_a_breakpoint_in_the_file_is_refused(tmp_path: Path, code: bytes) -> Non
     binary = written(tmp_path, text=code, symbols=[("f", AT, len(code), 0x12)])
     with pytest.raises(ElfError) as caught:
         function_start(binary.code, binary.symbols.named("f")[0])
-    assert caught.value.message == "file: the function f at 0x1000 is a breakpoint already, in the file itself"
+    assert caught.value.message == "file: the function f at 0x1000 is already a breakpoint in the file itself"
 
 
 def test_a_symbol_outside_code_is_refused(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_usdt_site_without_its_nop_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ElfError) as caught:
         usdt_site(binary.code, binary.usdt[0])
     assert (caught.value.message, caught.value.hint) == (
-        "file: the USDT probe p:q at 0x1000 does not hold the nop that its note promises but 55 48 89 e5",
+        "file: the USDT probe p:q at 0x1000 does not hold the nop that its note promises, but 55 48 89 e5",
         "the file was changed after it was built, or its notes belong to another file",
     )
 
@@ -214,7 +214,7 @@ def test_many_functions_are_where_each_alone_is() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (("f", AT + 11, 1, 0x12), f"the function f at {AT + 11:#x} is a breakpoint already, in the file itself"),
+        (("f", AT + 11, 1, 0x12), f"the function f at {AT + 11:#x} is already a breakpoint in the file itself"),
         (("f", DATA_ADDRESS, 1, 0x12), f"the function f at {DATA_ADDRESS:#x} is not in an executable segment"),
         (("f", 0x10, 1, 0x12), "the function f at 0x10 is not in the file"),
     ],

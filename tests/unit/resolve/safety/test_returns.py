@@ -79,7 +79,7 @@ def test_functions_that_return_twice_are_refused(name: str) -> None:
     with pytest.raises(ElfError) as caught:
         plan_return(binary.code, binary.unwinding, function._replace(name=name))
     assert caught.value.message == (
-        f"{LIBC}: {name} keeps its return address for later or runs on another's stack,"
+        f"{LIBC}: {name} saves its return address for later or runs on another stack,"
         " so a return probe would kill the program"
     )
 
@@ -94,8 +94,8 @@ def test_code_that_is_never_called_is_refused(build: Build, name: str) -> None:
         with pytest.raises(ElfError) as caught:
             plan_return(binary.code, binary.unwinding, function)
         assert caught.value.message == (
-            f"{binary.shown}: {function.name} is never called: where it begins no return address is on the stack,"
-            " and what is there a return probe would overwrite"
+            f"{binary.shown}: {function.name} is never called: no return address is on the stack where it begins,"
+            " and a return probe would overwrite what is there"
         )
         assert caught.value.hint == "trace its entry with uprobe"
 
@@ -246,7 +246,7 @@ CALL = b"\xe8\x00\x00\x00\x00"
         (CALL + b"\xff\x25\x00\x00\x00\x00", "the indirect jump at 0x1005 may leave it"),
         (CALL + b"\x06\xc3", "its code at 0x1005 cannot be decoded"),
         (CALL + b"\xeb\xfb\xc3", "the jump at 0x1005 goes into the middle of an instruction"),
-        (CALL + b"\x31\xc0", "it runs on into what follows it at 0x1007"),
+        (CALL + b"\x31\xc0", "it falls through into the code at 0x1007"),
         (CALL + b"\xeb\xfe", "it has no return instruction"),
         (CALL, "it has no return instruction"),
     ],

@@ -43,7 +43,7 @@ __attribute__((noinline)) int often(int x, char *text)
 int main(int argc, char **argv) { return leaf(argc) + waits(argc) + (hook ? tail(argc) : 0) + often(argc, argv[0]); }
 """
 SWITCHES = ["swapcontext", "makecontext", "jump_fcontext", "zend_fiber_switch_context", "scm_c_make_gsubr"]
-SWITCHED = "stacks are switched while it runs (the file uses {})"
+SWITCHED = "it may switch stacks while it runs (the file uses {})"
 TAIL = "and its returns cannot all be found: the indirect jump at {} may leave it"
 
 
@@ -86,7 +86,7 @@ def test_openssl_switches_only_where_an_engine_asks_for_it() -> None:
     binary = Binary("/lib/x86_64-linux-gnu/libcrypto.so.3")
     assert (binary.unwinding.of_file, plan(binary, "EVP_MD_free").kind) == (None, "uretprobe")
     (function,) = find_functions(binary, "ASYNC_pause_job")
-    with pytest.raises(Exception, match="keeps its return address for later or runs on another's stack"):
+    with pytest.raises(Exception, match="saves its return address for later or runs on another stack"):
         plan_return(binary.code, binary.unwinding, function)
 
 
@@ -95,7 +95,7 @@ def test_openssl_switches_only_where_an_engine_asks_for_it() -> None:
 def test_what_answers_by_its_caller_keeps_its_return_address(name: str, unsafe: bool) -> None:
     binary = Binary("/lib/x86_64-linux-gnu/libc.so.6")
     (function, *_) = find_functions(binary, name)
-    with pytest.raises(Exception, match="it answers by who called it, which a return probe hides") as caught:
+    with pytest.raises(Exception, match="its result depends on its caller, which a return probe hides") as caught:
         plan_return(binary.code, binary.unwinding, function, unsafe)
     assert "--unsafe-returns" not in str(caught.value)
 

@@ -361,7 +361,7 @@ def test_what_is_not_there_is_named_with_what_is_near(here: Path) -> None:
 
 
 def test_an_indirect_function_that_no_process_tells_is_refused_with_its_implementations(here: Path) -> None:
-    message = "is an indirect function: its symbol is no function but code that chooses one when the file is loaded"
+    message = "is an indirect function: its symbol is not the function but code that chooses it when the file is loaded"
     assert fault("uprobe:./funcs:chosen") == (
         f"./funcs: chosen {message}, and no process here tells which",
         "trace the implementations: fast_impl, slow_impl; or name one that has the file loaded: -p PID",
@@ -388,7 +388,7 @@ def test_a_pattern_goes_without_indirect_functions_that_cannot_be_told_and_says_
     every = [each for each in Binary("funcs").symbols.matching(bool)]
     assert len(found) == len(every) - 1
     assert [each.message for each in warnings] == [
-        f"1 of {len(every)} functions left out: which code an indirect function stands for cannot be told of chosen"
+        f"1 of {len(every)} functions left out: it is not known which code runs for the indirect functions chosen"
     ]
 
 
@@ -468,8 +468,8 @@ def test_who_takes_the_risk_is_told_of_it_each_time(here: Path, point: str) -> N
         assert "uretprobe:./throws:_Z4taili" in {site.probe for site in found if site.kind == "uretprobe"}
         assert [(each.message, each.severity, each.lacking) for each in warnings] == [
             (
-                "1 return probe can end the program that is traced: an exception that crosses _Z4taili is caught by"
-                " nobody while the probe is there; of the first: a C++ exception may cross it"
+                "1 return probe can end the program that is traced: no handler catches an exception that"
+                " crosses _Z4taili while the probe is there; of the first: a C++ exception may cross it"
                 " (the file needs libstdc++.so.6)",
                 "warning",
                 True,
@@ -499,7 +499,7 @@ def test_attach_points_that_mean_nothing_can_be_left_out(here: Path) -> None:
     with pytest.raises(ProgramError) as caught:
         expand(parse(Source("uprobe:./throws:main, uprobe:./throws:nobody { }")), Target())
     (fault,) = caught.value.diagnostics
-    assert fault.hint is not None and fault.hint.endswith("config = { missing_probes = warn } goes without it)")
+    assert fault.hint is not None and fault.hint.endswith("config = { missing_probes = warn } leaves it out)")
     for missing in ("error", "warn", "ignore"):
         with pytest.raises(ProgramError) as caught:
             expand(parse(Source("uprobe:./throws:nobody { }")), Target(), missing=missing)
@@ -542,7 +542,7 @@ def test_a_site_without_its_nop_stops_the_whole_probe(here: Path) -> None:
     content[site.offset] = 0xCC
     Path("changed").write_bytes(content)
     assert fault("usdt:./changed:*")[0] == (
-        f"./changed: the USDT probe shop:consts at {site.address:#x} is a breakpoint already, in the file itself"
+        f"./changed: the USDT probe shop:consts at {site.address:#x} is already a breakpoint in the file itself"
     )
 
 

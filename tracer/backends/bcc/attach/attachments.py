@@ -39,16 +39,17 @@ if TYPE_CHECKING:
     from tracer.lang.typed import Clause
 
 _SITES_A_LINK = 65536
-"""So that most wildcards take one: to close it takes 60 ms with 57,000 sites, and 220 ms as four (Linux 6.18)."""
+"""Enough for most wildcards in one link: closing one with 57,000 sites takes 60 ms, closing four 220 ms (Linux 6.18).
+"""
 
 _WAIT_NS, _CONTENTION_NS = 50_000_000, 4_000
-"""What the kernel waits at the close of a link, and what each site takes longer where links are closed at once: they
-contend for its locks. On Linux 6.18 with two CPUs, 57,000 sites: one link 65 ms; four one by one 220, at once 300;
-fourteen one by one 670, at once 280.
+"""How long the kernel waits when a link is closed, and how much longer for each site if links are closed at the same
+time, since they contend for its locks. On Linux 6.18 with two CPUs, 57,000 sites: one link 65 ms; four one by one 220,
+at once 300; fourteen one by one 670, at once 280.
 """
 
 _WORTH = 4
-"""Sites of a program from which on a trace event takes less time than events of their own."""
+"""From this many sites of a program on, a trace event is faster than perf events for each."""
 
 _Marked = tuple[Site, int]
 """A site, and the cookie by which its program knows it."""
@@ -135,7 +136,7 @@ class Attachments:
         return len(sites) - (sum(place_of(site) in self.left_out for site in sites) if self.left_out else 0)
 
     def hold(self, *descriptors: int) -> None:
-        """Keeps descriptors of ours open until no probe is left, whoever is killed before. Raises `Gone`."""
+        """Keeps descriptors open until no probe is left, even if tracer is killed before. Raises `Gone`."""
         self._watcher.hold(*descriptors)
 
     def detach(self) -> None:
@@ -154,14 +155,14 @@ class Attachments:
 
     def detach_point(self, point: int) -> None:
         """Closes those of one attach point."""
-        ending = (point, CALLS[1])  # what counts calls and returns does so of all attach points, or of none
+        ending = (point, CALLS[1])  # calls and returns are counted for all attach points, or for none
         own = [each for each in self._descriptors if each[1] in ending]
         self._descriptors = [each for each in self._descriptors if each[1] not in ending]
         self._close(own)
 
     def _close(self, held: list[_Held]) -> None:
-        """Closing a link waits until no program runs; the waits of several are one where they are closed at once. Of
-        perf events they are not: the kernel holds a lock meanwhile.
+        """Closing a link waits until no program runs. Several links that are closed at the same time share that wait.
+        Perf events do not: the kernel holds a lock meanwhile.
         """
         waits = (len(held) - 1) * _WAIT_NS
         together = self._multi and len(held) > 2 and waits > _CONTENTION_NS * sum(sites for *_, sites in held)
@@ -213,12 +214,12 @@ class Attachments:
     def _attach_part(
         self, call: _ToCall, program: int, point: int, file: int, marked: list[_Marked], clause: Clause, stop: _Stop
     ) -> None:
-        """Attaches these sites of a clause, all but those that the kernel does not probe and it may go without."""
+        """Attaches these sites of a clause, except those that the kernel cannot probe if they may be left out."""
         untried = [marked]
         while untried:
             if stop():
                 raise Stopped
-            # To refuse costs the kernel a wait as well.
+            # A refused link costs a wait of the kernel too.
             results = self._watcher.open([call(part) for part in untried], together=len(untried) > 1)
             self._descriptors += [
                 (result, point, len(part)) for part, result in zip(untried, results, strict=True) if result >= 0
@@ -272,7 +273,7 @@ def _files(sites: Sequence[Site]) -> Iterator[tuple[str, FileIdentity]]:
 
 
 def _path(file: int) -> bytes:
-    """Not the file's name, where another may be by now."""
+    """Not the file's name: another file may have it by now."""
     return b"/proc/self/fd/%d" % file
 
 
@@ -280,7 +281,7 @@ def _jobs(
     plan: Plan, programs: dict[tuple[int, int], int], texts: SiteTexts, noted: dict[int, range],
     left_out: Collection[Spot],
 ) -> list[_Job]:  # fmt: skip
-    """What is to be attached, in that order."""
+    """The programs to attach, in that order."""
     numbers = first_numbers(plan)
     return [
         (probe, program, point, kept)
@@ -293,7 +294,7 @@ def _jobs(
 
 
 def _counting(plan: Plan, programs: dict[tuple[int, int], int], left_out: Collection[Spot]) -> Iterator[_Job]:
-    """What counts returns, and then what counts calls: a call in between is not missed."""
+    """The counters of returns, then those of calls: so a call in between is not counted as missed."""
     from tracer.backends.nested_returns import counted
 
     for probe, calls, returns in counted(plan, left_out):
@@ -326,7 +327,7 @@ def _by_program(
 
 
 class _Refused(TracerError):
-    """The kernel did not take a place; to be said under its attach point."""
+    """The error for a place that the kernel refused, to be shown under its attach point."""
 
 
 def _under(probe: ProbePlan, plan: Plan, error: TracerError) -> ProgramError:
@@ -342,7 +343,7 @@ def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
         return _Refused(f"cannot attach to {where}: too many open files", MORE_DESCRIPTORS)
     hints = {
         # One counter for each place (uprobes.c, "ref_ctr_offset mismatch").
-        errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+        errno.EINVAL: "another tracer may probe this place with another semaphore or none: end that one (see dmesg)",
         **dict.fromkeys(NOT_PROBED, REMEDY),
         errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
     }

@@ -58,14 +58,14 @@ HITS, SITE_PLACES = 1002, 1003
 """The numbers, as prelude.h has them, of the maps of the hits of each attach point and of the pages of `Groups`."""
 
 FOLLOWER, CALLS, RETURNS = (-1, 0), (-2, -1), (-3, -1)
-"""Among the programs: those of no variant."""
+"""The key of programs that belong to no variant."""
 
 _TAG, _CONTROL_TAG = 0xFEED_FACE, 0xFEED_FACB
 _POINT_TAG, _TAI_TAG = 0xFEED_FACC, 0xFEED_FACF
 _STEP = 3
 _ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
-"""What an element of a hash takes beside key and value (about), and how much a table may take at the start: one for
-each CPU of which many keys are expected, and one for all.
+"""About how many bytes an element of a hash takes beside key and value, and how much memory a table may take at the
+start: a per-CPU table that expects many keys, and a table for all CPUs.
 """
 
 _MOST_NAMED = 16  # functions that are called back, in a dump

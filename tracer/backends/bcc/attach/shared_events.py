@@ -1,7 +1,7 @@
-"""Many places by one perf event, where the kernel has no links for them (before Linux 6.6): they are defined as one
+"""Many places in one perf event, for kernels without multi-uprobe links (before Linux 6.6): they are defined as one
 trace event of uprobe_events, as for the ftrace backend, and a BPF program runs at it.
 
-A perf event for each place would do as well, but to close one the kernel waits 10 to 100 ms, one after the other: of a
+A perf event for each place would work too, but the kernel takes 10 to 100 ms to close one, one after the other. For a
 thousand that is most of a minute.
 """
 
@@ -80,7 +80,7 @@ class SharedEvents:
         return None
 
     def attached(self) -> None:
-        """To be called when all are: the kernel itself keeps the definitions from now on."""
+        """To be called when all programs are attached: from now on the kernel itself keeps the definitions."""
         self._definitions.in_use()
 
     def close(self) -> None:

@@ -18,7 +18,9 @@ _BINARY = {
     "<<": (_SHIFT, _UNARY), ">>": (_SHIFT, _UNARY),
     "+": (_SUM, _SUM), "-": (_SUM, _PRODUCT), "*": (_PRODUCT, _UNARY),
 }  # fmt: skip
-"""How tightly each operator binds, and how tightly its operands must, so that nobody need know C's order of bits."""
+"""The precedence of each operator, and the one that its operands need. Bitwise operators get parentheses, since few
+know C's precedence for them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class C:
     level: int = ATOM
 
     def within(self, level: int) -> str:
-        """As an operand of what binds so tightly."""
+        """The text as an operand of an operator of this precedence."""
         return self.text if self.level >= level else f"({self.text})"
 
     def __str__(self) -> str:
@@ -51,7 +53,9 @@ def word_type(kind: Type) -> str:
 
 _WORD = (1 << 64) - 1
 _TAGS = range(0xFEED_FAC8, 0xFEED_FAD0)
-"""High halves of what the loader puts something else in the place of, and the one below: compilers count one less."""
+"""High halves of the constants that the loader replaces, and each minus one, since compilers may write a constant as
+another one minus one.
+"""
 
 
 def plain(number: int) -> str:

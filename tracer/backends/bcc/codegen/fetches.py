@@ -1,4 +1,4 @@
-"""What is read at a hit → C."""
+"""Fetches → C."""
 
 from __future__ import annotations
 

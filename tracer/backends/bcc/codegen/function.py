@@ -133,16 +133,16 @@ class Shared:
     scratch: Scratch = field(default_factory=Scratch)
     records: list[Record] = field(default_factory=list)
     unwinds: bool = False
-    """Whether stacks are walked by rules, and not by frame pointers."""
+    """Whether stacks are walked by rules rather than frame pointers."""
     tasks: bool = False
-    """Whether what the kernel keeps of processes is read."""
+    """Whether the program reads the kernel's task structures."""
     interprets: bool = False
-    """Whether stacks have the functions of an interpreter."""
+    """Whether stacks show an interpreter's functions."""
 
 
 @dataclass(slots=True)
 class Sending:
-    """A record under way: where it is, its bytes so far (in C), and how many of its leaves are dealt with."""
+    """A record that is being written: its place, its bytes so far (in C), and how many of its leaves are written."""
 
     to: str
     at: str
@@ -163,7 +163,7 @@ class Callback(NamedTuple):
 
 
 _OF_ONE_TEXT = ("lines", "declarations", "leaves", "unreadable", "_depth", "walking", "_stack", "variables")
-"""What a function that is called back has apart from its caller."""
+"""The parts of a callback's state that are not its caller's."""
 
 _EVERYWHERE = {
     "ctx": "struct pt_regs *", "control": "struct control *", "scratch": "struct scratch *", "site": "const u64 *",
@@ -230,7 +230,7 @@ class Function:
         return C(name, type)
 
     def once(self, stem: str, value: C, type: str = "u64") -> C:
-        """A name, a literal or a call of which it is not computed again."""
+        """The value in a form that is not computed again: a name or a literal."""
         return value if value.text.isalnum() else self.temporary(stem, value, type)
 
     def declare(self, number: int, kind: Type, value: C | str) -> C:
@@ -313,12 +313,12 @@ class Function:
         return Callback(number, name, given or name, tuple(used), changed, left)
 
     def leave(self, *conditions: C) -> None:
-        """Ends the clause, or does so if something holds."""
+        """Ends the clause, if there is a condition only if that holds."""
         self.leaves = True
         self._go("done", *conditions)
 
     def leave_unreadable(self, *conditions: C) -> None:
-        """Ends the clause since something could not be read, and counts that."""
+        """Ends the clause because a read failed, and counts that."""
         self.unreadable = True
         self._go("unreadable", *conditions)
 

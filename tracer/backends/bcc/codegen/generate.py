@@ -223,7 +223,7 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], f
 
 
 def _stacks(shared: Shared) -> list[str]:
-    """What walks stacks, with how much of one is copied where the program says so."""
+    """The C that walks stacks, with the size of the copy if the program sets one."""
     copied = shared.program.config.stack_copy
     return [*([f"#define STACK_PIECES {copied // 512}"] if copied else []), '#include "stacks.h"']
 
@@ -254,7 +254,7 @@ def _body(shared: Shared, steps: Steps, variants: list[Variant]) -> Function:
     first = lead(steps.body)
     declare_slots(function, steps.body[:first])
     run(function, steps.body[:first])
-    # The scratch slot is taken as late as may be: most hits may end at the predicate.
+    # The scratch slot is taken as late as possible, since most hits may end at the predicate.
     early = _TAKE if function.wants_slot else []
     predicate, function.lines = function.lines, []
     declare_slots(function, steps.body[first:])
@@ -278,7 +278,8 @@ def _text(
         *(["\tconst u64 *site = site_texts(ctx);"] if function.many else []),
         *(f"\t{declaration}" for declaration in function.declarations),
         "",
-        # Tested as it is: clang tested `exiting` in its place, from which the verifier of 6.1 does not infer the other.
+        # The pointer itself is tested: clang had merged the test with `exiting`, from which the verifier of Linux 6.1
+        # does not infer that it is not NULL.
         *(["\tOPAQUE(control);"] if function.many else []),
         "\tif (!control || !site)" if function.many else "\tif (!control)",
         "\t\treturn 0;",

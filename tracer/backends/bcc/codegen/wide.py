@@ -1,4 +1,4 @@
-"""What is wider than a number: strings, tuples, stacks, symbols. They are written into buffers of words, in the form
+"""Values wider than a number: strings, tuples, stacks, symbols. They are written into buffers of words, in the form
 that `layout` gives: zeros behind every text, so that they can be keys and be compared by words.
 """
 
@@ -14,7 +14,7 @@ from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 
 def prepare(function: Function, value: Value) -> None:
-    """Puts into memory what an expression compares or searches there."""
+    """Puts the operands into memory that an expression compares or searches there."""
     if not isinstance(value, Op):
         return
     for arg in value.args:
@@ -188,7 +188,7 @@ def _copy_text(function: Function, source: Buffer, to: Buffer) -> None:
 
 
 def copy_words(function: Function, source: Buffer, to: Buffer) -> None:
-    """From buffer to buffer, all words."""
+    """Copies all words from buffer to buffer."""
     if source.at(0) == to.at(0):
         return
     if to.words <= 2:
@@ -218,7 +218,7 @@ def zero(function: Function, to: Buffer, from_word: int = 0) -> None:
 
 
 def all_used(function: Function, to: Buffer, size: int) -> None:
-    """Notes of every long part how much may be in use."""
+    """Notes how much of every long part may be in use."""
     for lvalue in to.used.values():
         function.line(f"{lvalue} = {size};")
 

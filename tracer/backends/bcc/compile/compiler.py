@@ -188,7 +188,7 @@ def _failure(status: int, words: str, folder: str) -> TracerError:
     detail = f"exit status {status}\n{words}"
     if function is not None or status == REFUSED or _CANNOT_SELECT in words:
         message = "the generated C does not compile"
-        hint = "this is a fault of tracer's, please report it; -v shows what the compiler says"
+        hint = "this is a bug in tracer, please report it; -v shows what the compiler says"
         return TracerError(message, hint, detail) if function is None else Refused(function, message, hint, detail)
     end = f"exit status {status}" if status >= 0 else f"signal {-status}, {signal.strsignal(-status)}"
     hint = f"is memory short (ulimit -v, control group), or {folder} full? -v shows what the compiler says"

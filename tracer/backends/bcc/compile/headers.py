@@ -1,4 +1,4 @@
-"""What a program needs of the fixed headers: clang reads every function of them, twice, and most programs call few."""
+"""The parts of the fixed headers that a program needs. clang reads every function twice, and most programs call few."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _JUMP, _JUMP32, _JA, _CALL, _EXIT = 5, 6, 0x00, 0x80, 0x90
 _GO_ON = struct.pack("=BBhi", _JUMP | _JA, 0, 0, 0)
 
 _Edge = tuple[int, bool]
-"""Where it leads, and whether it is a jump's."""
+"""The target, and whether a jump leads there."""
 
 
 def closed_by_jumps(code: bytes) -> bytes:

@@ -78,7 +78,7 @@ class Incoming:
         self._begun = False
 
     def drop(self) -> int:
-        """Throws away all that is there; returns how many events that would have shown something."""
+        """Drops all events; returns how many of them would have printed something."""
         dropped = sum(_count(event) for event in self._decoding)
         self._begun = False
         shown = [record.kind in _SHOWN for record in self._records]

@@ -34,8 +34,8 @@ RecordKind = Literal["printf", "value", "sample", "time", "map", "clear", "zero"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one statement sends. `index` is a format, a shape or the exit code, where that is known; `types` those of
-    the values: of a sample the key, the moment and the value, of an exit the code that is not known before.
+    """The record that one statement sends. `index` is a format, a shape or the exit code, where that is known; `types`
+    those of the values: of a sample the key, the moment and the value, of an exit the code that is not known before.
 
     Records that name a map which probes clear have its mark as their only word; `ended`: a clear or zero has just ended
     what is to be printed.
@@ -110,7 +110,7 @@ def decoder(types: tuple[Type, ...]) -> Decode:
         return head.unpack_from
     writer = _Writer()
     values = "".join(f"{writer.value(kind)}, " for kind in types)
-    # Nothing stands in this text but numbers and names of our own.
+    # The text holds only numbers and names that are made here.
     text = f"""def decode(data, at):
     {"".join(f"n{number}, " for number in range(writer.numbers))}= head(data, at)
     b0 = at + {head.size}

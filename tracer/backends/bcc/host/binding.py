@@ -42,14 +42,14 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class NoBinding:
-    """There is none; `unrelated` is another package named bcc that is in its place."""
+    """There is no BCC binding; `unrelated` is another package named bcc in its place."""
 
     hint: str
     unrelated: Path | None = None
 
     @property
     def reason(self) -> str:
-        """What is the matter, in a line."""
+        """The problem in one line."""
         if self.unrelated is not None:
             return (
                 f"the package bcc in {self.unrelated} is an unrelated one, "

@@ -20,14 +20,16 @@ _TRIALS = {
     "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }
-"""What is tried where bpf() works, by its name in `disabled`: its name for `info`, what is so without."""
+"""The capabilities to try if bpf() works, by their name in `disabled`: the name for `info`, and what happens without
+it.
+"""
 
 _NUMBERED = frozenset({Feature.NUMBERS, Feature.USER_STACK, Feature.SYMBOL})
-"""What needs the number of the process that was hit."""
+"""The features that need the number of the process that was hit."""
 
 
 def capabilities(wanted: Collection[Feature] | None = None) -> Capabilities:
-    """The table for this host, or what of it decides about the features that are `wanted`."""
+    """The table for this host, or only the part that the `wanted` features need."""
     failed = trials.bpf_error()
     binding = find_binding()
     if wanted is not None and not failed and isinstance(binding, Binding):
@@ -108,7 +110,7 @@ def _unusable(failed: int) -> Unsupported | None:
         return NEEDS_ROOT
     if failed == errno.EPERM:
         return Unsupported(
-            "bpf() is not permitted, though we are root",
+            "bpf() is not permitted, even for root",
             "a container needs --privileged, or --cap-add BPF,PERFMON,SYS_ADMIN; kernel lockdown may forbid it too",
         )
     return Unsupported(f"bpf() refuses: {os.strerror(failed)}", "see `man 2 bpf` for this error; ftrace needs no bpf()")

@@ -1,4 +1,4 @@
-"""What follows for programs from what the kernel's BPF can do."""
+"""From the kernel's BPF capabilities to the state of each feature."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ NO_RING = Unsupported("the kernel has no BPF ring buffer", "use Linux 5.8 or new
 NO_NEW_TASK = Unsupported("the kernel has no tracepoint task:task_newtask", elsewhere("ftrace"))
 
 _NO_TASKS = Unsupported(
-    "BPF may not read the kernel's memory here, or the kernel has no BTF to say where it keeps that",
-    "/proc/PID/status says it of a process that is running",
+    "BPF may not read the kernel's memory here, or the kernel has no BTF that says where this value is",
+    "/proc/PID/status shows it for a running process",
 )
 _IN_KERNEL = Supported("in the kernel")
-_MACHINE_WIDE = Supported("other processes are trapped too, and sent on")
-_KEYS = "BPF programs cannot walk a map, and leave what they clear to user space"
+_MACHINE_WIDE = Supported("other processes are trapped too, and go on at once")
+_KEYS = "BPF programs cannot see all keys of a map, and user space removes what they clear"
 _NO_WALK = Unsupported("the kernel has no walk over a map for BPF programs", "use Linux 5.13 or newer")
-_WALKED = "in the kernel's order, and with what others change meanwhile"
-_LARGE = "each hit looks at the room for every key, 20 ns each"
-_CHANGED = "BPF programs walk a map as it is, not a copy: which of the new keys they meet is chance"
+_WALKED = "in the kernel's order, and it sees what others change meanwhile"
+_LARGE = "each hit visits the room for every key, 20 ns each"
+_CHANGED = "BPF programs walk the map itself, not a copy, so they may or may not meet new keys"
 _FORGETS = "the kernel does not say which keys it has dropped"
-_JOINS = "the compiler would take minutes, and the kernel's verifier as long"
+_JOINS = "the compiler and the kernel's verifier would take minutes each"
 _STACKS = "stacks that BPF programs meet for the first time are walked in user space"
-_NO_THREADS = "the kernel does not say which thread of the interpreter was hit (BTF, and BPF that reads its memory)"
+_NO_THREADS = "finding the interpreter's thread needs BTF, and BPF that may read the kernel's memory"
 _NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"
-_ONLY_X86 = "what tells threads apart is known for x86-64 alone"
+_ONLY_X86 = "finding the interpreter's thread is supported on x86-64 only"
 _SHARED = "BPF programs do not see what is aggregated in user space"
 
 
 def states(has: Has) -> dict[Feature, State]:
     """A state for every feature."""
-    cold = "" if has("sleepable") else "what lies on a page not in memory is counted as unreadable"
+    cold = "" if has("sleepable") else "data on a page that is not in memory is counted as unreadable"
     read = Supported(but=cold)
     keys = () if has("long_keys") else ("no keys of more than 512 bytes",)
     aggregation = (*(() if has("atomics") else ("no min, max",)), *keys)
     map = (*(() if has("atomics") else ("no ++ as a value",)), *keys)
-    in_maps = "in the kernel" if has("late_allocation") else "in the kernel, in memory taken at once"
+    in_maps = "in the kernel" if has("late_allocation") else "in the kernel, in memory allocated at the start"
     return {
         Feature.UPROBE: Supported(),
         Feature.URETPROBE: Supported(),
@@ -79,7 +79,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.AGGREGATION_READ: Supported(),
         Feature.STRING_FUNCTIONS: Supported(),
         Feature.KEYS_OF_CLEARED: Unsupported(_KEYS, elsewhere("ftrace")),
-        Feature.SERIES_KEYS: Unsupported("BPF programs send what tseries() takes to user space", elsewhere("ftrace")),
+        Feature.SERIES_KEYS: Unsupported("user space keeps the values of tseries()", elsewhere("ftrace")),
         Feature.SHARED_AGGREGATION: Unsupported(_SHARED, elsewhere("ftrace")),
     }
 

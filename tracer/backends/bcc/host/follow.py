@@ -2,8 +2,8 @@
 
 The tracepoint task:task_newtask runs in the task that forks, before the new one runs, so that a child is known at its
 first instruction. The probes are machine-wide then: other processes that run the same code stop at them too, for the
-time of that test. Events that a child inherits would not do (tried on 6.18: an inherited perf uprobe counts, but
-a BPF program runs at its parent's alone), and a uprobe_multi link knows one address space.
+time of that test. Inherited events would not work (Linux 6.18: an inherited perf uprobe counts, but a BPF program runs
+at its parent's only), and a uprobe_multi link has one address space.
 """
 
 from __future__ import annotations

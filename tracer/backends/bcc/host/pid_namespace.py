@@ -24,8 +24,8 @@ TAG = 0xFEED_FACA
 
 _KERNEL = "/sys/kernel/btf/vmlinux"
 _HERE = "processes have other numbers in this container (a pid namespace)"
-_PROC = "/proc/PID/status says it of a process that is running"
-NO_BTF = Unsupported("the kernel has no BTF, which says where it keeps that", _PROC)
+_PROC = "/proc/PID/status shows it for a running process"
+NO_BTF = Unsupported("the kernel has no BTF, which says where these numbers are", _PROC)
 _MEMBERS = {
     "task_struct": ("group_leader", "thread_pid", "real_parent", "tgid", "comm", "self_exec_id"),
     "pid": ("level", "numbers"),

@@ -49,7 +49,7 @@ class Refused(TracerError):
 
 
 def function_in(words: str) -> str | None:
-    """The function that LLVM names in an error, if it does."""
+    """The function that LLVM's error names, if any."""
     found = re.search(r"in function (probe_\d+)(?:_each_\d+)?\b", words)
     return found[1] if found else None
 

@@ -31,7 +31,7 @@ class Contents:
                 yield (tier, raw), value
 
     def hits(self) -> int:
-        """How often was added to an array: the words of counters, and the first ones of totals."""
+        """The number of additions to an array: the words of counters, and the first words of totals."""
         width, words = self.table.value_size // 8, self._value_size // 8
         return sum(sum(struct.unpack(f"={words}Q", value)[::width]) for _, value in self.all())
 

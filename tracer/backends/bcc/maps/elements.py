@@ -1,4 +1,4 @@
-"""What an element of a table is, by the table's shape: from its bytes to a value, and how elements add up."""
+"""The elements of a table, by the table's shape: how bytes become a value, and how elements add up."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Element(Protocol[E]):
     """One element at one moment is an `E`."""
 
     def read(self, data: bytes) -> E | None:
-        """The parts of all CPUs put together; None for a place of an array where nothing is."""
+        """The parts of all CPUs combined; None for an empty place of an array."""
 
     def since(self, now: E, before: E | None) -> E | None:
-        """What has come since the element was read `before`; None for nothing."""
+        """The additions since the element was read as `before`; None if there are none."""
 
     def joined(self, one: E, other: E) -> E:
         """Two elements of one key, of different generations."""
@@ -88,7 +88,7 @@ class _Total:
 class _Extreme:
     """A u64 that only grows (see `Shape.EXTREME`); in arrays each CPU's has a u64 behind that says whether it is there.
 
-    Of an extreme nothing can be subtracted: what has changed since it was read is new as a whole.
+    An extreme cannot be subtracted: if it has changed since it was read, all of it is new.
     """
 
     def __init__(self, decl: MapDecl, slots: int, array: bool) -> None:

@@ -45,7 +45,7 @@ E = TypeVar("E")
 
 
 class KernelMap(Generic[E]):
-    """What scalars and the maps that probes add to have in common. `marks` are there where probes reset the map."""
+    """The common part of scalars and of maps that probes add to. There are `marks` if probes reset the map."""
 
     def __init__(
         self, contents: Contents, control: Control, marks: Marks | None, stacks: Stacks | None = None
@@ -204,7 +204,7 @@ class KernelMap(Generic[E]):
     # --- clearing ---
 
     def clear(self) -> None:
-        """Takes away what this handler's reading has seen."""
+        """Removes the values that this handler has read."""
         view = self._view()
         if self._history is not None:
             self._history.marks.zeroed.clear()
@@ -218,7 +218,7 @@ class KernelMap(Generic[E]):
             self._reading = {}
 
     def _take(self, view: dict[Raw, E]) -> None:
-        """From here on what is in `view` does not count."""
+        """From now on the values in `view` do not count."""
         self._taken.update(view)
 
 

@@ -24,10 +24,10 @@ _RECORD = struct.Struct("=8xQQQQ5Q6Q256s512s")
 _TABLE_ROOM = 4096
 _READ, _UNREADABLE = 1 << 32, (1 << 64) - 1
 _LONGEST_TABLE, _ALL_LONGER_TABLES = 1 << 20, 1 << 26
-"""Bytes that are read of the memory of processes: for one function, and in all. Beyond, lines are not known."""
+"""How many bytes are read from processes' memory, for one function and in all. Beyond that, lines stay unknown."""
 _TEXT_AT = struct.Struct("=16xQ8xI")
 _START_CODE, _START_STACK = 23, 25
-"""Places in /proc/PID/stat behind the name."""
+"""Fields of /proc/PID/stat after the name."""
 
 _MEMBERS = {
     "task_struct": ("mm", "thread"),
@@ -55,7 +55,7 @@ def create_maps(first: int) -> dict[int, int]:
 
 
 def _places() -> tuple[int, ...]:
-    """Where the kernel has what tells threads and address spaces apart."""
+    """Where the kernel keeps the values that tell threads and address spaces apart."""
     from tracer.kernel import btf
 
     with open(_KERNEL, "rb") as file:
@@ -112,8 +112,8 @@ class PythonFrames:
 
 
 class _Memory:
-    """What the programs could not read of a code object, or had no room for: read from the process, if the code object
-    is still there.
+    """The parts of a code object that the programs could not read or had no room for: read from the process, if the
+    code object is still there.
     """
 
     def __init__(self, pid: int, address: int, image: Image, parts: list[int]) -> None:
@@ -123,7 +123,7 @@ class _Memory:
         self._parts = parts
 
     def read(self, address: int, size: int) -> bytes | None:
-        """None where it cannot be had, or might be another one's."""
+        """None if it cannot be read, or may belong to another code object."""
         layout = self._layout
         places = (layout.name, layout.file, layout.table)
         try:
@@ -135,7 +135,7 @@ class _Memory:
         return data if len(data) == size and now == self._parts[:3] else None
 
     def text(self, known: Text, address: int) -> Text:
-        """The text, read from there where the programs could not."""
+        """The text; read from the process if the programs could not read it."""
         if known.state & _READ:
             return known
         head = self.read(address, _TEXT_AT.size)
@@ -149,7 +149,7 @@ class _Memory:
 
 
 def _space(pid: int) -> bytes | None:
-    """What tells a process's address space from others, as `struct python_space` has it."""
+    """The identity of a process's address space, as in `struct python_space`."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -91,7 +91,9 @@ def mark_of(raw: Raw) -> int:
 
 
 class Settled(NamedTuple):
-    """What no program adds to any more: elements made before the mark `cleared` are cleared, those up to `zeroed` 0."""
+    """The resets that no program adds to any more: elements made before the mark `cleared` are cleared, those up to
+    `zeroed` are 0.
+    """
 
     cleared: int
     zeroed: int

@@ -87,7 +87,7 @@ class Stacks:
         known = self._known.setdefault(process, {})
         for address, exact, step in met:
             place = _PLACE.pack(address, space << 1 | exact)
-            # Of the copies that were under way when a rule was added none lacks it; later ones say that it was dropped.
+            # A copy that was sent before a rule was added does not show that the rule was dropped; a later copy does.
             if known.get(place, 0) > at_ns:
                 continue
             rule = _rule(step)
@@ -96,18 +96,18 @@ class Stacks:
                 known[place] = time.monotonic_ns()
 
     def take_function(self, data: bytes, at: int) -> None:
-        """What the programs have sent of an interpreter's function."""
+        """A record about an interpreter's function."""
         if self.python is not None:
             self.python.take(data, at)
 
     def keep_up(self) -> None:
-        """Looks at what processes have done meanwhile."""
+        """Takes in the changes of processes since the last call."""
         self.forget_altered()
         if self.python is not None:
             self.python.look()
 
     def forget_altered(self) -> None:
-        """Takes away the rules of processes that map other files by now."""
+        """Removes the rules of processes whose mappings have changed."""
         if self.unwinder is None or self._rules is None:
             return
         for process in self.unwinder.altered():

@@ -1,8 +1,8 @@
 """The session's maps: what the kernel holds together with what BEGIN, END and interval add in user space.
 
 Inside a handler each map is read once, at its first use; `clear` and `zero` then take away exactly that reading
-(`kernel_map`). Maps that no probe touches are dictionaries, and so are series, which probes send their values. What
-probes reset (`marks`) is reset in user space's part too, before it is used again.
+(`kernel_map`). Maps that no probe touches are dictionaries, and so are series, which probes send their values. If
+probes reset a map (`marks`), user space's part of it is reset too before it is used again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracer.backends.bcc.maps.stacks import Stacks
 
 _KEPT = 64
-"""So many clears of a series are remembered, for the prints that belong to them: more than probes run at a time."""
+"""How many clears of a series are remembered for their prints: more than the number of probes that run at one time."""
 
 
 class KernelMaps:
@@ -99,7 +99,7 @@ class KernelMaps:
             (self._local.clear if cleared else self._local.zero)(name)
 
     def sample(self, name: str, key: Key, when: int, value: int) -> None:
-        """A value that a probe has for a series."""
+        """A value from a probe for a series."""
         self._local.aggregate(name, key, self._decls[name].kind, value, when)
 
     def tidy(self) -> None:

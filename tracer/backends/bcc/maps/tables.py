@@ -36,7 +36,7 @@ from tracer.steps.values import Const
 from tracer.steps.walk import walk
 
 _HIST_KEYS = 16
-"""Buckets a key of a histogram is expected to fill: its table has room for this many times the keys."""
+"""How many buckets a key of a histogram is expected to fill: its table has room for the keys times this number."""
 
 _GENERATIONS = 3
 """A map that is cleared has room for the keys of this many generations, the old ones being given back in time."""
@@ -168,7 +168,7 @@ def _shape(decl: MapDecl, use: set[str]) -> Shape:
 
 
 def _uses(plan: Plan) -> dict[str, set[str]]:
-    """What is done with each map: by probes, and in user space as far as it matters (no hit comes after END)."""
+    """How each map is used: by probes, and in user space as far as that matters (no hit comes after END)."""
     uses: dict[str, set[str]] = {name: set() for name in plan.program.maps}
     for probe in plan.probes:
         for step in walk(plan.steps[probe.clause.id].body):

@@ -137,7 +137,7 @@ class _Clause:
         if isinstance(value, int):
             return Feed(statement.map, key, each=value)
         if not isinstance(value, _Field) or value.name in (THREAD, CPU):
-            raise _No("a sum of no field of the probe")
+            raise _No("a sum of something that is no field of the event")
         if value.name not in self.sums:
             self.sums.append(value.name)
         if len(self.sums) > MOST_SUMS:
@@ -193,7 +193,7 @@ class _Clause:
         """Whether a map can be in the kernel at all."""
         name = statement.map
         if keeps_of(decl) not in _SUMS and not _even(decl):
-            raise _No(f"the kernel has no {decl.kind}() of ours")
+            raise _No(f"the kernel has no {decl.kind}() like this one")
         if name in self.uses.by_probes:
             raise _No("a probe does more with the map than add to it")
         if decl.kind == "scalar" and not isinstance(decl.value, IntType):
@@ -201,12 +201,12 @@ class _Clause:
         if all(isinstance(part, (Const, SiteText)) for part in statement.key):
             return
         if decl.forgets:
-            raise _No("it forgets keys where it is full")
+            raise _No("it drops old keys when it is full")
         limit = self.plan.program.most_keys(name)
         if limit & (limit - 1) or not LEAST_ROWS <= limit <= MOST_ROWS:
             raise _No(f"max_map_keys is not a power of two from {LEAST_ROWS} to {MOST_ROWS}")
         if name in self.uses.emptied:
-            raise _No("it is cleared or deleted from, and the kernel gives no single row back")
+            raise _No("it is cleared or deleted from, and the kernel cannot remove a single row")
 
     def _rows(self, statement: Update | MapAdd) -> int:
         """How many rows a trigger with the keys so far can need: what the map has room for."""
@@ -220,7 +220,7 @@ class _Clause:
         assert statement.value is not None
         value = self._part(statement.value, "an lhist()")
         if not isinstance(value, _Field) or value.name in (THREAD, CPU):
-            raise _No("an lhist() of no field of the probe")
+            raise _No("an lhist() of something that is no field of the event")
         even = _even(decl)
         assert even is not None
         low, high, step = even

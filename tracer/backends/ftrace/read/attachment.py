@@ -1,5 +1,5 @@
-"""What is open in the kernel while events are read: their descriptors, the rings that those fill, and the leader that
-tells of an exec. What a sample means is the session's matter.
+"""The open descriptors of a session's events, the rings that they fill, and the leader that tells of an exec. The
+session knows what a sample means.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Attachment:
             self.reader.pid = self._own_pid()
 
     def fit_copies(self) -> None:
-        """Sees to it that what is copied of stacks is what they need, as far as there is room for it."""
+        """Adjusts the size of the copies of stacks to what they need, as far as there is room."""
         copies, reader = self._copies, self.reader
         if copies is None or reader is None:
             return
@@ -196,7 +196,7 @@ class Attachment:
         return told or (self.reader.lost if self.reader is not None else 0)
 
     def settle(self) -> None:
-        """All samples have been read: what is missing is lost."""
+        """All samples have been read: the missing ones are lost."""
         if self.reader is not None and not self._tells_lost:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             hits = sum(
@@ -205,8 +205,8 @@ class Attachment:
             self.reader.lost = max(hits - self.reader.read, self.reader.lost)
 
     def detach(self) -> None:
-        """Ends all events; what was counted, and what is in the rings, can still be asked for. The breakpoints go, too:
-        what tracer does from now on, with many functions of libc at a tenth of its speed, would meet them.
+        """Ends all events; what was counted, and what is in the rings, can still be asked for. The breakpoints are
+        removed too: with many functions of libc probed, they would slow tracer's own work ten times.
         """
         self.descriptors.disable()  # which notes what they have counted
         self.descriptors.close()
@@ -221,7 +221,7 @@ class Attachment:
         return [self.descriptors.total(number) for number in range(len(self._openings))]
 
     def _own_pid(self) -> int | None:
-        """Whose samples alone count, None where others' do not come."""
+        """The process whose samples count; None if no samples of others come."""
         return self._pid if self.descriptors.check_pid else None
 
     def _rings_of(self, cpus: Sequence[int], size: int, flags: int = perf.DISABLED) -> dict[int, perf.Ring]:
@@ -240,7 +240,7 @@ class Attachment:
         try:
             copier = Copier(rings, buffers.waiting())
         except OSError as error:
-            self.details = (f"no process empties the buffers first: {error.strerror}; a flood may lose events",)
+            self.details = (f"no separate process empties the buffers: {error.strerror}; a flood may lose events",)
             return None
         self._undo.callback(copier.close)
         self.details = (f"process {copier.pid} empties the buffers, {copier.priority}",)

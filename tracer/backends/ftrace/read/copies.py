@@ -1,14 +1,14 @@
 """How much of the stack comes with a sample: more for the events whose stacks go on behind it.
 
-perf fixes the size when a descriptor is opened. So others are opened beside those of an event and enabled, and then the
-old ones are disabled. A hit in between comes from both, and counts once: on each CPU perf puts an event before those
-that are there (perf_trace_add), so the newer descriptor's sample is written first, and nothing of the same thread comes
-between. Once a thread has a sample of a newer descriptor on a CPU, none of an older one counts. Samples of every other
-generation end with a word that nobody asked for, which tells the two apart. Where the rings are full in that moment, a
-hit can be told as lost twice.
+perf fixes the size when a descriptor is opened. So new descriptors are opened and enabled beside those of an event, and
+then the old ones are disabled. A hit in between comes from both, and counts once: on each CPU perf puts an event before
+those that are there (perf_trace_add), so the newer descriptor's sample is written first, and nothing of the same thread
+comes between. Once a thread has a sample of a newer descriptor on a CPU, none of an older one counts. Samples of every
+other generation end with an extra word, which tells the two apart. If the rings are full at that moment, a hit can be
+counted as lost twice.
 
-Where tracer falls behind, all copies become as they were at first: a cut stack is less than a lost hit. They grow again
-after a while that gets longer each time.
+If tracer falls behind, all copies get their first size again: a cut stack is a smaller loss than a lost hit. They grow
+again after a while that gets longer each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FIRST = 16 << 10
 """Bytes that are copied at first, unless the program says how many."""
 _CALM_S, _LONGER = 1.0, 8
-"""So long after a loss nothing grows, and so many times longer after each time that it became as it was."""
+"""How long copies do not grow after a loss, and by which factor this time grows each time that they have shrunk."""
 _KEPT = 8
 """Exchanges of which samples may still come: the next ones are seconds later."""
 _HEAD = struct.Struct("=6xH4xIQI").unpack_from
@@ -109,8 +109,8 @@ class Copies:
                 copy.wanted = max(copy.wanted, wanted)
 
     def due(self, lost: int, behind: bool) -> Iterator[tuple[Copy, int]]:
-        """What is to get another size now, with the size. `lost`: hits so far, as the rings tell; `behind`: more come
-        than tracer works through.
+        """The events that get another size now, with that size. `lost`: lost hits so far, as the rings tell; `behind`:
+        hits come faster than tracer processes them.
         """
         now = time.monotonic()
         if lost > self._lost or behind:
@@ -139,7 +139,7 @@ class Copies:
         self._again = time.monotonic() + self._calm_s
 
     def told(self) -> Iterator[str]:
-        """For those who want to know more."""
+        """Lines for `-v`."""
         if self._grown:
             words = f"copies of stacks grew {_times(self._grown)}, to {self._largest} bytes"
             if self._shrunk:

@@ -348,6 +348,6 @@ _HINTS = {
     errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
     errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
     errno.EMFILE: MORE_DESCRIPTORS,
-    errno.EINVAL: "another tracer may hold this place with another semaphore, or without: end that one (see dmesg)",
+    errno.EINVAL: "another tracer may probe this place with another semaphore or none: end that one (see dmesg)",
     errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
 }

@@ -19,11 +19,11 @@ from tracer.plan.points import points
 from tracer.resolve.model import Site
 
 _RARELY = 20
-"""A reading is followed by as many times its duration without one."""
+"""After a reading, the next one comes no sooner than this many times its duration later."""
 
 
 _MOST_PLACES = 4096
-"""Up to which it is told which were never hit: of a wildcard for thousands nobody wants to know."""
+"""The largest number of sites for which those that were never hit are named."""
 
 
 class EventHits:

@@ -38,7 +38,7 @@ def parse(text: str) -> dict[str, Table]:
         line, _, _ = line.rpartition(" [")
         totals = dict(_TOTAL.findall(rest))
         if not line or totals.keys() != {"Hits", "Dropped"}:
-            raise TracerError("this kernel writes hist files in another way", detail=section[:1000])
+            raise TracerError("this kernel writes hist files in an unknown form", detail=section[:1000])
         rows = dict(_row(row) for row in rest.splitlines() if row.startswith("{ "))
         tables[line] = Table(rows, int(totals["Hits"]), int(totals["Dropped"]))
     return tables
@@ -49,5 +49,5 @@ def _row(text: str) -> tuple[tuple[int, ...], Row]:
     columns = tuple(map(int, _NUMBER.findall(key)))
     numbers = list(map(int, _NUMBER.findall(values)))
     if not mark or not numbers or len(columns) != key.count(", ") + 1:
-        raise TracerError("this kernel writes hist files in another way", detail=text)
+        raise TracerError("this kernel writes hist files in an unknown form", detail=text)
     return columns, (numbers[0], tuple(numbers[1:]))

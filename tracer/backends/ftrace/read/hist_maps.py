@@ -87,13 +87,13 @@ class HistTriggers:
 
     def _prepared(self, event: Event) -> Event:
         if any(THREAD in trigger.keys for trigger in event.hist) and not in_first_pid_namespace():
-            return event.sampled("a key that is tid, which the kernel numbers in the first pid namespace, not in ours")
+            return event.sampled("tid is a key, and the kernel numbers it in the first pid namespace, not in this one")
         try:
             for trigger in event.hist:
                 self._definitions.set_trigger(event, trigger.line, trigger.action("pause"))
             tables = parse(self._definitions.hist(event))
             if unknown := [trigger.line for trigger in event.hist if trigger.line not in tables]:
-                raise TracerError("the kernel lists the trigger in another way", detail=unknown[0])
+                raise TracerError("the kernel lists the trigger in an unknown form", detail=unknown[0])
         except TracerError as error:
             self._definitions.remove_triggers(event)
             return event.sampled(error.message)

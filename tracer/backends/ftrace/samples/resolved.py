@@ -1,4 +1,4 @@
-"""What written decoders call for values that take more than unpacking."""
+"""Functions that the generated decoders call for values that need more than unpacking."""
 
 from __future__ import annotations
 

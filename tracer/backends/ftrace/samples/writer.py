@@ -190,7 +190,7 @@ class Writer:
         return reach if text.any_size else f"measured({reach}, {text.need + 1}, {text.need + 1})"
 
     def _absent(self, string: int, starved: bool) -> str:
-        """For what is not there: in a starved event there was no room from the string that was cut on."""
+        """The value for an absent string: in a starved event there was no room after the string that was cut."""
         return f"no_room if k <= {string} else None" if starved else "None"
 
     def _text(self, string: int) -> str:

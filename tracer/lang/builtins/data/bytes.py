@@ -35,7 +35,7 @@ def _bytes(size: int) -> ArrayType:
 
 
 def _block(value: typed.Expr, type: ArrayType) -> typed.Expr:
-    """An array of chars, which by itself is text, as what lies there; or bytes at an address."""
+    """An array of chars as its bytes (by itself it is text); or bytes at an address."""
     if isinstance(value, typed.Str) and value.array:
         return typed.Load(type, value.span, value.address)
     if isinstance(value, typed.Part):
@@ -46,7 +46,7 @@ def _block(value: typed.Expr, type: ArrayType) -> typed.Expr:
 
 
 def _array_size(value: typed.Expr) -> int | None:
-    """How many bytes an array has; None for what is none."""
+    """How many bytes an array has; None for other types."""
     if isinstance(value.type, StringType) and (
         isinstance(value, typed.Part) or (isinstance(value, typed.Str) and value.array)
     ):
@@ -55,7 +55,7 @@ def _array_size(value: typed.Expr) -> int | None:
 
 
 def _reads(call: Call, value: typed.Expr) -> bool:
-    """Whether what stands at an address can be read here; reports it otherwise."""
+    """Whether memory can be read here; reports it otherwise."""
     if not isinstance(value.type, IntType):
         return True
     return call.context.reads_memory(value.span, "keep it where the probe is hit")
@@ -161,7 +161,7 @@ def _pton(call: Call) -> typed.Expr | None:
             raise OSError  # bpftrace takes what has a dot for IPv4
         packed = inet_pton(AF_INET6 if ":" in text else AF_INET, text)
     except (OSError, ValueError):
-        call.error(f"'{text}' is no address", call.spans[0], 'write "127.0.0.1" or "::1"')
+        call.error(f"'{text}' is not an address", call.spans[0], 'write "127.0.0.1" or "::1"')
         return None
     return typed.StrLit(_bytes(len(packed)), call.span, packed)
 
@@ -208,7 +208,7 @@ def _compared(ctx: Lowering[V], call: typed.Call) -> V:
 FUNCTIONS = (
     Function(
         "buf", "value", "buf(address, length)", (Argument("bytes"), Argument("integer", "the length of buf()")), None,
-        "so many bytes at an address, or of a string or an array (all of it without a length)",
+        "that many bytes at an address, or of a string or an array (all of it without a length)",
         'printf("%r\\n", buf(arg0, 16));', "buffer", optional=1, rule=_buf, lower=_buffer,
     ),
     Function(

@@ -10,7 +10,7 @@ from tracer.lang.types.combine import LITERAL, SMALL
 
 
 def _bswap(call: Call) -> typed.Expr:
-    """As wide as its argument; a literal is as wide as it needs to be, and what stays below 2**32 has 32 bits."""
+    """As wide as its argument. A literal is as wide as it needs to be. Values that stay below 2**32 have 32 bits."""
     (operand,) = call.args
     bits = operand.type.bits if isinstance(operand.type, IntType) else 8
     value = constant(operand)
@@ -48,7 +48,7 @@ def _is_error(ctx: Lowering[V], call: typed.Call) -> V:
 FUNCTIONS = (
     Function(
         "bswap", "value", "bswap(n)", (Argument("integer", "the argument of bswap()"),), None,
-        "n with its bytes in the other order, unsigned and as wide as n", "@[bswap((uint16)arg0)] = count();",
+        "n with its bytes in reverse order, unsigned and as wide as n", "@[bswap((uint16)arg0)] = count();",
         "uint8 to uint64", rule=_bswap, fold=_swapped, lower=_shifts,
     ),
     Function(

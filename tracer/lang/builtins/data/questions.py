@@ -65,7 +65,7 @@ FUNCTIONS = (
         "is_integer", "whether e is an integer", "if comptime is_integer(arg0) { @ = sum(arg0); }", _is_integer
     ),
     _question(
-        "is_unsigned_integer", "whether e is an integer without a sign", "print(is_unsigned_integer((uint8)1));",
+        "is_unsigned_integer", "whether e is an unsigned integer", "print(is_unsigned_integer((uint8)1));",
         lambda value: _is_integer(value) and isinstance(value.type, IntType) and not value.type.signed,
     ),
     _question(
@@ -100,13 +100,13 @@ FUNCTIONS = (
     Function(
         "check_key", "statement", "check_key(@map, key, name)",
         (Argument("map"), Argument("key"), Argument("text", "the name of check_key()")), None,
-        "refuses the program where that is no key of the map", '@x[1] = 2; check_key(@x, 3, "mine()");',
+        "refuses the program where the map cannot have such a key", '@x[1] = 2; check_key(@x, 3, "mine()");',
         rule=_check_key,
     ),
     Function(
         "assert_userspace_probe", "statement", "assert_userspace_probe(name)",
         (Argument("text", "the name of assert_userspace_probe()"),), None,
-        "refuses the program where no program hits the probe: in BEGIN, END and intervals",
+        "refuses the program if it stands in BEGIN, END or an interval",
         'assert_userspace_probe("mine()");', rule=_in_userspace,
     ),
 )  # fmt: skip

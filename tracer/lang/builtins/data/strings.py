@@ -122,7 +122,7 @@ def _described(ctx: Lowering[V], call: typed.Call) -> V:
     number = ctx.once(ctx.wrap(ctx.value(call.args[0]), INT64))
     negated = ctx.arithmetic("-", ctx.constant(0, INT64), number, INT64)
     number = ctx.once(ctx.select(ctx.compare("<", number, ctx.constant(0, INT64)), negated, number))
-    # Of what cannot be negated, -2**63, nothing is known either.
+    # -2**63 cannot be negated; it has no message either.
     return _word(ctx, number, [_error_text(each) for each in range(_ERRORS)], b"Unknown error")
 
 
@@ -214,19 +214,19 @@ FUNCTIONS = (
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
-        "two strings one behind the other", '@[str_concat(comm, "!")] = count();', "string",
+        "two strings joined", '@[str_concat(comm, "!")] = count();', "string",
         rule=_concat, fold=lambda type, left, right: left + right,
         lower=lambda ctx, call: ctx.op("concat", call.type, *map(ctx.value, call.args)),
     ),
     Function(
         "strerror", "value", "strerror(n)", (Argument("integer", "the argument of strerror()"),), _ERROR_TEXT,
-        "the C library's words for an error number, positive or negative",
+        "the C library's message for an error number, positive or negative",
         "@[strerror((int32)arg0)] = count();", "string",
         fold=lambda type, number: _error_text(number), lower=_described,
     ),
     Function(
         "signal_name", "value", "signal_name(n)", (Argument("integer", "the argument of signal_name()"),), _ERROR_TEXT,
-        "the words for a signal's number", "@[signal_name((int32)arg1)] = count();", "string",
+        "the description of a signal number", "@[signal_name((int32)arg1)] = count();", "string",
         fold=_signal_name, lower=_signal_word,
     ),
     Function(

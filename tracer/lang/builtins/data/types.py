@@ -79,14 +79,14 @@ FUNCTIONS = (
     ),
     Function(
         "offsetof", "value", "offsetof(type, member)", (_TYPE, _MEMBERS), UINT64,
-        "how many bytes from the start of a struct a member lies, also one of a member",
+        "offset in bytes of a member in a struct, or of a member of that member",
         "struct point { int x; int y; }; print(offsetof(struct point, y));", "uint64",
         rule=_offsetof,
     ),
     Function(
         "container_of", "value", "container_of(pointer, type, member)",
         (Argument("integer", "the pointer of container_of()"), _TYPE, _MEMBERS), None,
-        "the struct around a member that a pointer leads to, as a pointer",
+        "pointer to the struct that holds a member, from a pointer to that member",
         "struct item { int id; struct item *next; }; "
         "$i = container_of(arg0, struct item, next); @[$i->id] = count();", "pointer",
         rule=_container_of,

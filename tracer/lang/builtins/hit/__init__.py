@@ -1,1 +1,1 @@
-"""What a hit offers: its probe, its process, its stacks, the time."""
+"""Values of a hit: its probe, its process, its stacks, the time."""

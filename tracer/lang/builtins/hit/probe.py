@@ -1,4 +1,4 @@
-"""What a hit says of its probe: its names, its arguments, the value that is returned."""
+"""Values of the probe that was hit: its names, its arguments, the return value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _text(ctx: Lowering[V], node: typed.Builtin) -> V:
 
 
 def _probe_type(ctx: Lowering[V], node: typed.Builtin) -> V:
-    """What stands before the first colon of the probe's name."""
+    """The part of the probe's name before the first colon."""
     kinds = tuple(dict.fromkeys(site.kind for site in ctx.clause.sites))
     if not kinds:
         return ctx.constant(b"interval" if ctx.clause.kind == "interval" else b"special", node.type)
@@ -152,7 +152,7 @@ def _variable(call: Call) -> typed.Expr | None:
     found = {context.types.outside().variable(site, name) for site in inside}
     places = [each for each in found if not isinstance(each, str)]
     if len(found) > 1:
-        context.error(f"{name} is at another distance from each probe", call.span, "write a clause for each of them")
+        context.error(f"{name} is at another distance from each site", call.span, "write a clause for each of them")
         return None
     if not places:
         context.error(str(*found), call.spans[0], "uaddr() takes a global or static variable of the probe's file")

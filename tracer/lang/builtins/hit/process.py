@@ -1,4 +1,4 @@
-"""Who hit the probe, and where it ran."""
+"""The process that hit the probe, and where it ran."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _group_at(call: Call) -> typed.Expr | None:
     except (OSError, ValueError) as error:
         missing = isinstance(error, OSError) and error.errno == errno.ENOENT
         hint = "cgroups are folders of a file system of type cgroup2, often mounted at /sys/fs/cgroup"
-        call.error(f"there is no {path}" if missing else f"{path} is no cgroup", call.spans[0], hint)
+        call.error(f"there is no {path}" if missing else f"{path} is not a cgroup", call.spans[0], hint)
         return None
 
 

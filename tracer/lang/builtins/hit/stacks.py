@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def noted(context: Context, name: str, span: Span) -> None:
-    """Says what there is to say of a stack before it is read."""
+    """Warns about a stack that will be empty or incomplete."""
     if name == "dw_ustack":
         context.stable(name, name, span)
     if not context.unit.reads("probe"):
@@ -54,7 +54,7 @@ VALUES = tuple(
     )
     for name, help in (
         ("ustack", "user stack at the probe, innermost frame first"),
-        ("dw_ustack", "the same, as bpftrace names stacks by unwind tables"),
+        ("dw_ustack", "the same as ustack: bpftrace's name for a stack walked by unwind tables"),
     )
 )  # fmt: skip
 
@@ -63,7 +63,7 @@ FUNCTIONS = (
         Function(
             name, "value", f"{name}([mode, frames])",
             (Argument("word", "a mode", STACK_MODES), Argument("constant", f"the number of frames of {name}()")), None,
-            "user stack, so many frames at most; its mode is " + ", ".join(STACK_MODES), f"@[{name}(5)] = count();",
+            "user stack of at most that many frames; its mode is " + ", ".join(STACK_MODES), f"@[{name}(5)] = count();",
             "ustack", optional=2, rule=_ustack, lower=_walked, node=typed.UStack,
         )
         for name in ("ustack", "dw_ustack")

@@ -1,1 +1,1 @@
-"""What an expression means: its type, and the typed node that it becomes."""
+"""Expressions: their types, and the typed nodes that they become."""

@@ -293,7 +293,7 @@ def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type
 
 
 def _described(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> tuple[str, str] | None:
-    """What bpftrace calls a type, or what a map is fed by: `count_t`."""
+    """The name of bpftrace for a type, or for an aggregation: `count_t`."""
     if isinstance(node, ast.MapRef) and node.name in ctx.known.maps:
         facts = ctx.known.maps[node.name]
         if facts.kind not in (None, "scalar") and bool(node.key) == bool(facts.key):
@@ -305,7 +305,7 @@ def _described(ctx: Context, node: ast.Expr, wanted: Argument, function: str) ->
 
 
 def _laid_out(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
-    """A value as memory has it: literals are as small as they can be."""
+    """A value as it is in memory: literals are as small as they can be."""
     value = ctx.expr(node)
     return None if value is None else convert(value, least(value, node))
 

@@ -60,7 +60,7 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
                 text, skipped = (left, right) if isinstance(left, typed.StrLit) else (right, left)
                 if isinstance(text, typed.StrLit) and isinstance(skipped, typed.IntLit) and skipped.value >= 0:
                     if skipped.value >= len(text.value):
-                        ctx.warn(f"a text of {len(text.value)} bytes has none from byte {skipped.value} on", node.span)
+                        ctx.warn(f"a text of {len(text.value)} bytes has no byte {skipped.value}", node.span)
                     return string(text.value[skipped.value :], node.span)
             return None if left is None or right is None else binary(ctx, node.op, left, right, node.span)
         case ast.Ternary():
@@ -72,7 +72,7 @@ def expr(ctx: Context, node: ast.Expr) -> typed.Expr | None:
         case ast.Cast():
             return _cast(ctx, node)
         case ast.TypeExpr():
-            ctx.error(f"'{ctx.text(node.span)}' is a type, and no value", node.span, "a cast is written (type)value")
+            ctx.error(f"'{ctx.text(node.span)}' is a type, not a value", node.span, "a cast is written (type)value")
             return None
         case ast.TupleExpr():
             items = present([expr(ctx, item) for item in node.items])
@@ -193,7 +193,7 @@ def _ternary(ctx: Context, node: ast.Ternary) -> typed.Expr | None:
 def _block(ctx: Context, node: ast.BlockExpr) -> typed.Expr | None:
     if node.value is None:
         what = node.callee or "the block"
-        hint = "it is void" if "function" in what else "its value stands last in it, without a ;"
+        hint = "it is void" if "function" in what else "write its value last, without a ;"
         ctx.error(f"{what} has no value", node.span, hint)
     with ctx.scope(call=(node.callee, node.span) if node.callee else None):
         body = ctx.statements(node.body)

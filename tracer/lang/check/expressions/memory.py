@@ -211,7 +211,7 @@ def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
     assert isinstance(pointer.type, PointerType)
     target = pointer.type.target
     if target is None:
-        ctx.error("a void * says not what lies there", pointer.span, "cast it, as in (int32 *)")
+        ctx.error("a void * does not say what it points to", pointer.span, "cast it, as in (int32 *)")
         return None
     found = ctx.types.complete(target)
     if found is None:
@@ -318,7 +318,7 @@ def _in_variable(
     at = fold(typed.Binary(UINT64, span, "+", _in(address, pointer), more))
     known, size = constant(at), memory_size(whole.type)
     if known is not None and known + memory_size(type) > size:
-        ctx.error(f"{pointer.name} has {size} bytes, and this is behind them", span)
+        ctx.error(f"{pointer.name} has {size} bytes, and this is beyond them", span)
         return None
     return _at(ctx, type, whole, at, span)
 
@@ -333,7 +333,7 @@ def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.
     whole = laid_out(typed.Var(held, span, pointer.slot, pointer.name))
     if whole is None or memory_size(whole.type) > _MOST_BYTES:
         hint = "it can be read there as a whole, by a pointer of its own type"
-        ctx.error(f"{pointer.name} is {a_type(held)}, which has no parts by bytes", span, hint)
+        ctx.error(f"{pointer.name} is {a_type(held)}, which cannot be read by bytes", span, hint)
         return None
     return whole
 

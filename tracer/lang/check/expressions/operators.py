@@ -117,7 +117,7 @@ def _integers(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
 def _literals(ctx: Context, op: str, one: int, other: int, span: Span) -> typed.Expr | None:
     """Of two literals, where 64 bits hold the result."""
     if op in ("<<", ">>") and not 0 <= other < 64:
-        ctx.error(f"{other} is no number of bits to shift by", span, "0 to 63 are")
+        ctx.error(f"{other} is not a valid shift count", span, "a shift count is 0 to 63")
         return None
     exact = {"+": one + other, "-": one - other, "*": one * other}.get(op, 0)
     if not -(1 << 63) <= exact < 1 << 64:
@@ -132,7 +132,7 @@ def _is_literal(expr: typed.Expr, value: int) -> bool:
 
 
 def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> None:
-    """Says where a comparison does not do what it looks like."""
+    """Warns of a comparison that does not do what it looks like."""
     assert isinstance(left.type, IntType) and isinstance(right.type, IntType)
     if not left.type.signed and constant(right) == 0 and op in ("<", ">="):
         outcome = "false" if op == "<" else "true"
@@ -145,10 +145,10 @@ def _warn_of_sign(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, sp
 
 
 def warn_of_bend(ctx: Context, value: typed.Expr, to: Type) -> None:
-    """Says where a value becomes of a type that cannot hold all of its kind, because of what it meets."""
+    """Warns of a value that is converted to a type that cannot hold all its values."""
     known = constant(value)
     if not bends(value.type, to) or (known is not None and constant(convert(value, to)) == known):
         return
     written = ctx.text(value.span)
-    what = f"{written} is {a_type(value.type)} and becomes {a_type(to)} here, which cannot hold all that it can be"
+    what = f"{written} is {a_type(value.type)} and becomes {a_type(to)} here, which cannot hold all its values"
     ctx.warn(what, value.span, f"write ({to}){written}{f', or (int32){written} for a C int' * (to == INT64)}")

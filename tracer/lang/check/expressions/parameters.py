@@ -51,15 +51,15 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     """Those that all the functions of the clause have."""
     unit = ctx.unit
     if not unit.reads("probe"):
-        ctx.error(f"args is not known in {unit.place}", span, "it belongs to uprobes")
+        ctx.error(f"args is not known in {unit.place}", span, "args is for uprobes")
         return None
     if unit.returns_only:
         ctx.error("args is not known when the function returns", span, RETURN_HINT.replace("arg0", "args.name"))
         return None
     sites = [site for site in unit.sites if site.kind == "uprobe"]
     if not sites or len(sites) < len(unit.sites) or ctx.types.outside is None:
-        where = "is not known where no function is entered" if unit.sites else "needs a function, and there is none"
-        ctx.error(f"args {where}", span, "it belongs to uprobes; a USDT probe has arg0, arg1, …")
+        where = "is known only where a function is entered" if unit.sites else "needs a function, and there is none"
+        ctx.error(f"args {where}", span, "args is for uprobes; a USDT probe has arg0, arg1, …")
         return None
     first: tuple[Parameter, ...] | None = None
     for site in sites:

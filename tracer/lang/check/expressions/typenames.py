@@ -90,7 +90,7 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
         return StringType(first or ctx.config.max_strlen)
     found = ctx.types.find(name)
     if isinstance(found, NamedType) and not pointed:
-        ctx.error(f"'{found}' is not declared whole, and can only be pointed to", node.span, f"write {name} *")
+        ctx.error(f"'{found}' is an incomplete type, which can only be pointed to", node.span, f"write {name} *")
         return None
     if found is not None:
         # A pointer needs no more than the name, which may be declared by itself, or in terms of itself.

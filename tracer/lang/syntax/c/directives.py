@@ -131,7 +131,7 @@ def _complaint(text: str, log: str, found: list[tuple[str, str, Span]]) -> Diagn
         number = int(at[1]) - 1
         span = next((span for _, _, span in found if text.count("\n", 0, span.start) == number), Span(0, 0))
         missing = at[2].endswith("No such file or directory")
-        return Diagnostic(at[2], span, "-I DIR says where headers are looked for" if missing else None)
+        return Diagnostic(at[2], span, "-I DIR adds a directory to search for headers" if missing else None)
     first = _ANY_COMPLAINT.search(log)
     return Diagnostic(first[1] if first else "the preprocessor failed", Span(0, 0))
 

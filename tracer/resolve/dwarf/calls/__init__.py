@@ -1,1 +1,1 @@
-"""What a caller hands to a function: its parameters, and where their values are."""
+"""The parameters of a function, and where their values are at its call."""

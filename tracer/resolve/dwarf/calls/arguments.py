@@ -63,7 +63,7 @@ def alignment(type: Type) -> int:
 
 
 def words(size: int, first: int, start: int = 0) -> Pieces:
-    """A value in whole registers, one behind the other; of the last in parts, where it is no integer's size."""
+    """A value in consecutive whole registers; the last one in parts if its size is not that of an integer."""
     found = []
     for at in range(0, size, 8):
         left, shift = min(8, size - at), 0
@@ -88,7 +88,7 @@ class Convention:
         self.lost = self.stack_lost = ""
 
     def hidden(self, type: Type | Shape | Form, by_reference: bool) -> None:
-        """Where the result goes, the caller may say in a register before all others."""
+        """The caller may pass the address for the result in a register before all others."""
         assert not isinstance(type, Form)
         if self.arch is not X86_64:
             return  # aarch64 has a register of its own for it

@@ -43,7 +43,7 @@ _Fields = Sequence[tuple[int, Form]]
 
 
 def form_of(entry: Entry | None, deep: int = 0) -> Form:
-    """Of a type in debug information. Raises `types.UnknownType`."""
+    """For a type in debug information. Raises `types.UnknownType`."""
     entry = types.plain(entry)
     if entry is None or deep > _DEEPEST:
         raise types.UnknownType("it has no type")

@@ -25,10 +25,10 @@ from tracer.resolve.model import Site
 
 _CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
 _RUSTC = re.compile(r"rustc version 1\.(\d+)\.")
-_EITHER = 'Rust passes it in one way and extern "C" in another, and nothing says which the function has'
-_COPIED = "whether it may be copied as bytes stands nowhere: a constructor takes more than it"
-_CLANG = "clang places it, and what follows, otherwise than the ABI says"
-_OTHERWISE = "the function is called in another way than the ABI's"
+_EITHER = 'Rust and extern "C" pass it in different ways, and nothing says which one the function uses'
+_COPIED = "nothing says whether it may be copied as bytes: a constructor takes more than one argument"
+_CLANG = "clang passes it, and the parameters after it, in other places than the ABI says"
+_OTHERWISE = "the function does not use the ABI's calling convention"
 _OF_THE_ABI = (dw.NORMAL, dw.NO_CALL, dw.LLVM_SYSTEM_V, dw.LLVM_PRESERVE_MOST, dw.LLVM_PRESERVE_ALL)
 _DEEPEST = 16
 _ADDRESS = IntType(64, False)
@@ -49,7 +49,7 @@ def parameters_at(entries: Entries, site: Site, file: str) -> tuple[Parameter, .
     start = start_of(function) or 0
     late = site.address - start
     if late and not (language == dw.GO and late < _GO_CHECK and "+" not in site.probe.rpartition(":")[2]):
-        return "they are known where a function begins, and this is inside one"
+        return "they are known only at a function's first instruction, and this is inside a function"
     return tuple(_each(entries, function, language, start, site.probe, file))
 
 

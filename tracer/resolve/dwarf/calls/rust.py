@@ -1,5 +1,5 @@
-"""Where Rust's own convention puts values: one or two scalars each for itself, what else fits a word as an integer, and
-the rest by its address.
+"""Where Rust's own convention puts values: one or two scalars separately, other values that fit a word as an integer,
+and the rest by address.
 
 The rules are those from rustc 1.62 on: before, up to two words that are no scalars were passed in registers. Source:
 rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.
@@ -13,14 +13,14 @@ from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, P
 from tracer.resolve.dwarf.calls.forms import Form, Scalar
 from tracer.resolve.dwarf.calls.shapes import Shape
 
-_NO_RULE = "it is passed in a way of Rust's own"
-_RESULT = "what it returns is passed in a way of Rust's own"
+_NO_RULE = "it is passed by a convention of Rust's own"
+_RESULT = "what it returns is passed by a convention of Rust's own"
 _SPLIT = "a part of it is on the stack"
 _WORD = 8
 
 
 class RustConvention(Convention):
-    """Of a function; `older`: by a compiler before 1.62."""
+    """For a function; `older`: from a compiler before 1.62."""
 
     def __init__(self, arch: Arch, older: bool = False) -> None:
         super().__init__(arch)

@@ -1,4 +1,4 @@
-"""What decides where a caller puts a value of C or C++ on x86-64: which of its bytes are integers and which are not.
+"""The classes of a value's bytes, which decide where a caller of C or C++ puts it on x86-64: integer or not.
 
 The types of the language do not tell it: a vector of four ints is an array there, `long double` is not there at all,
 and nobody says how a struct is aligned. Sources: System V ABI, AMD64 supplement, 3.2.3;
@@ -17,10 +17,12 @@ from tracer.resolve.dwarf.units.unit import Entry
 
 Kind = Literal["integer", "real", "vector", "x87"]
 Class = Literal["", "integer", "real", "up", "x87"]
-"""Of eight bytes: padding, in a general register, in a vector register, in the same as what is before, in memory."""
+"""The classes of eight bytes: padding, in a general register, in a vector register, in the same one as the bytes
+before, in memory.
+"""
 
 _STRONGEST_FIRST: tuple[Class, ...] = ("integer", "x87", "real", "up")
-"""Of what shares eight bytes."""
+"""The class of fields that share eight bytes."""
 
 _DEEPEST = 24
 _REGISTERS_HOLD = 16
@@ -77,14 +79,16 @@ class Shape(NamedTuple):
 
 
 def shape_of_type(type: Type, leaves: Iterator[tuple[int, int, bool]]) -> Shape:
-    """Of a type of the language, whose scalars are at these offsets, of these sizes, floating-point numbers or not."""
+    """For a type of the language, from the offsets and sizes of its scalars, and whether they are floating-point
+    numbers.
+    """
     found = tuple(Leaf(at, size, "real" if real else "integer", max(size, 1)) for at, size, real in leaves)
     align = max((leaf.align for leaf in found), default=1)
     return Shape(memory_size(type), align, found, len(found) != 1 or found[0].size != memory_size(type))
 
 
 def shape_of(entry: Entry | None, deep: int = 0) -> Shape:
-    """Of a type in debug information. Raises `types.UnknownType`."""
+    """For a type in debug information. Raises `types.UnknownType`."""
     entry = types.plain(entry)
     if entry is None or deep > _DEEPEST:
         raise types.UnknownType("it has no type")
@@ -160,7 +164,7 @@ def _array(entry: Entry, deep: int) -> Shape:
 def _record(entry: Entry, deep: int) -> Shape:
     found = types.defined(entry)
     if found is None:
-        raise types.UnknownType(f"{types.spelling(entry)} is declared and nowhere defined")
+        raise types.UnknownType(f"{types.spelling(entry)} is declared but never defined")
     leaves: list[Leaf] = []
     size, stated = found.number(dw.BYTE_SIZE, 0) or 0, found.number(dw.ALIGNMENT) or 1
     align, packed = stated, False
@@ -186,7 +190,7 @@ def _record(entry: Entry, deep: int) -> Shape:
 
 
 def _made(size: int, align: int, leaves: Iterable[Leaf]) -> Shape:
-    """Of parts. What is surely in memory needs none of them: there can be millions."""
+    """From the parts. A value that is surely in memory needs none of them: there can be millions."""
     return Shape(size, align, tuple(leaves) if size <= _LONGEST else (), True)
 
 

@@ -36,7 +36,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header says. `files` are names with the numbers of their directories; the first has the number `first`.
+    """The contents of a header. `files` are names with the numbers of their directories; the first has the number
+    `first`.
 
     Directory 0 is where the compiler ran; before DWARF 5 it is not in the header, and "" here. `step` is the length of
     the shortest instruction; `operands` is how many numbers follow each standard opcode, from opcode 1 on.

@@ -1,1 +1,1 @@
-"""What debug information says, entry by entry: the units of a file, and how values are written in them."""
+"""Debug information, entry by entry: the units of a file, and how values are written in them."""

@@ -55,7 +55,7 @@ class Sizes(Protocol):
 
 
 class Abbreviation(NamedTuple):
-    """What a code stands for: the tag, whether entries have children, (attribute, form, constant) each, and what is
+    """The meaning of a code: the tag, whether entries have children, (attribute, form, constant) each, and what is
     skipped with them: sizes, and negative numbers for what says its own size.
     """
 

@@ -12,7 +12,7 @@ from tracer.resolve.elf.debug_file import debug_roots, find_debug_file
 from tracer.resolve.elf.file import Elf
 
 NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
-"""What readers raise on debug information that makes no sense."""
+"""The exceptions of readers on invalid debug information."""
 
 
 def entries_of(elf: Elf, keep: bool = False) -> Entries | None:

@@ -82,7 +82,7 @@ class SplitUnits(Generic[F]):
         return [unit for unit in self._file.units if _name_of(unit)]
 
     def of(self, skeleton: Unit) -> F | None:
-        """What was split off from a unit; None where nothing was, or it is not there."""
+        """The part that was split off from a unit; None if nothing was, or it is not there."""
         if self._file.skeleton is not None or not _name_of(skeleton):
             return None
         if skeleton.at not in self._known:

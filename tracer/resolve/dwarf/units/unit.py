@@ -26,7 +26,7 @@ TYPES_AT, OTHER_AT, SPLIT_AT = 1 << 40, 1 << 41, 44
 
 
 class File(Protocol):
-    """What units ask of the file that they are in; see `entries.Entries`."""
+    """The interface that units need of their file; see `entries.Entries`."""
 
     elf: Elf
     skeleton: Unit | None
@@ -185,7 +185,7 @@ class Unit:
         return at + width + int.from_bytes(self.data[at : at + width], "little")
 
     def value(self, form: int, constant: int, at: int) -> tuple[int | bytes, int]:
-        """What stands at a place in a form, as it is, and the place behind it."""
+        """The raw value of a form at a place, and the place after it."""
         data = self.data
         if form == forms.IMPLICIT:
             return constant, at
