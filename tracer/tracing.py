@@ -105,18 +105,20 @@ class _Trace:
 
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
         self.session.wake = self.controls.wake
-        self.renderer.attached(probe_count(self.plan))
+        self.renderer.attaching()
         self.run_handler(self.begin)
         attached = 0
         if self.code is None:
             self.controls.before_attach()
             attached = self.session.attach(lambda: self.controls.stop)
-            if not self.controls.stop:
-                on_attached(attached)
-                if self.watched is not None:
-                    self.watched.start()
-                self.loop()
-                self.controls.before_detach()
+        self.renderer.attached(probe_count(self.plan, self.session.left_out))
+        self.renderer.flush()
+        if self.code is None and not self.controls.stop:
+            on_attached(attached)
+            if self.watched is not None:
+                self.watched.start()
+            self.loop()
+            self.controls.before_detach()
         self.session.detach()
         self.controls.detached = True
         if self.code is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import PATIENCE, ROOT, environment, target, tracer, tracing
+from tests.live.ftrace import compiled_c
 from tests.live.nobody import nobody, public_copy
 from tests.targets.build import build
 
@@ -84,6 +85,25 @@ def test_json_is_one_object_a_line() -> None:
         {"type": "attached_probes", "count": 1, "data": {"probes": 1}},
         {"type": "printf", "data": "é\n"},
         {"type": "map", "data": {"@x": 1}},
+    ]
+
+
+def test_json_says_that_probes_are_attached_once_they_are(backend: str, tmp_path: Path, clean: None) -> None:
+    """Who waits for that line, and for no word on stderr, loses no hit."""
+    names = range(400)
+    source = "".join(f'void PROBE each_{number}(void) {{ __asm__ volatile(""); }}\n' for number in names)
+    calls = " ".join(f"each_{number}();" for number in names)
+    path = compiled_c(tmp_path / "many", f"{source} int main(void) {{ {calls} return 0; }}")
+    program = f'BEGIN {{ printf("begun\\n"); }} uprobe:{path}:each_* {{ @ = count(); }}'
+    with tracing(tmp_path, "-f", "json", "--backend", backend, "-e", program, ready=None) as running:
+        running.wait_for_output(b"attached_probes")
+        subprocess.run([path], check=True)
+        running.signal(signal.SIGINT)
+        lines = [json.loads(line) for line in running.wait().text.splitlines()]
+    assert lines == [
+        {"type": "attached_probes", "count": 401, "data": {"probes": 401}},
+        {"type": "printf", "data": "begun\n"},
+        {"type": "map", "data": {"@": 400}},
     ]
 
 

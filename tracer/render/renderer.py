@@ -113,8 +113,11 @@ class Renderer(ABC):
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """A map: of its entries in printing order the last `top`, or all for 0; numbers divided by `div`, if not 0."""
 
-    def attached(self, probes: int) -> None:  # noqa: B027 - a format may say nothing of these four
-        """How many probes were attached."""
+    def attaching(self) -> None:  # noqa: B027 - a format may say nothing of these five
+        """That `attached` will be called, which may come before what is shown until then."""
+
+    def attached(self, probes: int) -> None:  # noqa: B027
+        """How many probes are attached: whoever reads that may rely on it."""
 
     def lost(self, loss: Loss) -> None:  # noqa: B027
         """What was lost, if anything. What stderr says of it is `render.loss`."""

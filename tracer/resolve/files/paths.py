@@ -187,6 +187,11 @@ def _is_elf(path: str) -> bool:
 
 
 def _near_files(path: str) -> str | None:
+    if os.path.islink(path):
+        try:
+            return f"it is a link to {printable(os.readlink(path))}, which is not there"
+        except OSError:  # /proc/PID/exe
+            return "the process has no program: it has ended, or is one of the kernel's"
     directory, name = os.path.split(path)
     try:
         names = os.listdir(directory)

@@ -27,7 +27,8 @@ So for each function the question is whether anything may unwind through it. Thi
   it should. So all are allowed but the few that call back into the program (`CALLS_BACK`).
 * Code that is *not called* finds no return address where it begins, and a return probe puts its own over what is there:
   of a program's entry point that is argc, of the dynamic linker's resolvers (`_dl_runtime_resolve_xsavec`) an argument
-  (programs then die of SIGSEGV), of a signal's return the frame of registers.
+  (programs then die of SIGSEGV), of a signal's return the frame of registers, of a function's cold part a register that
+  the function has saved, or a variable. The unwind tables say where a frame is there before the code begins.
 * Some functions of the C library *look at their return address*: dlsym(RTLD_NEXT) fails, backtrace() sees no caller.
 * Haskell's functions are *jumped to*. What is on the stack then is a variable.
 * Functions that *return twice* keep a return address for later (`setjmp`) or run on another's stack (`vfork`). A return
@@ -47,6 +48,7 @@ from functools import cached_property
 from tracer.resolve.arch import EM_X86_64
 from tracer.resolve.elf.layout import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.safety.code import Code, Range
 from tracer.resolve.safety.own_return import reads_own_return
 
@@ -127,7 +129,11 @@ class Unwinding:
         name = function.name
         if name.endswith(_HASKELL_CODE) and self._haskell:
             return True
-        return function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS)
+        if function.address == self._elf.entry or name in _NEVER_CALLED or name.startswith(_RESOLVERS):
+            return True
+        if self._code.frames.at(function.address) is None:
+            return is_cold(name)
+        return self._code.frame_is_there(function.address)
 
     @cached_property
     def _haskell(self) -> bool:

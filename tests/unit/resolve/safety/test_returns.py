@@ -100,6 +100,37 @@ def test_code_that_is_never_called_is_refused(build: Build, name: str) -> None:
         assert caught.value.hint == "trace its entry with uprobe"
 
 
+COLD_C = r"""
+__attribute__((cold, noinline)) void complain(long *p) { __asm__ volatile("" :: "r"(p) : "memory"); }
+__attribute__((noinline)) long saves(long *p)
+{
+    __asm__ volatile("" ::: "rbx");
+    if (__builtin_expect(*p % 7 == 0, 0)) { complain(p); complain(p); }
+    return *p;
+}
+int main(int argc, char **argv) { long n = argc; return saves(&n) != argc; }
+"""
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize("flags", [(), ("-fno-asynchronous-unwind-tables",)])
+def test_the_cold_part_of_a_function_takes_no_return_probe(
+    build: Build, flags: tuple[str, ...], unsafe: bool, tmp_path: Path
+) -> None:
+    """The probe wrote its address over the register that the function had saved: the program went on with that."""
+    path = build(COLD_C, "-O2", *flags)
+    binary = Binary(str(path))
+    (cold,) = find_functions(binary, "saves.cold")
+    with pytest.raises(ElfError, match=r"saves\.cold is never called: where it begins no return address"):
+        plan_return(binary.code, binary.unwinding, cold, unsafe)
+    assert plan(binary, "saves").kind == plan(binary, "complain").kind == "uretprobe"
+    if not flags:
+        subprocess.run(["strip", "-o", tmp_path / "stripped", path], check=True)
+        binary = Binary(str(tmp_path / "stripped"))
+        with pytest.raises(ElfError, match=f"the function at {cold.address:#x} is never called"):
+            plan_return(binary.code, binary.unwinding, cold._replace(name=f"the function at {cold.address:#x}"), unsafe)
+
+
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 @pytest.mark.parametrize(
     ("name", "symbol"), [("crossed(int)", "_Z7crossedi"), ("main", "main"), ("choose(int)", "_Z6choosei")]
