@@ -317,6 +317,27 @@ def test_a_handler_s_own_stack_and_a_hundred_kilobytes_are_followed_by_later_hit
     assert done.err == ""  # as many frames as were asked for
 
 
+def test_the_ends_of_all_stacks_are_counted(backend: str, tmp_path: Path, clean: None) -> None:
+    (tmp_path / "ends.c").write_text(r"""
+        #include <unistd.h>
+        __attribute__((noinline)) void hit(int n) { asm volatile("" : : "r"(n)); }
+        void blind(int n); /* no table has it, and it has no frame pointer */
+        asm("blind: push %rbp; mov $1, %ebp; call hit; pop %rbp; ret");
+        int main(void)
+        {
+            for (int i = 0; i < 90; i++) { hit(i); usleep(2000); if (i % 3 == 0) blind(i); }
+            return 0;
+        }
+    """)
+    subprocess.run(["gcc", "-O1", "ends.c", "-o", "ends"], cwd=tmp_path, check=True)
+    words, ends = ("-v", "--backend", backend, "-e"), str(tmp_path / "ends")
+    program = f"uprobe:{ends}:hit {{ @[ustack] = count(); }}"
+    said = "tracer: stacks: 90 whole, 30 no unwind table, and no frame pointer\n"
+    assert said in tracer(*words, program, "-c", ends).err
+    said = "tracer: stacks: 120 cut at the limit of frames\n"
+    assert said in tracer(*words, program.replace("ustack", "ustack(2)"), "-c", ends).err
+
+
 def test_a_stack_is_copied_up_to_a_page_that_was_never_touched(backend: str, tmp_path: Path, clean: None) -> None:
     (tmp_path / "hole.c").write_text(r"""
         __attribute__((noinline)) void hit(int n) { asm volatile("" : : "r"(n)); }
