@@ -134,7 +134,13 @@ def test_a_stack_of_fifty_kilobytes(tmp_path: Path) -> None:
             asm volatile("" : : "r"(room) : "memory");
             return (n ? far(n - 1) : leaf(3)) + room[3];
         }
-        int main(void) { for (int i = 0; i < 20; i++) far(49); return 0; }
+        int main(int argc, char **argv)
+        {
+            char room[argc > 1 ? 66000 : 8];
+            asm volatile("" : : "r"(room) : "memory");
+            for (int i = 0; i < 20; i++) far(argc > 1 ? 3 : 49);
+            return 0;
+        }
     """)
     subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "far.c", "-o", "far"], cwd=tmp_path, check=True)
     far = tmp_path / "far"
@@ -146,6 +152,8 @@ def test_a_stack_of_fifty_kilobytes(tmp_path: Path) -> None:
     done = tracer("-q", "--backend", "ftrace", "-e", fixed, "-c", str(far))
     said = "stacks that do not reach the program's start: 20: the copy of the stack ends"
     assert f"{said}; config = {{ stack_copy = 65024 }} copies more of each" in done.err
+    done = tracer("-q", "--backend", "ftrace", "-e", program.replace("T:", f"{far}:"), "-c", f"{far} x")
+    assert f"{said}; --backend bcc follows them further" in done.err  # main's frame is longer than any copy
 
 
 def test_what_a_signal_stops_at_its_first_instruction_has_its_own_name(
