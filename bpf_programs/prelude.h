@@ -309,7 +309,7 @@ static __always_inline const u64 *site_texts(struct pt_regs *ctx)
 
 enum {
 	LOST_EVENTS, LOST_UNREADABLE, LOST_TRUNCATED, LOST_KEYS, LOST_LOOPS, LOST_STACKS, LOST_BUSY, LOST_OUTRUN,
-	LOST_DIVISIONS
+	LOST_DIVISIONS, LOSS_CAUSES
 };
 
 static __always_inline void lose(u32 cause)

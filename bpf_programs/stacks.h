@@ -41,6 +41,13 @@ struct stack_copy {
 	char bytes[];
 };
 
+/* How a stack ended that was walked here, as `walker` has it: counted behind the causes of losses, in the order of
+ * maps/stacks.py. */
+enum { ENDED_LIMIT = LOSS_CAUSES, ENDED_WHOLE, ENDED_NO_CODE, ENDED_RETURN_PROBE, ENDED_NO_RULE, ENDED_NO_PROGRESS, ENDED_ELSEWHERE };
+
+/* Linux maps its page for return probes as high as it can. */
+#define RETURN_PROBE_PAGE 0x7FFFFFFFEULL
+
 /* No address of user space: a stack that has only this one stands for a copy. */
 #define PENDING (1ULL << 63)
 
@@ -156,11 +163,12 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 {
 	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp);
 	struct frame_place place = {0, process << 1 | 1};
-	u32 found = 0;
+	u32 found = 0, ended = ENDED_LIMIT;
 
 #pragma clang loop unroll(disable)
 	for (u32 i = 0; i < frames; i++) {
 		u64 cfa, saved = 0, signal = 0;
+		u32 astray = ENDED_NO_PROGRESS, unread = ENDED_ELSEWHERE;
 		struct frame_rule *rule;
 
 		place.address = ip;
@@ -170,20 +178,27 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 
 			return copy_stack(ctx, to, frames, place.process, wakeup, i, &now);
 		}
-		if (rule->kind == FRAME_NOTHING)
+		if (rule->kind == FRAME_NOTHING) {
+			ended = ip >> 12 == RETURN_PROBE_PAGE ? ENDED_RETURN_PROBE : ENDED_NO_CODE;
 			break;
+		}
 		to[i] = ip;
 		found = i + 1;
-		if (rule->kind == FRAME_LAST)
+		if (rule->kind == FRAME_LAST) {
+			ended = ENDED_WHOLE;
 			break;
+		}
 		if (rule->kind == FRAME_PLAIN) {
 			cfa = (rule->base ? fp : sp) + (s64)rule->cfa;
 			saved = rule->fp ? cfa + (s64)rule->fp : 0;
 		} else if (rule->kind == FRAME_ENTRY) {
 			cfa = sp + 8;
 		} else if (rule->kind == FRAME_POINTER) {
-			if (!fp || fp & 7)
+			astray = unread = ENDED_NO_RULE;
+			if (!fp || fp & 7) {
+				ended = fp ? astray : ENDED_WHOLE;
 				break;
+			}
 			cfa = fp + 16;
 			saved = fp;
 		} else {
@@ -191,18 +206,23 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 			cfa = sp + SIGNAL_IP + 8;
 			saved = sp + SIGNAL_FP;
 		}
-		if (cfa <= sp)
+		if (cfa <= sp) {
+			ended = astray;
 			break;
-		if (saved && peek_user(&fp, sizeof(fp), (void *)saved))
+		}
+		if ((saved && peek_user(&fp, sizeof(fp), (void *)saved)) || peek_user(&ip, sizeof(ip), (void *)(cfa - 8)) ||
+		    (signal && peek_user(&cfa, sizeof(cfa), (void *)(sp + SIGNAL_SP)))) {
+			ended = unread;
 			break;
-		if (peek_user(&ip, sizeof(ip), (void *)(cfa - 8)))
+		}
+		if (!ip) {
+			ended = ENDED_WHOLE;
 			break;
-		if (signal && peek_user(&cfa, sizeof(cfa), (void *)(sp + SIGNAL_SP)))
-			break;
-		if (!ip)
-			break;
+		}
 		sp = cfa;
 		place.process = process << 1 | signal;
 	}
+	/* What is behind the last frame that was wanted is nobody's loss. */
+	lose(found == frames && ended != ENDED_WHOLE ? ENDED_LIMIT : ended);
 	return 8 * (u64)found;
 }

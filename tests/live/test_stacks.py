@@ -134,7 +134,13 @@ def test_a_stack_of_fifty_kilobytes(tmp_path: Path) -> None:
             asm volatile("" : : "r"(room) : "memory");
             return (n ? far(n - 1) : leaf(3)) + room[3];
         }
-        int main(void) { for (int i = 0; i < 20; i++) far(49); return 0; }
+        int main(int argc, char **argv)
+        {
+            char room[argc > 1 ? 66000 : 8];
+            asm volatile("" : : "r"(room) : "memory");
+            for (int i = 0; i < 20; i++) far(argc > 1 ? 3 : 49);
+            return 0;
+        }
     """)
     subprocess.run(["gcc", "-O2", "-fomit-frame-pointer", "far.c", "-o", "far"], cwd=tmp_path, check=True)
     far = tmp_path / "far"
@@ -146,6 +152,8 @@ def test_a_stack_of_fifty_kilobytes(tmp_path: Path) -> None:
     done = tracer("-q", "--backend", "ftrace", "-e", fixed, "-c", str(far))
     said = "stacks that do not reach the program's start: 20: the copy of the stack ends"
     assert f"{said}; config = {{ stack_copy = 65024 }} copies more of each" in done.err
+    done = tracer("-q", "--backend", "ftrace", "-e", program.replace("T:", f"{far}:"), "-c", f"{far} x")
+    assert f"{said}; --backend bcc follows them further" in done.err  # main's frame is longer than any copy
 
 
 def test_what_a_signal_stops_at_its_first_instruction_has_its_own_name(
@@ -315,6 +323,27 @@ def test_a_handler_s_own_stack_and_a_hundred_kilobytes_are_followed_by_later_hit
     assert f"{said}; --backend bcc walks them further" in done.err
     done = tracer("-q", "--backend", "ftrace", "-e", program.replace("ustack", "ustack(2)"), "-c", str(far))
     assert done.err == ""  # as many frames as were asked for
+
+
+def test_the_ends_of_all_stacks_are_counted(backend: str, tmp_path: Path, clean: None) -> None:
+    (tmp_path / "ends.c").write_text(r"""
+        #include <unistd.h>
+        __attribute__((noinline)) void hit(int n) { asm volatile("" : : "r"(n)); }
+        void blind(int n); /* no table has it, and it has no frame pointer */
+        asm("blind: push %rbp; mov $1, %ebp; call hit; pop %rbp; ret");
+        int main(void)
+        {
+            for (int i = 0; i < 90; i++) { hit(i); usleep(2000); if (i % 3 == 0) blind(i); }
+            return 0;
+        }
+    """)
+    subprocess.run(["gcc", "-O1", "ends.c", "-o", "ends"], cwd=tmp_path, check=True)
+    words, ends = ("-v", "--backend", backend, "-e"), str(tmp_path / "ends")
+    program = f"uprobe:{ends}:hit {{ @[ustack] = count(); }}"
+    said = "tracer: stacks: 90 whole, 30 no unwind table, and no frame pointer\n"
+    assert said in tracer(*words, program, "-c", ends).err
+    said = "tracer: stacks: 120 cut at the limit of frames\n"
+    assert said in tracer(*words, program.replace("ustack", "ustack(2)"), "-c", ends).err
 
 
 def test_a_stack_is_copied_up_to_a_page_that_was_never_touched(backend: str, tmp_path: Path, clean: None) -> None:

@@ -16,6 +16,8 @@ from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.lang.types import Stack
     from tracer.plan.features import Capabilities, Feature
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 class Unwinder(Protocol):
     """Walks user stacks by unwind tables; see `resolve.symbols.unwinder`."""
 
+    endings: Counter[str]
+    """How stacks ended, those too that were walked elsewhere."""
     wanted: int
     """The longest copy, in bytes, that a walk lacked since this was last set to 0: to go one frame further."""
 

@@ -181,6 +181,8 @@ class BccSession:
             self._detached = True
             self._control.stop()
             self._attachments.detach()
+            if self._stacks is not None:
+                self._stacks.count_endings(lambda number: self._summed(LOSSES, len(LOSS_CAUSES) + number))
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """After `detach`: what was still in the ring."""

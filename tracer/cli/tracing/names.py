@@ -128,7 +128,7 @@ class Names:
             return ""
         if backend == "bcc":
             return "; later hits of such a stack are walked further"
-        if SHORT in broken and self._copied < _LONGEST_COPY:
+        if self._unwinder is not None and self._copied < self._unwinder.enough <= _LONGEST_COPY:
             return f"; config = {{ stack_copy = {_LONGEST_COPY} }} copies more of each"
         return "; --backend bcc walks them further"
 

@@ -20,7 +20,7 @@ _NOTHING, _ENTRY, _POINTER, _LAST = Step(NOTHING), Step(ENTRY), Step(POINTER), S
 
 class Unwinder:
     """A `backends.base.Unwinder`. `processes` gives what is known of processes at the moment, `endings` counts how
-    stacks ended.
+    stacks ended. `enough` is the shortest copy, in bytes, that would have led one of them further.
     """
 
     wanted = 0
@@ -29,6 +29,7 @@ class Unwinder:
         self._processes = processes
         self._registers = registers
         self.endings: Counter[str] = Counter()
+        self.enough = 1 << 64
 
     def altered(self) -> set[int]:
         processes = self._processes()
@@ -68,6 +69,7 @@ class Unwinder:
         self.endings[ending] += 1
         if isinstance(ending, Short):
             self.wanted = max(self.wanted, ending.wanted)
+            self.enough = min(self.enough, ending.wanted)
         return Stack(space_of(pid, image.program), addresses)
 
     def _look_up(

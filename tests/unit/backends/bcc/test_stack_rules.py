@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -19,6 +20,7 @@ class Unwinder:
     wanted = 0
 
     def __init__(self) -> None:
+        self.endings = Counter[str]()
         self.asked: list[tuple[Sequence[int | None], int, bool]] = []
 
     def unwind(

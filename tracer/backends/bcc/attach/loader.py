@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from tracer.backends.bcc.attach.page_groups import Groups
 
 LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun", "divisions")
-"""The counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h."""
+"""The first counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h. Those of
+stacks' endings follow.
+"""
 
 HITS, SITE_PLACES = 1002, 1003
 """The numbers, as prelude.h has them, of the maps of the hits of each attach point and of the pages of `Groups`."""
@@ -130,7 +132,13 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps[CONTROL] = bpf.map_create(MapType.ARRAY, 4, size, 1, bpf.F_MMAPABLE, "tracer_control")
     points = first_counter(plan)
     maps[HITS] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
-    maps[LOSSES] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, len(LOSS_CAUSES), name="tracer_losses")
+    losses = len(LOSS_CAUSES)
+    if generated.unwinds:
+        from tracer.backends.bcc.maps.stacks import ENDINGS, create_rules
+
+        losses += len(ENDINGS)
+        maps[STACK_RULES] = create_rules()
+    maps[LOSSES] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, losses, name="tracer_losses")
     copies = generated.unwinds or generated.interprets
     loaded.ring_wanted = buffers.shared_ring(copies) if generated.records else os.sysconf("SC_PAGESIZE")
     maps[RING], loaded.ring_size = _create_ring(loaded.ring_wanted)
@@ -143,10 +151,6 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         size = 8 * texts.count
         maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
-    if generated.unwinds:
-        from tracer.backends.bcc.maps.stacks import create_rules
-
-        maps[STACK_RULES] = create_rules()
     if generated.interprets:
         from tracer.backends.bcc.maps.python import create_maps as create_python
 

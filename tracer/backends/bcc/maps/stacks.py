@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,21 @@ from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.lang.types import Stack
 from tracer.resolve.unwind.rules import EXPRESSION
-from tracer.resolve.unwind.walker import ENTRY, LAST, NOTHING, PLAIN, POINTER, Step
+from tracer.resolve.unwind.walker import (
+    ELSEWHERE,
+    ENTRY,
+    LAST,
+    LIMIT,
+    NO_CODE,
+    NO_PROGRESS,
+    NO_RULE,
+    NOTHING,
+    PLAIN,
+    POINTER,
+    RETURN_PROBE,
+    WHOLE,
+    Step,
+)
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
@@ -30,6 +45,9 @@ _MOST_COPIES = 1 << 18
 _PLACE = struct.Struct("=QQ")
 _RULE = struct.Struct("=ihBB")
 _COPY = struct.Struct("=8xQQQQQQ17Q")
+ENDINGS = (LIMIT, WHOLE, NO_CODE, RETURN_PROBE, NO_RULE, NO_PROGRESS, ELSEWHERE)
+"""How stacks end that the programs walk: in the order of the enum in stacks.h."""
+
 _SP_FP_IP = 7, 6, 8
 """Registers of a frame that a call led to; the others are those of the hit."""
 
@@ -113,6 +131,11 @@ class Stacks:
         for process in self.unwinder.altered():
             for place in self._known.pop(process, ()):
                 bpf.map_delete(self._rules, place)
+
+    def count_endings(self, walked: Callable[[int], int]) -> None:
+        """Adds how the stacks ended that the programs walked; `walked` gives the number of those of one of ENDINGS."""
+        if self.unwinder is not None and self._rules is not None:
+            self.unwinder.endings += Counter({how: walked(number) for number, how in enumerate(ENDINGS)})
 
     def resolved(self, value: Any) -> Any:
         """The value with the frames of its stacks in the place of numbers."""
