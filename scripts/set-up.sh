@@ -11,14 +11,15 @@ give_up() { say "$*"; exit 1; }
 
 venv=$root/.venv
 stamp=$venv/.tracer-$wanted
+before=
 
 # --- the short way: one file to read, nothing to start -----------------------------------------------------------------
 
 # The stamp holds what the environment was made from: it is stale when the tree was moved, the distribution's Python was
-# replaced, or pyproject.toml is newer.
+# replaced, or pyproject.toml is newer. Its third line, which may be missing, starts Python with SIGINT blocked.
 is_good() { # $1: a stamp
     [ -f "$1" ] && [ -x "$venv/bin/python" ] && [ ! "$root/pyproject.toml" -nt "$1" ] || return 1
-    { IFS= read -r made_in && IFS= read -r made_of; } < "$1" || return 1
+    { IFS= read -r made_in && IFS= read -r made_of && { IFS= read -r before || before=; }; } < "$1" || return 1
     [ "$made_in" = "$root" ] && [ -x "$made_of" ]
 }
 is_ready() { is_good "$stamp"; }
@@ -252,8 +253,9 @@ make_environment() {
     (cd "$root" && exec "$venv/bin/python" -I -m pip install -q --disable-pip-version-check -e "$package") \
         >&2 </dev/null 9<&- || give_up "pip could not install tracer"
     made_of=$(readlink -f "$venv/bin/python")
+    if /usr/bin/env --block-signal=INT true 2>/dev/null; then before='/usr/bin/env --block-signal=INT'; fi
     for name in run "$wanted"; do
-        printf '%s\n%s\n' "$root" "$made_of" > "$venv/.tracer-$name.$$"
+        printf '%s\n%s\n%s\n' "$root" "$made_of" "$before" > "$venv/.tracer-$name.$$"
         mv "$venv/.tracer-$name.$$" "$venv/.tracer-$name"
     done
 }

@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))  # scripts/tracer blocks it while Python starts
         status = _run(arguments)
         _flush_output()
         return status

@@ -6,8 +6,10 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -229,3 +231,21 @@ runpy.run_module("tracer", run_name="__main__")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "tracer: interrupted\n")
+
+
+def test_ctrl_c_while_python_starts_waits_until_tracer_takes_it() -> None:
+    pressed = f"kill -INT $$; exec {shlex.quote(sys.executable)} -I -m tracer --version"
+    done = subprocess.run(
+        ["env", "--block-signal=INT", "sh", "-c", pressed], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "tracer: interrupted\n")
+
+
+def test_ctrl_c_never_shows_a_traceback_of_pythons() -> None:
+    command = [str(ROOT / "scripts" / "tracer"), "check", "-e", "BEGIN { }"]
+    for each in range(20):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            time.sleep(each * 0.004)
+            child.send_signal(signal.SIGINT)
+            said = child.communicate(timeout=60)[1]
+        assert said in ("", "tracer: interrupted\n")
