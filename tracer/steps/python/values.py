@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 
-from tracer.lang.globs import parse_glob
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
 from tracer.results.integers import quotient, remainder
 from tracer.steps.arithmetic import bounds, limits
@@ -148,6 +147,8 @@ def _compared(left: bytes, right: bytes, count: int) -> int:
 
 
 def _glob(printer: PythonValues, op: Op) -> str:
+    from tracer.lang.globs import parse_glob
+
     text, pattern = op.args
     assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)
     return f"{printer.writer.bind(parse_glob(pattern.value).matches, 'glob')}({printer.text(text)})"

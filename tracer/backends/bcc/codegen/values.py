@@ -11,7 +11,6 @@ from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice,
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.maps.layout import size_of
-from tracer.lang.globs import parse_glob
 from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 
@@ -214,6 +213,8 @@ def _find(function: Function, value: Op) -> C:
 
 def _glob(function: Function, value: Op) -> C:
     """A bit of the state for each place up to which the text may have come; a byte moves it on where it may stand."""
+    from tracer.lang.globs import parse_glob
+
     text, pattern = value.args
     assert isinstance(pattern, Const) and isinstance(pattern.value, bytes)
     glob, held = parse_glob(pattern.value), in_memory(function, text)

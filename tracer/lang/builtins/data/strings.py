@@ -9,7 +9,6 @@ from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
-from tracer.lang.globs import MOST_PLACES, parse_glob
 from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
 
@@ -162,12 +161,20 @@ def _signal_word(ctx: Lowering[V], call: typed.Call) -> V:
 
 
 def _glob(call: Call) -> typed.Expr | None:
+    from tracer.lang.globs import MOST_PLACES, parse_glob
+
     text, pattern = call.args[0], call.args[1].encode("utf-8", "surrogateescape")
     count = len(parse_glob(pattern).places)
     if count > MOST_PLACES:
         call.error(f"the pattern of globmatch() stands for {count} bytes", call.spans[1], f"at most {MOST_PLACES}")
         return None
     return typed.Call(BOOL, call.span, call.name, (text, string(pattern, call.spans[1])))
+
+
+def _matches(type: Type, text: bytes, pattern: bytes) -> bool:
+    from tracer.lang.globs import parse_glob
+
+    return parse_glob(pattern).matches(text)
 
 
 def _matched(ctx: Lowering[V], call: typed.Call) -> V:
@@ -210,7 +217,7 @@ FUNCTIONS = (
         "globmatch", "value", "globmatch(s, pattern)",
         (Argument("string", "the first argument of globmatch()"), Argument("text", "the pattern of globmatch()")), BOOL,
         "whether a string matches a pattern of `*`, `?` and `[a-z]`", 'if (globmatch(comm, "post*")) { @ = count(); }',
-        rule=_glob, fold=lambda type, text, pattern: parse_glob(pattern).matches(text), lower=_matched,
+        rule=_glob, fold=_matches, lower=_matched,
     ),
     Function(
         "str_concat", "value", "str_concat(a, b)", (Argument("string", "an argument of str_concat()"),) * 2, None,
