@@ -3,7 +3,8 @@
 
 /* --- histograms ------------------------------------------------------------------------------------------------ */
 
-/* As results/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for each power of two above. */
+/* As results/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for each power of two
+ * above. */
 /* 16, say, where `value` has a bit above the low 16, else 0. */
 #define WIDER(value, bits) ((((1ULL << (bits)) - 1 - (value)) >> 63) * (bits))
 
@@ -47,8 +48,8 @@ struct total {
 	u64 hits, total;
 };
 
-/* Whether a look-up found something. The compiler must not see that this is a test of a pointer: joined with another test
- * it would become arithmetic on the pointer, which the verifier refuses. */
+/* Whether a look-up found something. The compiler must not see that this is a test of a pointer: joined with another
+ * test it would become arithmetic on the pointer, which the verifier refuses. */
 static __always_inline u64 present(const void *found)
 {
 	u64 there = found != NULL;
@@ -64,8 +65,8 @@ static __always_inline void made(u64 *length)
 		__sync_fetch_and_add(length, 1);
 }
 
-/* An element that may not be there yet. Another CPU, or another task on this one, may create it first: then this program
- * adds to that one. */
+/* An element that may not be there yet. Another CPU, or another task on this one, may create it first: then this
+ * program adds to that one. */
 static __always_inline void counter_add(unsigned long map, const void *key, u64 value, u64 *length)
 {
 	u64 *counter = map_lookup(map, key);

@@ -7,15 +7,15 @@
  * The generated part defines these before it includes this file, with the maps LOSSES, RING and SCRATCH, and struct
  * control. SLEEPABLE: programs may wait for a page of the traced process. COOKIES: links tell which site was hit.
  * KERNEL_READS: helpers may read the kernel's memory. NAMESPACED: tracer has process numbers of its own. NO_ATOMICS:
- * programs can only add to memory atomically. PROGRAMS: stacks tell the programs of a process apart. TASKS: the kernel's
- * task structures are read (tasks.h).
+ * programs can only add to memory atomically. PROGRAMS: stacks tell the programs of a process apart. TASKS: the
+ * kernel's task structures are read (tasks.h).
  *
  * Nothing here divides signed numbers: LLVM 14's BPF back end aborts on them.
  */
 #pragma once
 
-/* Multiples of three, so that no two differ by a power of two: LLVM would turn a choice between two maps into arithmetic
- * on their numbers, and there would be no constant left to replace. */
+/* Multiples of three, so that no two differ by a power of two: LLVM would turn a choice between two maps into
+ * arithmetic on their numbers, and there would be no constant left to replace. */
 #define MAP(n) (0xfeedface00000000UL + 3 * (n))
 #define CONTROL 0xfeedfacb00000000UL
 
@@ -85,8 +85,8 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 static u64 (*current_task)(void) = (void *)35;
 static long (*read_kernel)(void *to, u32 size, u64 from) = (void *)113; /* zeroes where it fails */
 
-/* Values that the loader puts into the code (pid_namespace.py): offsets in the kernel's structures, tracer's namespace by
- * inode, the process that is traced, the namespace's device, and more members. */
+/* Values that the loader puts into the code (pid_namespace.py): offsets in the kernel's structures, tracer's
+ * namespace by inode, the process that is traced, the namespace's device, and more members. */
 #define OF_KERNEL(n)                                                                                                       \
 	({                                                                                                                 \
 		u64 word_ = 0xfeedfaca00000000UL + 3 * (n);                                                                \
@@ -99,7 +99,8 @@ static long (*read_kernel)(void *to, u32 size, u64 from) = (void *)113; /* zeroe
 static long (*current_in_namespace)(u64 device, u64 inode, void *to, u32 size) = (void *)120;
 #define LEVELS 33 /* of pid namespaces: MAX_PID_NS_LEVEL, and the first */
 
-/* The number of a thread in tracer's pid namespace, 0 where it has none there. A task's innermost namespace comes last. */
+/* The number of a thread in tracer's pid namespace, 0 where it has none there. A task's innermost namespace comes
+ * last. */
 static __always_inline u64 number_of(u64 task)
 {
 	u64 pid = 0;
@@ -125,8 +126,8 @@ static __always_inline u64 number_of(u64 task)
 	return 0;
 }
 
-/* The number of the current thread or process. The helper takes a tenth of the time, but knows only tasks whose innermost
- * namespace is tracer's. */
+/* The number of the current thread or process. The helper takes a tenth of the time, but knows only tasks whose
+ * innermost namespace is tracer's. */
 static __always_inline u64 number_here(bool process)
 {
 	u64 task;
@@ -276,8 +277,8 @@ static __always_inline const u64 *site_texts(void *ctx)
 #elif BY_PLACE
 #define SITE_PLACES MAP(1003)
 
-/* The texts of the site that was hit, by the place in its page. The loader puts the number of the program's page of such
- * places into the code. */
+/* The texts of the site that was hit, by the place in its page. The loader puts the number of the program's page of
+ * such places into the code. */
 static __always_inline const u64 *site_texts(struct pt_regs *ctx)
 {
 	u64 number = 0xfeedfacd00000000UL;
@@ -348,7 +349,8 @@ static __always_inline s64 remainder_signed(s64 a, s64 b)
 
 /* --- memory of the traced process ------------------------------------------------------------------------------ */
 
-/* 0, or negative if it cannot be read. The quick read fails on a page that is not in memory; the slow one waits for it. */
+/* 0, or negative if it cannot be read. The quick read fails on a page that is not in memory; the slow one waits for
+ * it. */
 static __always_inline long read_user(void *to, u32 size, u64 from)
 {
 	long failed = peek_user(to, size, (void *)from);
@@ -508,7 +510,8 @@ static __always_inline void scratch_give(void *slot)
 /* --- records --------------------------------------------------------------------------------------------------- */
 
 /* The place after the bytes that a helper has written to a record: `length` as it said, `size` at most (65536). The
- * mask changes nothing, but tells the verifier that the length is not negative, which it does not infer from `failed`. */
+ * mask changes nothing, but tells the verifier that the length is not negative, which it does not infer from
+ * `failed`. */
 #define ADVANCE(at, length, size)                                                                                          \
 	do {                                                                                                               \
 		u64 length_ = length;                                                                                      \
@@ -528,7 +531,8 @@ static __always_inline void emit(const void *record, u64 size, u64 wakeup)
 		lose(LOST_EVENTS);
 }
 
-/* --- clear and zero: what carries an older mark is of the past ------------------------------------------------------ */
+/* --- clear and zero: what carries an older mark is of the past
+ * ------------------------------------------------------ */
 
 #define CLEARED 1
 #define ZEROED (1ULL << 32)

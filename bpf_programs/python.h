@@ -1,6 +1,6 @@
 /*
- * The frames of CPython's functions, read from the interpreter's structures at the hit, since later they are gone. Their
- * layout differs between versions, so user space provides it (struct python_image, by layouts.py). A frame
+ * The frames of CPython's functions, read from the interpreter's structures at the hit, since later they are gone.
+ * Their layout differs between versions, so user space provides it (struct python_image, by layouts.py). A frame
  * becomes one word: the number of its code object and the instruction. The first hit that meets a code object sends
  * its names and its table of lines with that number.
  */

@@ -1,18 +1,18 @@
 /*
- * User stacks by unwind tables. RULES has a rule for each address that was seen on a stack; user space fills it. If a hit
- * meets an address without a rule, it sends its registers and the top of its stack to user space, and puts a number in the
- * place of the stack. User space walks the copy, adds the rules, and replaces the number by the frames.
+ * User stacks by unwind tables. RULES has a rule for each address that was seen on a stack; user space fills it. If a
+ * hit meets an address without a rule, it sends its registers and the top of its stack to user space, and puts a
+ * number in the place of the stack. User space walks the copy, adds the rules, and replaces the number by the frames.
  *
- * If that address is beyond the copied part, or in another stack (the one that a signal interrupted, if the handler has
- * its own), the copy begins at its frame, and the frames before it are sent too. So each such hit gets one copy further,
- * until all rules are there.
+ * If that address is beyond the copied part, or in another stack (the one that a signal interrupted, if the handler
+ * has its own), the copy begins at its frame, and the frames before it are sent too. So each such hit gets one copy
+ * further, until all rules are there.
  */
 #pragma once
 
 enum { FRAME_PLAIN, FRAME_LAST, FRAME_ENTRY, FRAME_POINTER, FRAME_SIGNAL, FRAME_NOTHING };
 
-/* An address in a process; `process` is twice its space_id(), and one more where a thread is there: where a call returns
- * to, the rule is that of the instruction before. */
+/* An address in a process; `process` is twice its space_id(), and one more where a thread is there: where a call
+ * returns to, the rule is that of the instruction before. */
 struct frame_place {
 	u64 address, process;
 };
@@ -24,7 +24,8 @@ struct frame_rule {
 	u8 kind, base;
 };
 
-/* The size of the first copy, and of the copy of a longer stack. STACK_PIECES is given where a program sets stack_copy. */
+/* The size of the first copy, and of the copy of a longer stack. STACK_PIECES is given where a program sets
+ * stack_copy. */
 #define STACK_PIECE 512
 #ifdef STACK_PIECES
 #define DEEP_STACK_PIECES STACK_PIECES
@@ -157,8 +158,8 @@ static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 	return copy_pieces(ctx, to, frames, process, wakeup, STACK_PIECES, before, &from);
 }
 
-/* The frames of the user stack, `frames` of them at most; their length in bytes. `process` is its space_id(). The walk is
- * that of `walker` in resolve/unwind: both have to end at the same frame. */
+/* The frames of the user stack, `frames` of them at most; their length in bytes. `process` is its space_id(). The
+ * walk is that of `walker` in resolve/unwind: both have to end at the same frame. */
 static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
 {
 	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp);

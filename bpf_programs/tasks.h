@@ -1,6 +1,6 @@
 /*
- * The kernel's data on the process that hit the probe: its first thread, and its parent's first thread. OF_KERNEL(n) says
- * where the members are (pid_namespace.py). Memory that cannot be read is all zeros.
+ * The kernel's data on the process that hit the probe: its first thread, and its parent's first thread. OF_KERNEL(n)
+ * says where the members are (pid_namespace.py). Memory that cannot be read is all zeros.
  */
 #pragma once
 

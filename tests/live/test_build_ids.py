@@ -72,4 +72,4 @@ def test_one_that_nobody_runs_is_an_error_under_the_attach_point(backend: str) -
     done = tracer("--backend", backend, "-e", f"{point} {{ @ = count(); }}")
     assert done.status == 2
     digits = point.split(":")[2]
-    assert f"{'^' * len(point)} error: no process runs a file of build-id {digits}; start what runs it" in done.err
+    assert f"{'^' * len(point)} error: no process runs a file of build-id {digits}; start a program that uses it" in done.err

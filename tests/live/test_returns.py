@@ -64,7 +64,7 @@ def test_who_takes_the_risk_gets_the_returns_of_a_program_that_throws_nothing(
         program = f"uretprobe:{path}:outer, uretprobe:{path}:tail {{ @[func] = count(); }}"
         done = tracer(*args, "-q", "--backend", backend, "-e", program, "-c", f"{path} 0", env=extra)
         assert (done.status, done.text) == (0, "0\n")
-        assert re.search(r"\^+ warning: 1 return probe can end the program .* crosses tail is caught by", done.err)
+        assert re.search(r"\^+ warning: 1 return probe can end the program .* crosses tail while", done.err)
 
 
 # Another setjmp, as Free Pascal's FPC_SETJMP is: a return probe there made the program run in circles.
