@@ -72,4 +72,5 @@ def test_one_that_nobody_runs_is_an_error_under_the_attach_point(backend: str) -
     done = tracer("--backend", backend, "-e", f"{point} {{ @ = count(); }}")
     assert done.status == 2
     digits = point.split(":")[2]
-    assert f"{'^' * len(point)} error: no process runs a file of build-id {digits}; start a program that uses it" in done.err
+    remedy = "start a program that uses it"
+    assert f"{'^' * len(point)} error: no process runs a file of build-id {digits}; {remedy}" in done.err
