@@ -47,6 +47,7 @@ static u64 (*boot_ns)(void) = (void *)125;
 static long (*ring_output)(unsigned long map, const void *record, u64 size, u64 flags) = (void *)130;
 static long (*walk)(unsigned long map, u64 function, void *each, u64 flags) = (void *)164;
 static u64 (*attach_cookie)(void *ctx) = (void *)174;
+static long (*repeat)(u32 rounds, u64 function, void *each, u64 flags) = (void *)181;
 static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 
 /* Hides a number's known bounds from the compiler, so that a bound check stays in the code for the verifier. */
@@ -55,9 +56,11 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 /* A number that looks like one of the constants that the loader replaces. */
 #define PLAIN(high, low) ({ u64 plain_ = high; OPAQUE(plain_); plain_ << 32 | low; })
 
-/* The function that `walk` calls for each element: the loader appends it to the program, and puts its place here
+/* What `walk` calls back for each element, and `repeat` for each round: the loader puts this function behind the program, and its place here
  * (host/callbacks.py). A multiple of three, as the numbers of maps are. */
 #define EACH(function, number) (0xfeedfac900000000UL + 3 * (number))
+/* 0 in a round of `repeat`, of which the verifier knows nothing: it goes through one round for all values then. */
+#define NOTHING ((each->round >> 32) * 0x100000001UL)
 #define LEFT 2 /* how a round has `ended` the loop: 1 is break, this ends the clause */
 
 /* A register at the hit. The compiler must not see the load: out of a choice between two registers it would make a load

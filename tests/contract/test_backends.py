@@ -25,7 +25,7 @@ UNREADABLE = (
     " its memory was not mapped, or holds no such value\n"
 )
 TRUNCATED = "tracer: 1 string cut to {} bytes; raise max_strlen, now {}\n"
-LOOPS = "tracer: 1 loop stopped at the limit of 1024 rounds, or 65536 outside of probes; split the work\n"
+LOOPS = "tracer: 1 loop stopped at the limit of 1024 rounds, or 1048576 outside of probes; split the work\n"
 DIVISIONS = "tracer: {} division{} by zero: 1 is used as the result\n"
 
 

@@ -86,7 +86,7 @@ def compile_many(programs: Sequence[Generated], folder: Path, kernel_reads: bool
 
 def _renamed(text: str, number: int) -> str:
     text = re.sub(r"^#(?:define|include) .*\n", "", text, flags=re.MULTILINE)
-    return re.sub(r"\b(control|scratch|probe_\d+(?:_each_\d+)?)\b", rf"\1_{number}", text)
+    return re.sub(r"\b(control|scratch|probe_\d+(?:_(?:each|round|quick)_\d+)?)\b", rf"\1_{number}", text)
 
 
 def _compile(source: Path, library: Path, compiler: str) -> None:

@@ -156,7 +156,9 @@ class Legs:
 
     def _as_c(self, cases: Sequence[Case], compiler: str) -> list[Outcome]:
         try:
-            generated = _timed(self.report, "print C", lambda: [generate(case.plan) for case in cases])
+            generated = _timed(
+                self.report, "print C", lambda: [generate(case.plan, at % 2 == 1) for at, case in enumerate(cases)]
+            )
             natives = _timed(
                 self.report,
                 "compile C",

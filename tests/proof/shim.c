@@ -227,6 +227,20 @@ long walk(unsigned long map, u64 function, void *each, u64 flags)
 	return count;
 }
 
+/* bpf_loop(): `each` begins with the number of the round. */
+long repeat(u32 rounds, u64 function, void *each, u64 flags)
+{
+	int (*called)(void *) = (void *)function;
+	u64 round;
+
+	for (round = 0; round < rounds; round++) {
+		*(u64 *)each = round;
+		if (called(each))
+			return round + 1;
+	}
+	return rounds;
+}
+
 /* --- what is read back ------------------------------------------------------------------------------------------ */
 
 static void put(const void *from, u64 size)

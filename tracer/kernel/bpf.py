@@ -23,6 +23,7 @@ _PROG_LOAD, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREAT
 
 _KPROBE, TRACEPOINT, SYSCALL = 2, 5, 31  # enum bpf_prog_type
 _F_SLEEPABLE = 1 << 4
+_LOG_INSTRUCTIONS, _LOG_STATES = 1, 4  # BPF_LOG_LEVEL1, BPF_LOG_STATS
 _FUNCTION_INFO = 8  # bytes of struct bpf_func_info
 _UPROBE_MULTI, _UPROBE_MULTI_RETURN = 48, 1
 
@@ -255,16 +256,18 @@ def program_load(
 
 
 def _loaded(load: Callable[[int, ctypes.Array[ctypes.c_char] | None], int]) -> int:
-    """Loads without a log, and where the kernel refuses once more for its words."""
+    """Loads without a log, and where the kernel refuses once more for its words: without those about each instruction
+    where it gave up after a million, which takes ten seconds to write and says nothing.
+    """
     try:
         return load(0, None)
     except OSError as error:
         number = error.errno or errno.EINVAL
-    size = 1 << 20
+    size, level = 1 << 20, _LOG_STATES if number == errno.E2BIG else _LOG_INSTRUCTIONS
     while True:
         log = ctypes.create_string_buffer(size)
         try:
-            return load(1, log)
+            return load(level, log)
         except OSError as error:
             if error.errno == errno.ENOSPC and size < 1 << 26:
                 size *= 8

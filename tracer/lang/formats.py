@@ -16,7 +16,7 @@ _CONVERSION = (
     r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>r[xh]?|.|\Z)"
 )
 _LENGTHS = ("", "hh", "h", "l", "ll", "j", "z", "t")
-_MOST_WIDTH = 4096
+MOST_WIDTH = 4096
 
 INTEGERS = "diuxXoc"
 """Conversions of an int or bool; `p` takes an int too."""
@@ -40,6 +40,11 @@ class Conversion:
     length: str
     start: int
     end: int
+
+    @property
+    def stars(self) -> int:
+        """How many numbers it takes before its value: for a `*` width and a `*` precision."""
+        return (self.width, self.precision).count("*")
 
 
 def conversions(format: str, known: bool = True) -> Iterator[Conversion]:
@@ -66,12 +71,9 @@ def conversions(format: str, known: bool = True) -> Iterator[Conversion]:
 def fault(conversion: Conversion) -> tuple[str, str | None] | None:
     """What is wrong with a conversion by itself: message and hint."""
     text = conversion.text.encode("unicode_escape").decode()
-    if conversion.width == "*" or conversion.precision == "*":
-        return f"a width from an argument ('{text}') is not supported", "write the width into the format"
-    if any(
-        (part and len(part) > 4) or int(part or 0) > _MOST_WIDTH for part in (conversion.width, conversion.precision)
-    ):
-        return f"the width of '{text}' is too large", f"at most {_MOST_WIDTH}"
+    written = [part for part in (conversion.width, conversion.precision) if part and part != "*"]
+    if any(len(part) > 4 or int(part) > MOST_WIDTH for part in written):
+        return f"the width of '{text}' is too large", f"at most {MOST_WIDTH}"
     return None
 
 

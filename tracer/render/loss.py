@@ -62,7 +62,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             f"raise max_map_keys, now {config.max_map_keys}{declared}",
             "map update",
         ),
-        (loss.loops, "{} stopped at the limit of 1024 rounds, or 65536 outside of probes; split the work", "loop"),
+        (loss.loops, "{} stopped at the limit of 1024 rounds, or 1048576 outside of probes; split the work", "loop"),
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from tracer.dataclass import NamedTuple
+from tracer.lang.formats import MOST_WIDTH
 from tracer.lang.typed import Printf, Program
 from tracer.lang.types import BoolType, EnumType, FloatType, IntType, PointerType, StringType, Type, Value
 from tracer.lang.walk import walk_clause
@@ -26,7 +28,7 @@ PLAIN_BITS = 32
 
 _BITS = {"hh": 8, "h": 16, "": PLAIN_BITS, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
 _CONVERSION = (
-    r"%(?P<flags>[-+ #0']*)(?P<width>[0-9]*)(?:\.(?P<precision>[0-9]*))?"
+    r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?:\.(?P<precision>\*|[0-9]*))?"
     r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>r[xh]?|[diuxXocpsfFeEgG%])"
 )
 
@@ -57,18 +59,29 @@ def compiled_formats(program: Program, values: ValueText) -> dict[int, Format]:
 
 
 def compile_format(format: str, types: Sequence[Type], values: ValueText) -> Format:
-    """The function for a format and the types of its arguments, of which there are as many as conversions.
+    """The function for a format and the types of its arguments: one for each conversion, before it one for each `*`.
 
     What is no conversion is text. Bytes that are not UTF-8 stand in `format` as surrogate escapes.
     """
     template: list[bytes] = []
     arguments: list[str] = []
     names: dict[str, object] = {}
-    end = 0
+    end = taken = 0
     for found in re.finditer(_CONVERSION, format):
         template.append(_literal(format[end : found.start()]))
         end = found.end()
+        if found["kind"] == "%":
+            template.append(b"%%")
+            continue
         precision = found["precision"]
+        stars = (found["width"], precision).count("*")
+        if stars:
+            index, taken = taken + stars, taken + stars + 1
+            names[f"f{index}"] = _measured(found[0], types[index], values)
+            given = ", ".join(f"a[{each}]" for each in range(index - stars, taken))
+            template.append(b"%b")
+            arguments.append(f"f{index}({given})")
+            continue
         spec = _Spec(
             found["flags"],
             int(found["width"] or 0),
@@ -76,10 +89,7 @@ def compile_format(format: str, types: Sequence[Type], values: ValueText) -> For
             found["length"] or "",
             found["kind"],
         )
-        if spec.kind == "%":
-            template.append(b"%%")
-            continue
-        index = len(arguments)
+        index, taken = taken, taken + 1
         type = types[index]
         if spec.kind[0] == "r":
             show = _buffer(spec)
@@ -119,6 +129,32 @@ def _assembled(template: bytes, arguments: list[str], names: dict[str, object]) 
     source = f"lambda a: template % ({', '.join(arguments)},)"
     format: Format = eval(source, {"__builtins__": {}, "template": template, **names})
     return format
+
+
+def _measured(conversion: str, type: Type, values: ValueText) -> Callable[..., bytes]:
+    """A conversion whose width or precision comes with the value: a negative width means the left side, a negative
+    precision none, as in C.
+    """
+
+    @lru_cache(maxsize=64)
+    def fixed(measures: tuple[int, ...]) -> Format:
+        text = conversion
+        for number in measures:
+            if text.startswith(".", text.index("*") - 1):
+                text = text.replace("*", str(number), 1) if number >= 0 else text.replace(".*", "", 1)
+            else:
+                text = text.replace("*", f"{'-' * (number < 0)}{abs(number)}", 1)
+        return compile_format(text, (type,), values)
+
+    def show(*given: int) -> bytes:
+        *measures, value = given
+        return fixed(tuple(max(-MOST_WIDTH, min(_as_int(number), MOST_WIDTH)) for number in measures))((value,))
+
+    return show
+
+
+def _as_int(number: int) -> int:
+    return ((number & 0xFFFF_FFFF) ^ 0x8000_0000) - 0x8000_0000
 
 
 def _text(spec: _Spec, type: Type, values: ValueText) -> _Shown:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.backends.bcc.attach.loader import Loaded, load_programs
+from tracer.backends.bcc.attach.loader import Loaded, create_maps, load_programs
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host import pid_namespace, trials
-from tracer.backends.bcc.host.refused import Refused, under_the_clause
+from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_clause
 from tracer.backends.bcc.program import BccProgram
 from tracer.resolve.model import Target
 
@@ -17,7 +17,32 @@ if TYPE_CHECKING:
 _QUICK = "programs do not wait for pages, and text on a page that is not in memory is counted as unreadable"
 
 
-def load_sleepable(
+def loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
+    """The maps and programs, what they were made of, and what is worth saying about them. Where the verifier gives up
+    on a loop, since it goes through each of its rounds, the kernel is asked to run the rounds.
+    """
+    by_place = None
+    if not multi:
+        from tracer.backends.bcc.attach.page_groups import groups
+
+        by_place = groups(program.plan, program.generated)
+    made = create_maps(program.generated, program.plan, by_place)
+    try:
+        return made, program, _load_sleepable(made, program, target, multi, by_place)
+    except BaseException as error:
+        made.close()
+        if not isinstance(error, Refused):
+            raise
+        if not _can_repeat(error, program):
+            raise under_the_clause(error, program.plan) from error
+    return loaded(BccProgram(program.plan, repeats=True), target, multi)
+
+
+def _can_repeat(error: Refused, program: BccProgram) -> bool:
+    return not program.repeats and is_too_much(error) and program.loops and trials.has("repeats")
+
+
+def _load_sleepable(
     loaded: Loaded, program: BccProgram, target: Target, multi: bool, by_place: Groups | None
 ) -> tuple[str, ...]:
     """Sleepable where the kernel takes it, else without waiting for pages: what is not in memory is counted then.
@@ -48,10 +73,9 @@ def load_sleepable(
             load(sleepable=True)
             return ()
         except Refused as error:
+            if _can_repeat(error, program):
+                raise
             said = (f"{_QUICK}: {error.message}",)
             loaded.unload()
-    try:
-        load(sleepable=False)
-    except Refused as error:
-        raise under_the_clause(error, program.plan) from error
+    load(sleepable=False)
     return said

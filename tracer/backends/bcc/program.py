@@ -5,14 +5,17 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen.generate import Generated, generate
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.plan.model import Plan
+from tracer.steps.model import Range, While
+from tracer.steps.walk import walk
 
 
 class BccProgram:
     """The C of a plan; the bytecode is made when a session asks for it, since `--dry-run` needs no compiler."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, repeats: bool = False) -> None:
         self.plan = plan
-        self.generated: Generated = generate(plan)
+        self.repeats = repeats
+        self.generated: Generated = generate(plan, repeats)
 
     def text(self) -> str:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""
@@ -32,6 +35,12 @@ class BccProgram:
             for name, code in compiled.items()
         ]
         return "\n".join(parts)
+
+    @property
+    def loops(self) -> bool:
+        """Whether it has loops of rounds."""
+        every = (step for steps in self.plan.steps.values() for step in walk(steps.body))
+        return any(isinstance(step, While | Range) for step in every)
 
     @property
     def copies(self) -> bool:

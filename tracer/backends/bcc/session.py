@@ -15,7 +15,6 @@ from tracer.backends.bcc.attach.loader import (
     HITS,
     LOSS_CAUSES,
     Loaded,
-    create_maps,
     first_counter,
 )
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, PYTHON_IMAGES, RING, STACK_RULES
@@ -24,7 +23,7 @@ from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import control_event
 from tracer.backends.bcc.events.ring import Ring
 from tracer.backends.bcc.host import trials
-from tracer.backends.bcc.loading import load_sleepable
+from tracer.backends.bcc.loading import loaded
 from tracer.backends.bcc.maps.control import Control
 from tracer.backends.bcc.maps.store import KernelMaps
 from tracer.backends.bcc.program import BccProgram
@@ -64,7 +63,6 @@ class BccSession:
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
         self.kept: tuple[int, ...] = ()
-        generated = program.generated
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
         pid = self._pid = target.pid if self._followed is None else None
@@ -77,14 +75,9 @@ class BccSession:
         self._exited = False
         with ExitStack() as undo:
             undo.callback(self._attachments.close)
-            by_place = None
-            if not multi:
-                from tracer.backends.bcc.attach.page_groups import groups
-
-                by_place = groups(self.plan, generated)
-            self._loaded = create_maps(generated, self.plan, by_place)
+            self._loaded, program, slower = loaded(program, target, multi)
             undo.callback(self._loaded.close)
-            slower = load_sleepable(self._loaded, program, target, multi, by_place)
+            generated = program.generated
             self.details: tuple[str, ...] = (*_small_ring(self._loaded), *slower)
             self._control = Control(self._loaded.maps[CONTROL], *generated.control)
             undo.callback(self._control.close)

@@ -16,6 +16,9 @@ def _len(call: Call) -> typed.Expr | None:
         hint = "strlen(s) is the length of a string" if isinstance(target.type, StringType) else None
         call.error(f"len() needs a map or a stack, not {a_type(target.type)}", call.spans[0], hint)
         return None
+    if call.context.known.maps[target].key == ():
+        call.error(f"len() needs a map with keys, {target} has none", call.spans[0])
+        return None
     return typed.MapLen(INT64, call.span, target)
 
 
@@ -28,11 +31,8 @@ def _length(ctx: Lowering[V], node: typed.MapLen | typed.Call) -> V:
 
 def _find(call: Call) -> typed.Expr | None:
     name, key, variable = call.args
-    context, facts = call.context, call.context.known.maps[name]
-    type = facts.type()
-    if facts.kind != "scalar":
-        call.error(f"find() needs a map of plain values, {name} is assigned {facts.kind}()", call.span)
-        return None
+    context = call.context
+    type = context.map_type(name)
     if type is None:
         return None
     conflict = context.found.variable(variable.key).add(type, call.spans[2])
@@ -60,7 +60,8 @@ FUNCTIONS = (
         lower=lambda ctx, node: ctx.map_delete(node.map, node.key, node.span), node=typed.Deleted,
     ),
     Function(
-        "find", "value", "find(@map, key, $x)", (Argument("map"), Argument("key"), Argument("variable")), BOOL,
+        "find", "value", "find(@map, key, $x)",
+        (Argument("map of values"), Argument("key"), Argument("variable")), BOOL,
         "whether a map holds a key; if so, $x becomes its value",
         "let $v; if (find(@start, tid, $v)) { print(nsecs - $v); }",
         acts=True, rule=_find,

@@ -36,6 +36,7 @@ def _fail(call: Call) -> None:
         return
     text, message, end = call.args[0], "", 0
     for conversion in formats.conversions(text):
+        del values[: conversion.stars]
         shown = "%" if conversion.kind == "%" else values.pop(0)
         shown = shown.decode("utf-8", "replace") if isinstance(shown, bytes) else str(shown)
         message, end = f"{message}{text[end : conversion.start]}{shown}", conversion.end

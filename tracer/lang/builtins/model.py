@@ -120,6 +120,7 @@ class Argument:
     | word | one of `words`, bare | str, "" where it is left out |
     | mode | one of `words`, bare | str |
     | map | a map without a key that some clause assigns | its name |
+    | map of values | a map whose keys have a single value, without a key | its name |
     | map or value | such a map, or anything else that can be computed with | its name, else the typed expression |
     | map or shown | such a map, or anything that can be shown | its name, else the typed expression |
     | type | a type, or an expression, which is not computed: its type | the type |

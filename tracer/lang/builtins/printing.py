@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tracer.lang import formats, typed
 from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.types import IntType, PointerType
 from tracer.lang.types.combine import a_type
 
 
@@ -20,7 +21,11 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
         call.error(message, call.spans[0], hint)
     if faults:
         return None
-    wanted = [conversion for conversion in found if conversion.kind != "%"]
+    wanted: list[tuple[formats.Conversion, bool]] = []
+    """What the values are for: a conversion, and whether as the number of a `*` in it."""
+    for conversion in found:
+        if conversion.kind != "%":
+            wanted += [(conversion, True)] * conversion.stars + [(conversion, False)]
     strays = [each.text.encode("unicode_escape").decode() for each in formats.conversions(text, known=False)]
     for stray in strays:
         if len(wanted) == len(values):
@@ -37,10 +42,13 @@ def formatted(call: Call, output: typed.Output | None = None) -> typed.Printf | 
             hint = "give a value for each conversion; %% is a percent sign"
         call.error(takes, call.span, hint)
         return None
-    for conversion, value in zip(wanted, values, strict=True):
+    for (conversion, starred), value in zip(wanted, values, strict=True):
         if value is None:
             return None
-        if not formats.accepts(conversion.kind, value.type):
+        if starred and (not isinstance(value.type, IntType) or isinstance(value.type, PointerType)):
+            call.error(f"the * of '{conversion.text}' takes an integer, not {a_type(value.type)}", value.span)
+            return None
+        if not starred and not formats.accepts(conversion.kind, value.type):
             hint = formats.fitting(value.type)
             call.error(f"'{conversion.text}' cannot show {a_type(value.type)}", value.span, hint)
             return None

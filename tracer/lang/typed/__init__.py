@@ -31,5 +31,5 @@ from tracer.lang.typed.statements import *  # noqa: F403
 
 LOOP_LIMIT = 1024
 """Rounds in a probe: the verifier of the kernel goes through each of them."""
-LOCAL_LOOP_LIMIT = 1 << 16
+LOCAL_LOOP_LIMIT = 1 << 20
 """Rounds in BEGIN, END and interval, which run in user space."""

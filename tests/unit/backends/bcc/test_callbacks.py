@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from tracer.backends.bcc.host.callbacks import TAG, called_back, joined
+from tracer.backends.bcc.host.callbacks import TAG, called_back, for_element, for_round, joined
 from tracer.kernel.btf import FIRST_FUNCTION, of_functions
 
 EXIT = struct.pack("=BBhi", 0x95, 0, 0, 0)
@@ -27,7 +27,7 @@ def test_a_program_that_calls_nothing_back_is_as_it_was() -> None:
 
 def test_each_constant_becomes_the_way_to_its_function() -> None:
     main = load(TAG, 3) + load(TAG, 0) + EXIT
-    whole, starts = joined(main, {0: ZERO + EXIT, 1: load(TAG, 0) + EXIT})
+    whole, starts = joined(main, {0: for_element(ZERO + EXIT), 1: for_element(load(TAG, 0) + EXIT)})
     first, second = 5, 5 + SPILL + 2
     assert starts == (0, first, second)
     for at, to in ((0, second), (2, first), (second + SPILL, first)):
@@ -42,15 +42,20 @@ def test_a_constant_of_another_kind_stays() -> None:
 
 
 def test_what_is_called_back_does_not_wait_for_a_page() -> None:
-    whole, _ = joined(wait() + EXIT, {0: wait() + EXIT})
+    whole, _ = joined(wait() + EXIT, {0: for_element(wait() + EXIT)})
     helpers = [struct.unpack_from("=i", whole, 8 * at + 4)[0] for at in (0, 2 + SPILL)]
     assert helpers == [148, 112]
 
 
 def test_the_functions_of_a_program_are_those_of_its_name() -> None:
-    compiled = {"probe_1": b"", "probe_1_each_0": b"a", "probe_1_each_1": b"b", "probe_10_each_0": b"c"}
-    assert called_back("probe_1", compiled) == {0: b"a", 1: b"b"}
-    assert called_back("probe_2", compiled) == {}
+    others = {"probe_1_each_0": EXIT, "probe_1_round_1": ZERO, "probe_1_quick_2": wait(), "probe_10_each_0": EXIT}
+    known = {0: for_element(EXIT), 1: for_round(ZERO), 2: for_round(struct.pack("=BBhi", 0x85, 0, 0, 112))}
+    assert called_back("probe_1", {"probe_1": b"", **others}) == known
+    assert called_back("probe_2", others) == {}
+
+
+def test_a_round_of_a_loop_waits_for_a_page() -> None:
+    assert for_round(wait() + EXIT).endswith(wait() + EXIT)
 
 
 def test_the_types_of_functions_are_as_many_and_static() -> None:

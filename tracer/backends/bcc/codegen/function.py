@@ -8,8 +8,7 @@ a buffer of a kilobyte touches one line.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -17,18 +16,17 @@ from tracer.backends.bcc.codegen.c import C, c_type
 from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.bcc.events.records import Record
-from tracer.backends.bcc.host.callbacks import name_of
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.backends.bcc.maps.tables import Table
-from tracer.dataclass import NamedTuple, dataclass, field
+from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Program
 from tracer.lang.types import StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
-from tracer.steps.model import Each, Step, Steps
+from tracer.steps.model import Each, Range, Step, Steps, While
 from tracer.steps.values import Name, Value
 from tracer.steps.walk import defined, walk
 
-_STACK_BUDGET = 224
+STACK_BUDGET = 224
 """Bytes of BPF's stack for buffers; the rest is for what the compiler spills and for the prelude's own."""
 
 STACK_LARGEST = 128
@@ -138,6 +136,8 @@ class Shared:
     """Whether the program reads the kernel's task structures."""
     interprets: bool = False
     """Whether stacks show an interpreter's functions."""
+    repeats: bool = False
+    """Whether the kernel runs the rounds of loops, so that its verifier goes through one of them alone."""
 
 
 @dataclass(slots=True)
@@ -147,28 +147,6 @@ class Sending:
     to: str
     at: str
     done: int = 0
-
-
-class Callback(NamedTuple):
-    """A function that the kernel calls back: its number and name, and the name of the struct that it is given. `used`
-    are the variables of the caller that it reads, `changed` those that it assigns; `leaves`: it can end the clause.
-    """
-
-    number: int
-    name: str
-    given: str
-    used: tuple[str, ...]
-    changed: tuple[str, ...]
-    leaves: bool
-
-
-_OF_ONE_TEXT = ("lines", "declarations", "leaves", "unreadable", "_depth", "walking", "_stack", "variables")
-"""The parts of a callback's state that are not its caller's."""
-
-_EVERYWHERE = {
-    "ctx": "struct pt_regs *", "control": "struct control *", "scratch": "struct scratch *", "site": "const u64 *",
-}  # fmt: skip
-"""The variables of every function, where it needs them."""
 
 
 class Function:
@@ -192,6 +170,8 @@ class Function:
         """The functions that the kernel calls back from this one, those first that others name."""
         self.walking = False
         """Whether the innermost loop is one whose rounds are such a function."""
+        self.quick = False
+        """Whether a map is being walked around this."""
         self.wants_slot = False
         self.unreadable = False
         self.leaves = False
@@ -203,19 +183,20 @@ class Function:
         self.records: dict[int, Sending] = {}
         self.read_texts: set[int] = set()
         """The names of strings in buffers of their own whose length in use is the one that was read."""
-        self._depth = 1
+        self.depth = 1
         self._names = 0
         self._wholes: dict[tuple[int, str], Buffer] = {}
-        walks = any(isinstance(step, Each) for step in walk(steps.body))
-        self._stack = _STACK_BUDGET - _BESIDE_CALLBACKS if walks else 0
-        self._made_callbacks = 0
+        called = (Each, While, Range) if shared.repeats else (Each,)
+        calls = any(isinstance(step, called) for step in walk(steps.body))
+        self.stack = STACK_BUDGET - _BESIDE_CALLBACKS if calls else 0
+        self.made_callbacks = 0
         self._taken: dict[tuple[int, tuple[int, ...]], int] = {}
 
     # --- lines ---
 
     def line(self, text: str) -> None:
         """Writes one statement."""
-        self.lines.append("\t" * self._depth + text)
+        self.lines.append("\t" * self.depth + text)
 
     def name(self, stem: str) -> str:
         """A name not used before in this function."""
@@ -250,9 +231,9 @@ class Function:
     def block(self, head: str) -> Iterator[None]:
         """`head {` … `}`."""
         self.line(f"{head} {{")
-        self._depth += 1
+        self.depth += 1
         yield
-        self._depth -= 1
+        self.depth -= 1
         self.line("}")
 
     @contextmanager
@@ -268,49 +249,6 @@ class Function:
         if self.walking and word == "break":
             self.line("ended = 1;")
         self.line("goto next;" if self.walking else f"{word};")
-
-    def callback(self, body: Callable[[], None], more: Iterable[str], given: str = "") -> Callback:
-        """Makes what `body` writes a function that the kernel calls back, on what it is `given`: the name of the struct
-        of another one like it, or one of its own, which has `more` numbers.
-        """
-        number, self._made_callbacks = self._made_callbacks, self._made_callbacks + 1
-        name = name_of(f"probe_{self.variant.id}", number)
-        outer = {each: getattr(self, each) for each in _OF_ONE_TEXT}
-        self.lines, self.declarations, self.leaves, self.unreadable = [], [], False, False
-        self._depth, self.walking, self._stack, self.variables = 1, True, _STACK_BUDGET, dict(self.variables)
-        body()
-        made = [*self.declarations, *self.lines]
-        left, lost = self.leaves or self.unreadable, self.unreadable
-        for each, value in outer.items():
-            setattr(self, each, value)
-        words = set(re.findall(r"\w+", " ".join(made)))
-        words |= {"ctx", "control", *(["site"] if self.many and "SITE_WORD" in words else [])}  # what macros use
-        known = {**_EVERYWHERE, **self.variables}
-        used = {variable: f"{type} ".replace("* ", "*") for variable, type in known.items() if variable in words}
-        changed = tuple(variable for variable in used if variable in self.changing)
-        text = [
-            *([f"struct {name} {{"] if not given else []),
-            *([f"\tu64 *key, *value, ended{''.join(f', {each}' for each in more)};"] if not given else []),
-            *(f"\t{type}{each};" for each, type in used.items() if not given),
-            *(["};", ""] if not given else []),
-            f"int {name}(void *given)",
-            "{",
-            f"\tstruct {given or name} *each = given;",
-            *(f"\t{type}{each} = each->{each};" for each, type in used.items()),
-            "\tu64 ended = 0;",
-            "",
-            *made,
-            *(["\tgoto next;"] if left else []),
-            *(["unreadable:", "\tlose(LOST_UNREADABLE);"] if lost else []),
-            *(["done:", "\tended = LEFT;"] if left else []),
-            "next:",
-            *(f"\teach->{each} = {each};" for each in changed),
-            "\teach->ended = ended;",
-            "\treturn ended != 0;",
-            "}",
-        ]
-        self.callbacks.append("\n".join(text) + "\n")
-        return Callback(number, name, given or name, tuple(used), changed, left)
 
     def leave(self, *conditions: C) -> None:
         """Ends the clause, if there is a condition only if that holds."""
@@ -332,8 +270,8 @@ class Function:
     def buffer(self, words: int, longs: tuple[int, ...] = (), stem: str = "b") -> Buffer:
         """A new buffer; what is in it is undefined, but for the lengths in use of its long parts."""
         size = 8 * words
-        if not longs and size <= STACK_LARGEST and self._stack + size <= _STACK_BUDGET:
-            self._stack += size
+        if not longs and size <= STACK_LARGEST and self.stack + size <= STACK_BUDGET:
+            self.stack += size
             name = self.name(stem)
             self.declarations.append(f"u64 {name}[{words}];")
             self.variables[name] = "u64 *"

@@ -77,13 +77,14 @@ class Generated:
     interprets: bool
 
 
-def generate(plan: Plan) -> Generated:
-    """The program for a plan: pure, and the same text for the same plan."""
+def generate(plan: Plan, repeats: bool = False) -> Generated:
+    """The program for a plan: pure, and the same text for the same plan. `repeats`: the kernel runs its loops."""
     groups = {probe.clause.id: _alike(probe) for probe in plan.probes}
     texts = [variant for alike in groups.values() for group in alike if len(group) > 1 for variant in group]
     known = tables(plan)
     shared = Shared(plan.program, known, marks(plan), site_texts(texts, known.values()))
     every = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
+    shared.repeats = repeats
     wanted = any(isinstance(step, Fetch) and isinstance(step.source, UserStack) for step in every)
     if wanted and plan.program.config.stack_unwind != "fp" and host() is X86_64:
         shared.unwinds = True

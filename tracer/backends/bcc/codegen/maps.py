@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from tracer.backends.bcc.codegen import places
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal
-from tracer.backends.bcc.codegen.function import Buffer, Callback, Function
+from tracer.backends.bcc.codegen.callbacks import Callback, callback, given_to, taken_from
+from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
 from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
 from tracer.backends.bcc.maps.layout import size_of
@@ -66,21 +67,15 @@ def each(function: Function, step: model.Each, body: Callable[[], None]) -> None
             _pair(function, table, step, pair, size)
             body()
 
-        made = function.callback(round, carried, first.given if first is not None else "")
+        made = callback(function, round, True, carried, first.given if first is not None else "")
         if first is None:
-            first, given = made, function.name("each")
-            values = {**{name: name for name in made.used}, **carried}
-            initial = ", ".join(f".{name} = {value}" for name, value in values.items())
-            function.line(f"struct {made.given} {given} = {{{initial}}};")
+            first, given = made, given_to(function, made, carried)
         else:
             function.line(f"if (!{given}.ended)")
         walked = f"walk({_map(table, tier)}, EACH({made.name}, {made.number}), &{given}, 0);"
         function.line("\t" * bool(tier) + walked)
     assert first is not None
-    for name in first.changed:
-        function.line(f"{name} = {given}.{name};")
-    if first.leaves:
-        function.leave(C(f"{given}.ended == LEFT", "bool"))
+    taken_from(function, first, given)
 
 
 def _carried(table: Table) -> dict[str, str]:

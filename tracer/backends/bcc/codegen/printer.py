@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.backends.bcc.codegen import maps, records
-from tracer.backends.bcc.codegen.c import C, c_type, unary
+from tracer.backends.bcc.codegen.c import C, binary, c_type, unary
+from tracer.backends.bcc.codegen.callbacks import callback, given_to, taken_from
 from tracer.backends.bcc.codegen.fetches import fetch
 from tracer.backends.bcc.codegen.function import Function
 from tracer.backends.bcc.codegen.placement import scalar
@@ -151,6 +152,14 @@ def _give(function: Function, result: Name | None, value: Value | None) -> None:
 
 
 def _while(function: Function, step: model.While) -> None:
+    if function.shared.repeats:
+
+        def head(rounds: str) -> None:
+            run(function, step.head)
+            _end_unless(function, computed(function, step.condition))
+
+        _repeated(function, head, step.body)
+        return
     rounds = function.name("round")
     function.line("#pragma clang loop unroll(disable)")
     with function.loop(f"for (u32 {rounds} = 0;; {rounds}++)"):
@@ -162,6 +171,16 @@ def _while(function: Function, step: model.While) -> None:
 
 
 def _range(function: Function, step: model.Range) -> None:
+    if function.shared.repeats:
+        start = function.temporary("start", computed(function, step.start), c_type(step.name.type))
+        stop = function.temporary("stop", computed(function, step.stop), c_type(step.stop.type))
+
+        def head(rounds: str) -> None:
+            at = function.declare(step.name.id, step.name.type, f"{start} + {rounds}")
+            _end_unless(function, binary("<", at, stop, "bool"))
+
+        _repeated(function, head, step.body)
+        return
     at = function.declare(step.name.id, step.name.type, computed(function, step.start))
     stop = function.once("stop", computed(function, step.stop), c_type(step.stop.type))
     rounds = function.name("round")
@@ -169,6 +188,27 @@ def _range(function: Function, step: model.Range) -> None:
     with function.loop(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
         _limit(function, rounds)
         run(function, step.body)
+
+
+def _repeated(function: Function, head: Callable[[str], None], body: Block) -> None:
+    """A loop whose rounds are a function that the kernel calls. `head` tests whether there is another round."""
+
+    def round() -> None:
+        head("each->round")
+        with function.block(f"if (each->round >= {LOOP_LIMIT})"):
+            function.line("lose(LOST_LOOPS);")
+            function.end_round("break")
+        run(function, body)
+
+    made = callback(function, round, False)
+    given = given_to(function, made)
+    function.line(f"repeat({LOOP_LIMIT + 1}, EACH({made.name}, {made.number}), &{given}, 0);")
+    taken_from(function, made, given)
+
+
+def _end_unless(function: Function, condition: C) -> None:
+    with function.block(f"if ({unary('!', condition, 'bool')})"):
+        function.end_round("break")
 
 
 def _limit(function: Function, rounds: str) -> None:

@@ -1,17 +1,21 @@
-"""A program and the functions that the kernel calls back from it, as one: `for` over a map.
+"""A program and the functions that the kernel calls back from it, as one: `for` over a map, and loops of many rounds.
 
 libbcc compiles each function by itself and links none. So the function that runs for each element of a map (`walk` in
-prelude.h) is put behind the program here, and the constant that stands for it becomes its place.
+prelude.h), or for each round of a loop (`repeat`), is put behind the program here, and the constant that stands for it
+becomes its place.
 
-The kernel calls it with the map, the key, the value and what `walk` was given (bpf_for_each_map_elem, Linux 5.13), but
-libbcc takes functions of one argument alone. So key and value are first stored where that argument points, in a struct
-that begins with them.
+The kernel calls the first with the map, the key, the value and what `walk` was given (bpf_for_each_map_elem, Linux
+5.13), but libbcc takes functions of one argument alone. So key and value are first stored where that argument points,
+in a struct that begins with them. The second it calls with the number of the round and what `repeat` was given
+(bpf_loop, Linux 5.17), and the number is stored likewise: of a count that the function kept itself the verifier would
+know each value, and go through all of them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from typing import Literal
 
 TAG = 0xFEED_FAC9
 """The high half of the constant that stands for a function (`EACH` in prelude.h)."""
@@ -24,17 +28,41 @@ _STORE = bytes.fromhex("7b24000000000000" "7b34080000000000" "bf41000000000000")
 """*(u64 *)(r4 + 0) = r2; *(u64 *)(r4 + 8) = r3; r1 = r4."""
 
 
-def name_of(function: str, number: int) -> str:
+_NUMBER = bytes.fromhex("7b12000000000000" "bf21000000000000")
+"""*(u64 *)(r2 + 0) = r1; r1 = r2."""
+
+Kind = Literal["each", "round", "quick"]
+"""What is called back: for each element of a map; for each round of a loop; that of a loop inside the first."""
+
+
+def name_of(function: str, kind: Kind, number: int) -> str:
     """The name of one of the functions that are called back from a function."""
-    return f"{function}_each_{number}"
+    return f"{function}_{kind}_{number}"
 
 
 def called_back(name: str, compiled: Mapping[str, bytes]) -> dict[int, bytes]:
-    """Those of a function, by their numbers."""
+    """Those of a function as the kernel is to call them, by their numbers."""
     found: dict[int, bytes] = {}
-    while (other := compiled.get(name_of(name, len(found)))) is not None:
-        found[len(found)] = other
-    return found
+    while True:
+        number = len(found)
+        if (code := compiled.get(name_of(name, "each", number))) is not None:
+            found[number] = for_element(code)
+        elif (code := compiled.get(name_of(name, "round", number))) is not None:
+            found[number] = for_round(code)
+        elif (code := compiled.get(name_of(name, "quick", number))) is not None:
+            found[number] = for_round(_without_waiting(code))
+        else:
+            return found
+
+
+def for_element(code: bytes) -> bytes:
+    """A function that `walk` can call."""
+    return _STORE + _without_waiting(code)
+
+
+def for_round(code: bytes) -> bytes:
+    """A function that `repeat` can call."""
+    return _NUMBER + code
 
 
 def joined(code: bytes, others: Mapping[int, bytes]) -> tuple[bytes, tuple[int, ...]]:
@@ -45,7 +73,7 @@ def joined(code: bytes, others: Mapping[int, bytes]) -> tuple[bytes, tuple[int, 
     whole = bytearray(code)
     for number, other in others.items():
         places[number] = len(whole) // 8
-        whole += _STORE + _without_waiting(other)
+        whole += other
     at = 0
     while at < len(whole):
         opcode, registers = whole[at], whole[at + 1]

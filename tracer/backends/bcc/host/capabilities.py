@@ -17,6 +17,7 @@ _TRIALS = {
     "kernel_reads": ("bpf kernel reads", "kernel lockdown closes them; not needed"),
     "atomics": ("bpf atomics", "needs Linux 5.12; min, max, some strings: --backend ftrace"),
     "walks": ("bpf map walks", "needs Linux 5.13; for over a map in a probe: --backend ftrace"),
+    "repeats": ("bpf loops", "needs Linux 5.17; loops of much: --backend ftrace"),
     "long_keys": ("bpf long keys", "needs Linux 5.11; beyond 512 bytes: --backend ftrace"),
     "late_allocation": ("bpf late allocation", "needs Linux 6.1; maps take it at once"),
 }

@@ -23,6 +23,8 @@ _TOO_MUCH = {
     "jumps is too complex": "its loops and strings branch more often than the kernel's verifier follows",
 }
 
+_GIVES_UP = ("program is too large", "jumps is too complex")
+
 NO_ATOMICS = Unsupported(
     "the kernel's BPF cannot add and read in one step, nor compare and swap (Linux 5.12)",
     "leave out min(), max(), ++ as a value; or --backend ftrace",
@@ -50,8 +52,13 @@ class Refused(TracerError):
 
 def function_in(words: str) -> str | None:
     """The function that LLVM's error names, if any."""
-    found = re.search(r"in function (probe_\d+)(?:_each_\d+)?\b", words)
+    found = re.search(r"in function (probe_\d+)(?:_(?:each|round|quick)_\d+)?\b", words)
     return found[1] if found else None
+
+
+def is_too_much(error: Refused) -> bool:
+    """Whether the verifier gave up on what the program does, and found no fault in it."""
+    return any(mark in (error.detail or "") for mark in _GIVES_UP)
 
 
 def under_the_clause(error: Refused, plan: Plan) -> TracerError:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
-from tracer.backends.bcc.host.callbacks import TAG, joined
+from tracer.backends.bcc.host.callbacks import TAG, for_element, for_round, joined
 from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
@@ -52,6 +52,12 @@ _WALK_HEAD = bytes.fromhex(
 )
 _WALK_TAIL = bytes.fromhex("85000000a4000000" "b700000000000000" "9500000000000000")
 
+# One round: r1 = 0; *(u64 *)(fp - 8) = r1; r1 = 1; r3 = fp; r3 += -8; r4 = 0; r2 = function ll; call 181; r0 = 0; exit.
+_REPEAT_HEAD = bytes.fromhex(
+    "b701000000000000" "7b1af8ff00000000" "b701000001000000" "bfa3000000000000" "07030000f8ffffff" "b704000000000000"
+)
+_REPEAT_TAIL = bytes.fromhex("85000000b5000000" "b700000000000000" "9500000000000000")
+
 
 _NOBODY = 0xFFFF_FFFF
 """-1 as the kernel's pid_t."""
@@ -73,7 +79,7 @@ def has(feature: str) -> bool:
     return not is_disabled(feature) and _takes(feature)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _takes(feature: str) -> bool:
     try:
         os.close(_TRIALS[feature]())
@@ -102,10 +108,17 @@ def _walk() -> int:
     hash = bpf.map_create(MapType.HASH, 8, 8, 1)
     try:
         loads = struct.pack("=BBhiBBhiBBhiiI", 0x18, 0x11, 0, hash, 0, 0, 0, 0, 0x18, 2, 0, 0, 0, TAG)
-        code, functions = joined(_WALK_HEAD + loads + _WALK_TAIL, {0: _EXIT})
+        code, functions = joined(_WALK_HEAD + loads + _WALK_TAIL, {0: for_element(_EXIT)})
         return bpf.program_load(code, "tracer_try", functions=functions)
     finally:
         os.close(hash)
+
+
+def _repeat() -> int:
+    """A program with a loop of one round, of which the kernel calls back a function (bpf_loop, Linux 5.17)."""
+    load = struct.pack("=BBhiiI", 0x18, 2, 0, 0, 0, TAG)
+    code, functions = joined(_REPEAT_HEAD + load + _REPEAT_TAIL, {0: for_round(_EXIT)})
+    return bpf.program_load(code, "tracer_try", functions=functions)
 
 
 _TRIALS: dict[str, Callable[[], int]] = {
@@ -116,6 +129,7 @@ _TRIALS: dict[str, Callable[[], int]] = {
     "long_keys": lambda: bpf.map_create(MapType.HASH, LONGEST_OLD_KEY + 8, 8, 1, bpf.F_NO_PREALLOC),
     "late_allocation": _look_late,
     "walks": _walk,
+    "repeats": _repeat,
 }
 """What to give the kernel, by the name in `disabled`, which says what each is."""
 

@@ -137,6 +137,9 @@ def _inet(call: Call, family: int, address: tuple[typed.Expr, ...]) -> typed.Exp
 def _ntop(call: Call) -> typed.Expr | None:
     *families, value = call.args
     family = families[0] if families else None
+    if family not in (None, _AF_INET, _AF_INET6):
+        call.error(f"ntop() has no family {family}", call.spans[0], "2 is AF_INET, 10 is AF_INET6")
+        return None
     size = _array_size(value)
     if size is None and isinstance(value.type, IntType) and not isinstance(value.type, PointerType):
         return _inet(call, _AF_INET if family is None else family, (convert(value, UINT32),))

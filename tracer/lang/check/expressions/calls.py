@@ -279,7 +279,10 @@ def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str |
         return shown(ctx, node)
     if wanted.kind == "map or value" and not (isinstance(node, ast.MapRef) and not node.key):
         return ctx.expr(node)
-    return maps.whole(ctx, node, function)
+    name = maps.whole(ctx, node, function)
+    if name is not None and wanted.kind == "map of values" and maps.single(ctx, name, node.span) is None:
+        return None
+    return name
 
 
 def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type | None:
@@ -305,8 +308,10 @@ def _described(ctx: Context, node: ast.Expr, wanted: Argument, function: str) ->
 
 
 def _laid_out(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> typed.Expr | None:
-    """A value as it is in memory: literals are as small as they can be."""
+    """A value as it is in memory: literals are as small as they can be, and a text goes on behind a NUL."""
     value = ctx.expr(node)
+    if isinstance(node, ast.StrLit):
+        return typed.StrLit(StringType(len(node.value) + 1), node.span, node.value)
     return None if value is None else convert(value, least(value, node))
 
 
@@ -342,6 +347,7 @@ _KINDS: dict[str, Callable[[Context, ast.Expr, Argument, str], Any]] = {
     "mode": _mode,
     "variable": _variable,
     "map": _map,
+    "map of values": _map,
     "map or value": _map,
     "map or shown": _map,
 }

@@ -132,13 +132,18 @@ def read(ctx: Context, node: ast.MapRef) -> typed.Expr | None:
     parts = key(ctx, node.name, node.key, node.span)
     if not defined(ctx, node) or parts is None:
         return None
-    facts = ctx.known.maps[node.name]
-    if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
-        what = f"{node.name} is a {AGGREGATIONS[facts.kind].shown}, which has no single value"
-        ctx.error(what, node.span, f"print({node.name}) prints all of it")
-        return None
-    type = facts.type()
+    type = single(ctx, node.name, node.span)
     return None if type is None else typed.MapGet(type, node.span, node.name, parts)
+
+
+def single(ctx: Context, name: str, span: Span) -> Type | None:
+    """The type of a map's values, as far as it is known; reports a map whose keys have no single value."""
+    facts = ctx.known.maps[name]
+    if facts.kind is not None and facts.kind in AGGREGATIONS and not AGGREGATIONS[facts.kind].single:
+        what = f"{name} is a {AGGREGATIONS[facts.kind].shown}, which has no single value"
+        ctx.error(what, span, f"print({name}) prints all of it")
+        return None
+    return facts.type()
 
 
 def address(ctx: Context, node: ast.MapRef, span: Span) -> typed.Expr | None:
