@@ -63,8 +63,8 @@ CASES = [
     ),
     Case(
         "a_loop_ends_at_the_limit",
-        'BEGIN { $i = 0; while ($i < 70000) { $i++; } printf("%d\\n", $i); exit(); }',
-        printf("65536\n"),
+        'BEGIN { $i = 0; while ($i < 1100000) { $i++; } printf("%d\\n", $i); exit(); }',
+        printf("1048576\n"),
         target=None,
         loops=1,
     ),
