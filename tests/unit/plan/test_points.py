@@ -32,7 +32,7 @@ def test_attach_points_are_numbered_in_the_order_of_the_program() -> None:
         ("usdt:/bin/app:shop:order { @o = @a; } interval:s:1 { @i = @o; } END { @e = 1; }", ("@a", "@i", "@o")),
         ("usdt:/bin/app:shop:order { @o++; print(@a); clear(@a); }", ("@a",)),
         ("interval:s:1 { @a++; @i++; print(@a); zero(@a); }", ("@a",)),
-        ("interval:s:1 { @i = @a++; @l = len(@a); }", ("@a", "@i", "@l")),
+        ("interval:s:1 { @i = @a++; @k[@a] = 1; @l = len(@k); }", ("@a", "@i", "@k", "@l")),
     ],
     ids=[
         "its own",
