@@ -25,6 +25,7 @@ _LARGE = "each hit looks at the room for every key, 20 ns each"
 _CHANGED = "BPF programs walk a map as it is, not a copy: which of the new keys they meet is chance"
 _FORGETS = "the kernel does not say which keys it has dropped"
 _JOINS = "the compiler would take minutes, and the kernel's verifier as long"
+_DEEP = "the kernel's verifier takes a walk of 256 frames at most"
 _STACKS = "stacks that BPF programs meet for the first time are walked in user space"
 _NO_THREADS = "the kernel does not say which thread of the interpreter was hit (BTF, and BPF that reads its memory)"
 _NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"
@@ -63,6 +64,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: read,
         Feature.BUFFER_SIZED: read,
         Feature.USER_STACK: Supported(),
+        Feature.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         Feature.INTERPRETED: _interpreted(has),
         Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
         Feature.SYMBOL: Supported(),
