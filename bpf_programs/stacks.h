@@ -43,8 +43,11 @@ struct stack_copy {
 };
 
 /* How a stack ended that was walked here, as `walker` has it: counted behind the causes of losses, in the order of
- * maps/stacks.py. */
-enum { ENDED_LIMIT = LOSS_CAUSES, ENDED_WHOLE, ENDED_NO_CODE, ENDED_RETURN_PROBE, ENDED_NO_RULE, ENDED_NO_PROGRESS, ENDED_ELSEWHERE };
+ * maps/stacks.py. The last has no count: user space goes on. */
+enum {
+	ENDED_LIMIT = LOSS_CAUSES, ENDED_WHOLE, ENDED_NO_CODE, ENDED_RETURN_PROBE, ENDED_NO_RULE, ENDED_NO_PROGRESS,
+	ENDED_ELSEWHERE, RULE_MISSING
+};
 
 /* Linux maps its page for return probes as high as it can. */
 #define RETURN_PROBE_PAGE 0x7FFFFFFFEULL
@@ -164,7 +167,11 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 {
 	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp);
 	struct frame_place place = {0, process << 1 | 1};
-	u32 found = 0, ended = ENDED_LIMIT;
+	u64 found = 0, ended = ENDED_LIMIT, unknown;
+
+	/* Zero, which the verifier does not know: it follows each number that it knows by itself from the loop on. */
+	*(volatile u64 *)to = 0;
+	unknown = *(volatile u64 *)to;
 
 #pragma clang loop unroll(disable)
 	for (u32 i = 0; i < frames; i++) {
@@ -175,9 +182,8 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 		place.address = ip;
 		rule = map_lookup(RULES, &place);
 		if (!rule) {
-			struct frame_state now = {ip, sp, fp};
-
-			return copy_stack(ctx, to, frames, place.process, wakeup, i, &now);
+			ended = RULE_MISSING;
+			break;
 		}
 		if (rule->kind == FRAME_NOTHING) {
 			ended = ip >> 12 == RETURN_PROBE_PAGE ? ENDED_RETURN_PROBE : ENDED_NO_CODE;
@@ -223,7 +229,14 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 		sp = cfa;
 		place.process = process << 1 | signal;
 	}
+	ended += unknown;
+	found += unknown;
+	if (ended == RULE_MISSING) {
+		struct frame_state now = {ip, sp, fp};
+
+		return copy_stack(ctx, to, frames, place.process, wakeup, found, &now);
+	}
 	/* What is behind the last frame that was wanted is nobody's loss. */
 	lose(found == frames && ended != ENDED_WHOLE ? ENDED_LIMIT : ended);
-	return 8 * (u64)found;
+	return 8 * (found > frames ? frames : found);
 }

@@ -37,6 +37,7 @@ class Feature(Enum):
     LOAD_COMPUTED = "reading memory at a computed address"
     BUFFER_SIZED = "buf of a length known at the hit"
     USER_STACK = "ustack"
+    DEEP_STACK = "more than 256 frames of a stack"
     INTERPRETED = "ustack(python)"
     STACK_COMPUTED = "a stack in a computation or in a key that is read"
     SYMBOL = "usym"

@@ -44,7 +44,7 @@ def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None
         states = bcc.states((set(KNOWN) - set(lacking)).__contains__)
         always = {
             Feature.KEYS_OF_CLEARED, Feature.SERIES_KEYS, Feature.SHARED_AGGREGATION, Feature.STACK_COMPUTED,
-            Feature.MAP_WALK_CHANGED, Feature.LENGTH_FORGETS, Feature.JOINS,
+            Feature.MAP_WALK_CHANGED, Feature.LENGTH_FORGETS, Feature.JOINS, Feature.DEEP_STACK,
         }  # fmt: skip
         refused = {feature for feature, state in states.items() if isinstance(state, Unsupported)}
         assert refused == always | {feature for feature, names in tried.items() if names & set(lacking)}

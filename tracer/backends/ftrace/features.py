@@ -51,6 +51,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: _COMPUTED,
         Feature.BUFFER_SIZED: Unsupported("an event holds blocks of a fixed size", elsewhere("bcc")),
         Feature.USER_STACK: Supported(),
+        Feature.DEEP_STACK: Supported(),
         Feature.INTERPRETED: _NO_MEMORY,
         Feature.STACK_COMPUTED: Supported(),
         Feature.SYMBOL: Supported(),

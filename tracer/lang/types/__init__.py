@@ -238,8 +238,8 @@ class NamedType:
         return self.name
 
 
-STACK_FRAMES_MOST = 127
-"""The kernel's default `kernel.perf_event_max_stack`."""
+STACK_FRAMES_MOST = 1024
+"""Frames of one stack at most, as for bpftrace."""
 
 STACK_MODES = ("bpftrace", "perf", "raw", "build_id", "python")
 

@@ -25,6 +25,7 @@ _LARGE = "each hit visits the room for every key, 20 ns each"
 _CHANGED = "BPF programs walk the map itself, not a copy, so they may or may not meet new keys"
 _FORGETS = "the kernel does not say which keys it has dropped"
 _JOINS = "the compiler and the kernel's verifier would take minutes each"
+_DEEP = "the kernel's verifier takes a walk of 256 frames at most"
 _STACKS = "stacks that BPF programs meet for the first time are walked in user space"
 _NO_THREADS = "finding the interpreter's thread needs BTF, and BPF that may read the kernel's memory"
 _NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"
@@ -63,6 +64,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD_COMPUTED: read,
         Feature.BUFFER_SIZED: read,
         Feature.USER_STACK: Supported(),
+        Feature.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         Feature.INTERPRETED: _interpreted(has),
         Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
         Feature.SYMBOL: Supported(),

@@ -12,6 +12,9 @@ from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, StackType, SymbolT
 if TYPE_CHECKING:
     from tracer.lang.check.context import Context
 
+_DEEP = 256
+"""The verifier of Linux 6.18 takes 400,000 of its million steps for a walk of so many frames."""
+
 
 def noted(context: Context, name: str, span: Span) -> None:
     """Warns about a stack that will be empty or incomplete."""
@@ -36,6 +39,8 @@ def _ustack(call: Call) -> typed.Expr | None:
 def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
     assert isinstance(node.type, StackType)
     ctx.ask("USER_STACK", "ustack", node.span)
+    if node.type.frames > _DEEP:
+        ctx.ask("DEEP_STACK", f"a stack of {node.type.frames} frames", node.span)
     if node.type.interpreted:
         ctx.ask("INTERPRETED", f"ustack({node.type.mode})", node.span)
     return ctx.stack(node.type, node.span)
