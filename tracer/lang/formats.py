@@ -13,7 +13,7 @@ from tracer.lang.types import BoolType, BufferType, FloatType, IntType, Type
 
 _CONVERSION = (
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|[0-9]*)(?P<precision>\.(?:\*|[0-9]*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t|q|L)?(?P<kind>r[xh]?|.|\Z)"
+    r"(?:(?P<length>hh|h|ll|l|j|z|t|q|L)(?=[a-zA-Z]))?(?P<kind>r[xh]?|.|\Z)"
 )
 _LENGTHS = ("", "hh", "h", "l", "ll", "j", "z", "t")
 MOST_WIDTH = 4096

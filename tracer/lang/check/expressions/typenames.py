@@ -105,7 +105,7 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
         ctx.error(f"a cast to {name} is not supported", node.span, "str(addr) reads a string")
     else:
         names = (*INTEGER_TYPES, *ctx.types.types)
-        hint = suggest.hint(name, names, "known are bool, int8 to int64 and uint8 to uint64")
+        hint = suggest.hint(name, names, "known are bool, string, int8 to int64, uint8 to uint64 and those declared")
         ctx.error(f"unknown type '{name}'", node.span, hint)
     return None
 
