@@ -60,7 +60,7 @@ def test_a_handler_s_own_stack_and_a_hundred_kilobytes_are_followed_by_later_hit
     for names in found:
         assert whole[: len(names)] == names
     assert "it goes on in another stack" in done.err
-    assert "later hits of such a stack are followed further" in done.err
+    assert "later hits of such a stack are walked further" in done.err
     done = tracer("-q", "--backend", "ftrace", "-e", program, "-c", str(far))
     said = "stacks that do not reach the program's start: 20: it goes on in another stack"
     assert f"{said}; --backend bcc follows them further" in done.err

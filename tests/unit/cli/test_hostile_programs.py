@@ -31,6 +31,7 @@ WRONG = {
     "a bomb of macros": "macro m0(x) { x + x }\n"
     + "".join(f"macro m{at}(x) {{ m{at - 1}(x) + m{at - 1}(x) }}\n" for at in range(1, 30))
     + "BEGIN { print(m29(1)); }",
+    "an argument that macros double": "macro m(x) { x + x } BEGIN { print(" + "m(" * 30 + "1" + ")" * 31 + "; }",
     "faults": "BEGIN { " + "nope(); " * DEEP + "}",
     "a long name": "BEGIN { print($" + "x" * 1_000_000 + "); }",
     "a long number": "BEGIN { print(" + "9" * 1_000_000 + "); }",

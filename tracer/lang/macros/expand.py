@@ -19,6 +19,8 @@ from tracer.lang.walk import rewrite, walk
 
 MOST_EXPANSIONS = 5000
 """How many calls a program may expand to."""
+MOST_NODES = 100_000
+"""How many parts of expressions and statements they may expand to: `x + x` doubles its argument with each call."""
 DEEPEST = 32
 """How deep calls may nest: later stages walk them recursively."""
 
@@ -88,6 +90,7 @@ class _Expander:
         self.called: set[str] = set()
         self.found = found
         self.numbers = count(1)
+        self.nodes = 0
 
     def expand(self, node: Any, within: tuple[str, ...]) -> Any:
         """The tree with each call replaced, inside the calls `within`."""
@@ -121,6 +124,11 @@ class _Expander:
         self._check_depth(node, name, callee, within)
         macro = self._chosen(node, name, args)
         body = _Body(macro, args, self._number(node)).filled()
+        self.nodes += sum(1 for statement in body for _ in walk(statement))
+        if self.nodes > MOST_NODES:
+            what = f"{callee} makes the program too large: it has more than {MOST_NODES} parts"
+            hint = f"an argument is repeated wherever {name}() names it: keep it in a variable"
+            raise ProgramError(self.source, [*self.found, Diagnostic(what, node.span, hint)])
         block = valued(node.span, tuple([self.expand(statement, (*within, name)) for statement in body]))
         return replace(block, callee=callee)
 
