@@ -22,6 +22,7 @@ from tracer.lang.types import (
     is_block,
     memory_size,
 )
+from tracer.lang.walk import walk
 from tracer.plan.model import Variant
 from tracer.results.events import (
     ExitEvent,
@@ -99,12 +100,14 @@ class Naive:
         self.reader = reader
         self.names = {} if variant is None else {"probe": variant.probe, "func": variant.function}
         self.slots: list[Any] = []
+        self.assigned: list[int] = []
         self.cut: set[Any] = set()
 
     def __call__(self) -> None:
         if self.runtime.exiting:
             return
         self.slots = [default(type) for type in self.clause.slots]
+        self.assigned = [0] * len(self.slots)
         self.cut = set()
         self.stacks: dict[int, Stack] = {}
         try:
@@ -128,12 +131,16 @@ class Naive:
         text, cut = self.readable(self.reader.string(address, expr.type.size, expr.sized, length))
         if cut:
             same = fixed(expr.address) and (expr.length is None or fixed(expr.length))
-            told = expression(expr) if same else None  # wherever in the text it stands
+            told = (expression(expr), *self._versions(expr)) if same else None  # wherever in the text it stands
             if told is None or told not in self.cut:
                 self.runtime.loss.truncated += 1
             self.cut.add(told)
         assert isinstance(text, bytes)
         return text
+
+    def _versions(self, expr: typed.Str) -> list[int]:
+        """How often each of its variables has been assigned."""
+        return [self.assigned[each.slot] for each in walk(expr) if isinstance(each, typed.Var)]
 
     def part(self, expr: typed.Part) -> Any:
         """What lies in a block; 0 behind its end."""
@@ -234,6 +241,7 @@ class Naive:
             case typed.VarIncr(slot=slot, delta=delta, prefix=prefix, type=IntType() as type):
                 old = self.slots[slot]
                 self.slots[slot] = wrap(old + delta, type)
+                self.assigned[slot] += 1
                 return self.slots[slot] if prefix else old
             case typed.MapIncr(map=name, key=key, delta=delta, prefix=prefix):
                 where = self.key(key)
@@ -292,6 +300,7 @@ class Naive:
         match stmt:
             case typed.VarSet(slot=slot, value=value):
                 self.slots[slot] = self.value(value)
+                self.assigned[slot] += 1
             case typed.MapSet(map=name, key=key, value=value):
                 result = self.value(value)
                 maps.set(name, self.key(key), result)
@@ -325,6 +334,7 @@ class Naive:
                         self.runtime.loss.loops += 1
                         break
                     self.slots[slot] = first + rounds
+                    self.assigned[slot] += 1
                     rounds += 1
                     if self.round(body):
                         break
@@ -332,6 +342,7 @@ class Naive:
                 for key, held in self.entries(name):
                     shown = held.mean if isinstance(held, Average) else held
                     self.slots[slot] = key[0] if len(key) == 1 else key, shown
+                    self.assigned[slot] += 1
                     if self.round(body):
                         break
             case typed.Return():
@@ -401,9 +412,9 @@ def arithmetic(op: str, a: int, b: int) -> int:
 
 
 def fixed(expr: typed.Expr) -> bool:
-    """Whether an expression is made of what a hit has, constants, and what lies at such addresses."""
+    """Whether an expression is made of what a hit has, constants, variables, and what lies at such addresses."""
     match expr:
-        case typed.Arg() | typed.Retval() | typed.IntLit():
+        case typed.Arg() | typed.Var() | typed.Retval() | typed.IntLit():
             return True
         case typed.Builtin(name=name):
             return name in ("pid", "tid", "uid", "gid", "cpid")

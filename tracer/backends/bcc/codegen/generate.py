@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.codegen.placement import lead
+from tracer.backends.bcc.codegen.memory.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
 from tracer.backends.bcc.codegen.sites.noted import noted_sites
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts

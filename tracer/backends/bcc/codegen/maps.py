@@ -9,8 +9,8 @@ from tracer.backends.bcc.codegen import places
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal
 from tracer.backends.bcc.codegen.callbacks import Callback, callback, given_to, taken_from
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
-from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
+from tracer.backends.bcc.codegen.memory.placement import KeyStep, bare, scalar
+from tracer.backends.bcc.codegen.memory.wide import all_used, clear, computed, into, pointer, zero
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import buckets_of, keeps_of

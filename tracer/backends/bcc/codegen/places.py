@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen.c import C, binary, cast, choice
 from tracer.backends.bcc.codegen.function import Function
-from tracer.backends.bcc.codegen.placement import bare
+from tracer.backends.bcc.codegen.memory.placement import bare
+from tracer.backends.bcc.codegen.memory.wide import computed
 from tracer.backends.bcc.codegen.values import constant
-from tracer.backends.bcc.codegen.wide import computed
 from tracer.backends.bcc.maps.dense import Numbers, Texts, cut
 from tracer.backends.bcc.maps.tables import Table
 from tracer.lang.types import StringType
