@@ -155,17 +155,30 @@ def from_json(text: str) -> Outcome:
 
 
 def write_table(outcomes: Mapping[str, Outcome | NotAvailable], document: Path = DOCUMENT) -> None:
-    """Puts the table between its marks in the document, which stays as it is otherwise."""
+    """Puts the table between its marks in the document, which stays as it is otherwise. A kernel of which this machine
+    has no outcome keeps its rows.
+    """
     text = document.read_text()
     before, mark, rest = text.partition(_FROM)
-    _, end, after = rest.partition(_TO)
+    old, end, after = rest.partition(_TO)
     if not mark or not end:
         raise LabError(f"{document} has no marks for the table")
-    document.write_text(f"{before}{_FROM}\n{table(outcomes)}\n{_TO}{after}")
+    document.write_text(f"{before}{_FROM}\n{table(outcomes, _rows_of(old))}\n{_TO}{after}")
 
 
-def table(outcomes: Mapping[str, Outcome | NotAvailable]) -> str:
-    """The table in Markdown, and below it whatever differed."""
+def _rows_of(text: str) -> dict[str, list[str]]:
+    """The rows of each kernel in a table; a row without a name goes on with the one above."""
+    found: dict[str, list[str]] = {}
+    kernel = ""
+    for line in text.splitlines():
+        if line.startswith("| "):
+            kernel = next(iter(line.split("|")[1].split()), kernel)
+            found.setdefault(kernel, []).append(line)
+    return found
+
+
+def table(outcomes: Mapping[str, Outcome | NotAvailable], before: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The table in Markdown, and below it whatever differed. `before`: the rows of kernels without an outcome."""
     lines = ["", _line(_HEADER), _line("---" for _ in _HEADER)]
     notes: list[str] = []
     for kernel in KERNELS:
@@ -174,6 +187,8 @@ def table(outcomes: Mapping[str, Outcome | NotAvailable]) -> str:
             lines += _rows(kernel, outcome)
             notes += [f"- {kernel.name}: `{result.test}` failed." for result in outcome.failures]
             notes += [f"- {kernel.name}: {line}" for line in outcome.trouble[:1]]
+        elif outcome is None and before and kernel.name in before:
+            lines += before[kernel.name]
         else:
             why = "not run" if outcome is None else f"not available: {outcome}"
             lines.append(_line((kernel.name, why, *("" for _ in _HEADER[2:]))))
