@@ -168,6 +168,27 @@ def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyP
     assert lines == [f"4 of 5 attach points were never hit ({named}): nobody runs them"]
 
 
+def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that run the files are looked for once, for all attach points and for the places of wildcards."""
+    from tracer.cli.tracing import reasons
+    from tracer.resolve.processes.uses import Uses
+
+    processes = [1]
+
+    def uses_of(paths: set[str], pid: int | None) -> dict[str, Uses]:
+        processes.append(1)
+        return {path: Uses(processes[:]) for path in paths}
+
+    monkeypatch.undo()  # the reasons are the true ones
+    monkeypatch.setattr(reasons, "uses_of", uses_of)
+    rendered: Any = Rendered()
+    found, session, _ = silence((0, 0, 1, 0, 0))
+    session.unhit_sites = lambda: {2: [found._points[2].sites[0]]}  # type: ignore[method-assign]
+    found.closing(Outcome(0, Loss(), 1, 1), rendered, ())
+    assert len(processes) == 2
+    assert len({reason for _, reason in rendered.told}) == 2  # that of each file
+
+
 def test_of_followed_processes_the_hits_of_others_do_not_count() -> None:
     found, session, _ = silence((3, 3))
     found._target = Target(1, follow=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -26,8 +25,6 @@ _FEW = 16
 
 _COPIES = 3
 """How many copies of a function are named."""
-
-_COPY = re.compile(r"\.(constprop|isra|part)\.(?!.*\.cold)")
 
 _LONGEST_S = 1.0
 """How long to look for what the places of a wildcard are."""
@@ -221,13 +218,9 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
 
 
 def _copies(symbols: Symbols, address: int) -> list[str]:
-    """What GCC made of the function that begins there for some of its callers: `f.constprop.0`, `f.part.0`."""
-    own = tuple(f"{each.name}." for each in symbols.functions if each.address == address)
-    return [
-        each.name
-        for each in symbols.functions
-        if own and each.address != address and each.name.startswith(own) and _COPY.search(each.name)
-    ]
+    """Those of the function that begins there, under any of its names."""
+    names = {each.name for each in symbols.functions if each.address == address}
+    return [copy.name for name in sorted(names) for copy in symbols.copies(name) if copy.address != address]
 
 
 def _has_debug_information_here(elf: Elf) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.kernel.trials.instructions import place_of
@@ -72,7 +73,7 @@ class Silence:
         if not silent or (not all and sum(self._hits) > _FEW_HITS):
             return
         self._note_semaphores(silent)
-        explained = self._explained
+        explained = self._explain()
         reasons = {number: explained.of(number) if all else explained.of_processes(number) for number in silent}
         for line in self._lines({number: reason for number, reason in reasons.items() if reason is not None}):
             self._said.add(line)
@@ -93,7 +94,7 @@ class Silence:
         if silent is None:
             return ["no probe was hit"] if outcome.hits == 0 else []
         silent = [number for number in silent if number not in cut]
-        reasons = self._reasons(silent)
+        reasons = {number: self._at_end.of(number) for number in silent}
         for number in silent:
             renderer.silent(self._points[number].text, reasons[number])
         lines = [line for line in self._lines(reasons) if line not in self._said]
@@ -159,7 +160,7 @@ class Silence:
             if kept and number not in silent and number not in cut:
                 from tracer.cli.tracing.unhit import unhit_lines
 
-                yield from unhit_lines(self._points[number], kept, self._explained, number, self._verbose)
+                yield from unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)
 
     # --- why ---
 
@@ -174,11 +175,12 @@ class Silence:
 
             self._semaphores.update(semaphore_values(wanted, self._target))
 
-    def _reasons(self, silent: Collection[int]) -> dict[int, str]:
-        return {number: self._explained.of(number) for number in silent} if silent else {}
+    @cached_property
+    def _at_end(self) -> Reasons:
+        """One for all attach points: what processes tell is looked up once, and is the same for each."""
+        return self._explain()
 
-    @property
-    def _explained(self) -> Reasons:
+    def _explain(self) -> Reasons:
         """As it is now."""
         from tracer.cli.tracing.reasons import Reasons
 

@@ -66,6 +66,10 @@ class Variable(NamedTuple):
     size: int = 0
 
 
+_COPY = rb"((?:constprop|isra|part)\.\d+(?:\.(?:constprop|isra|part|lto_priv)\.\d+)*)(?=\0)"
+"""How the names of copies go on; a `.cold` part is none."""
+
+
 class Table:
     """One symbol table, kept as bytes; decoding 60,000 entries takes some 10 ms."""
 
@@ -153,6 +157,14 @@ class Table:
             for index, row in self._rows(name)
             if row[1] & 15 in (STT_FUNC, STT_GNU_IFUNC) and row[3] and row[4]
         ]
+
+    def copies(self, name: str) -> list[Function]:
+        """What GCC made of the function of that name for some of its callers: `f.constprop.0`, `f.isra.0`, `f.part.0`;
+        the string table is asked first, as above.
+        """
+        start = name.encode("utf-8", "surrogateescape") + b"."
+        found = set(re.findall(re.escape(start) + _COPY, self._strings)) if start in self._strings else ()
+        return [each for ending in sorted(found) for each in self.named(f"{name}.{ending.decode()}")]
 
     def _version(self, index: int) -> tuple[bool, str]:
         """Of an entry whether it is the default of its name, and its version."""

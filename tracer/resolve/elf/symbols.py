@@ -101,6 +101,10 @@ class Symbols:
             return unique_places([each for each in self.functions if each.name == whole])
         return ()
 
+    def copies(self, name: str) -> tuple[Function, ...]:
+        """What GCC made of the function of that name for some of its callers, which then do not call it itself."""
+        return unique_places(each for tables in self._in_turn() for table in tables for each in table.copies(name))
+
     @property
     def has_mangled_names(self) -> bool:
         """Whether any name is mangled as in C++ or Rust."""

@@ -126,4 +126,6 @@ def _named(unit: Unit, at: int, function: Entry, around: list[tuple[int, int]]) 
     caller = unit.entry(around[-1][0])
     if dw.INLINE in caller:
         return  # a text that was inlined itself: it runs where that stands
+    if origin(caller).id == origin(function).id:
+        return  # in itself, as GCC does with a rare part it split off, and with recursion: whoever runs it came by
     yield name_of(caller)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ def expand(
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
     with closing(_Files(functions, unsafe_returns, filtered, filtered or _walks_stacks(program))) as files:
+        files.all = [point for clause in program.clauses for point in clause.points]
         for index, clause in enumerate(program.clauses):
             sites: list[Site] = []
             offsets: set[int] = set()
@@ -145,6 +147,7 @@ class _Searched:
     limit: SiteLimit
     left_out: list[str]
     pid: int | None
+    all: Sequence[AttachPoint]
 
     @property
     def entry(self) -> int:
@@ -158,7 +161,7 @@ class _Searched:
     def functions(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.function_sites import function_sites
 
-        return function_sites(point, self.binary, self.limit, self.left_out, self.pid)
+        return function_sites(point, self.binary, self.limit, self.left_out, self.pid, self.all)
 
     def source_lines(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.line_sites import line_sites
@@ -201,7 +204,7 @@ def sites_of(
             continue
         before = len(left_out)
         try:
-            of_file = find(point, _Searched(binary, limit.less(len(sites)), left_out, target.pid))
+            of_file = find(point, _Searched(binary, limit.less(len(sites)), left_out, target.pid, files.all))
         except NothingThere as error:
             failures.append(error)
             if not file.sure:
@@ -230,6 +233,8 @@ class _Files:
         self.functions = functions
         """Whether the program asks for `func`."""
         self.walked = walked
+        self.all: Sequence[AttachPoint] = ()
+        """The attach points of the program."""
         self._unsafe_returns = unsafe_returns
         self._filtered = filtered
         self._binaries: Binaries | None = None

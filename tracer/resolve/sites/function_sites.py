@@ -12,6 +12,7 @@ from tracer.probes.model import AttachPoint
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.elf.symbol_table import Function
+from tracer.resolve.files.paths import is_pattern, matcher
 from tracer.resolve.functions.lookup import find_functions, function_text, not_found
 from tracer.resolve.model import ArgSpec, Mem, Site, SiteLimit, Unreadable
 from tracer.resolve.safety.code import Range
@@ -30,16 +31,23 @@ _FEW = 16
 
 
 def function_sites(
-    point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None = None
+    point: AttachPoint,
+    binary: Binary,
+    limit: SiteLimit,
+    left_out: list[str],
+    pid: int | None = None,
+    all: Sequence[AttachPoint] = (),
 ) -> list[Site]:
     """The sites of every function that the attach point means. Of many those that cannot be probed are left out, and
-    `left_out` gets a line about them. `pid`: the process that is asked what indirect functions stand for.
+    `left_out` gets a line about them. `pid`: the process that is asked what indirect functions stand for. `all`: the
+    program's.
 
     Raises `NothingThere` where the file has none, `TracerError` for one that must not be probed, or without `limit`.
     """
     if point.address is not None:
         return _at_address(point, binary, point.address, left_out)
     sites = _by_name(point, binary, limit, left_out, pid)
+    left_out += _copies(point, binary, all)
     if not point.cpp:
         return sites
     before = f"{point.kind}:{binary.shown}:"
@@ -70,6 +78,22 @@ def _by_name(
         functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
     sites = _entries(binary, functions, [start for start in starts if not isinstance(start, ElfError)])
     return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
+
+
+def _copies(point: AttachPoint, binary: Binary, all: Sequence[AttachPoint]) -> list[str]:
+    """That some calls do not come by a function that is named exactly, since they go to a copy of it, which no other
+    attach point names. A part that was split off is no such copy: the function itself calls it.
+    """
+    name = (point.name or "").partition("@")[0]
+    if point.cpp or point.offset or is_pattern(name):
+        return []
+    copies = [each.name for each in binary.symbols.copies(name) if ".part." not in each.name]
+    tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if copies else []
+    copies = [each for each in copies if not any(test(each) for test in tests)]
+    if not copies:
+        return []
+    shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
+    return [f"some callers of {name} call a copy that the compiler made of it ({shown}): {name}* means both"]
 
 
 def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:

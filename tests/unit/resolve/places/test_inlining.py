@@ -67,6 +67,29 @@ def test_a_function_that_has_code_of_its_own_too(program: Path) -> None:
     assert inlined_of(str(program), alone.address) is None
 
 
+def test_what_was_split_off_and_put_back_or_recurs_is_no_other_place(tmp_path: Path) -> None:
+    """As in most wrappers of libm: whoever runs that place came by the start of the function."""
+    text = """
+    int put(int);
+    int checked(int x) {
+      if (__builtin_expect(x < 0, 0)) { put(1); put(x + 3); put(x - 8); put(x ^ 5); return put(x * x); }
+      return x * 3;
+    }
+    extern int also(int) __attribute__((alias("checked")));
+    int walk(int *p) { return p ? put(p[2]) + walk((int *)(long)p[0]) + walk((int *)(long)p[3]) : 0; }
+    """
+    (tmp_path / "wraps.c").write_text(text)
+    (tmp_path / "main.c").write_text("int put(int x) { return x; } int main(void) { return 0; }")
+    subprocess.run(["gcc", "-O2", "-g", "-o", "wraps", "wraps.c", "main.c"], check=True, cwd=tmp_path)
+    path = tmp_path / "wraps"
+    dump = ["readelf", "--debug-dump=info", str(path)]
+    shown = subprocess.run(dump, check=True, capture_output=True, text=True).stdout
+    assert shown.count("DW_TAG_inlined_subroutine") > 1
+    for name in "checked", "walk":
+        (function,) = Binary(str(path)).symbols.named(name)
+        assert inlined_of(str(path), function.address) is None, name
+
+
 def test_that_a_name_has_no_code_is_said_with_the_places(program: Path) -> None:
     error = not_found(Binary(str(program)), "shared")
     assert isinstance(error, TracerError)

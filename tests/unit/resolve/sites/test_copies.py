@@ -1,0 +1,69 @@
+"""Copies of a function that some of its callers call in its place, beside an attach point that names it exactly."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracer.errors import Diagnostic, Source
+from tracer.lang.syntax.parser import parse
+from tracer.resolve.binary import Binary
+from tracer.resolve.model import Target
+from tracer.resolve.sites.expand import expand
+
+NAMES = (
+    "mix", "mix.constprop.0.isra.0", "mix.part.0", "mix.constprop.0.cold", "remix", "remix.isra.3", "mixer",
+    "split", "split.part.0", "many", *(f"many.isra.{number}" for number in range(5)),
+)  # fmt: skip
+MIX = "some callers of mix call a copy that the compiler made of it (mix.constprop.0.isra.0): mix* means both"
+MANY = "many.isra.0, many.isra.1, many.isra.2 and 2 more"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With functions of these names, as GCC gives them."""
+    here = tmp_path_factory.mktemp("copies")
+    lines = [
+        f'int f{at}(int) __asm__("{name}"); int f{at}(int x) {{ return x + {at}; }}' for at, name in enumerate(NAMES)
+    ]
+    (here / "copies.c").write_text("\n".join([*lines, "int main(void) { return 0; }"]))
+    command = ["gcc", "-O1", "-fno-ipa-icf", "-o", "copies", "copies.c"]
+    subprocess.run(command, check=True, cwd=here)
+    return here / "copies"
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ("uprobe:{0}:mix", [MIX]),
+        ("uretprobe:{0}:mix", [MIX]),
+        ("uprobe:{0}:mix*", []),
+        ("uprobe:{0}:mix, uprobe:{0}:mix.constprop.0.isra.0", []),
+        ("uprobe:{0}:mix.*, uprobe:{0}:mix", []),
+        ("uprobe:{0}:mix, uretprobe:{0}:mix*", [MIX]),
+        ("uprobe:{0}:mix.constprop.0.isra.0", []),
+        ("uprobe:{0}:mixer, uprobe:{0}:split", []),
+        ("uprobe:{0}:remix", [MIX.replace("mix", "remix").replace("remix.constprop.0.isra.0", "remix.isra.3")]),
+        (
+            "uprobe:{0}:many",
+            [f"some callers of many call a copy that the compiler made of it ({MANY}): many* means both"],
+        ),
+    ],
+)
+def test_that_calls_go_to_a_copy_is_said_each_time_unless_it_is_probed_too(
+    program: Path, points: str, said: list[str]
+) -> None:
+    for _ in range(2):
+        warnings: list[Diagnostic] = []
+        expand(parse(Source(points.format(program) + " { @ = count(); }")), Target(), warnings=warnings)
+        assert [each.message for each in warnings] == said
+        assert all(each.lacking for each in warnings)
+
+
+def test_copies_are_those_of_exactly_that_name(program: Path) -> None:
+    symbols = Binary(str(program)).symbols
+    assert [each.name for each in symbols.copies("mix")] == ["mix.constprop.0.isra.0", "mix.part.0"]
+    assert [each.name for each in symbols.copies("split")] == ["split.part.0"]
+    assert symbols.copies("mixer") == symbols.copies("ix") == ()
