@@ -93,7 +93,7 @@ def _copies(point: AttachPoint, binary: Binary, all: Sequence[AttachPoint]) -> l
     if not copies:
         return []
     shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
-    return [f"some callers of {name} call a copy that the compiler made of it ({shown}): {name}* means both"]
+    return [f"some callers of {name} call a copy that the compiler made of it ({shown}): {name}* means all"]
 
 
 def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:

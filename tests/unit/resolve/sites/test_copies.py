@@ -17,7 +17,7 @@ NAMES = (
     "mix", "mix.constprop.0.isra.0", "mix.part.0", "mix.constprop.0.cold", "remix", "remix.isra.3", "mixer",
     "split", "split.part.0", "many", *(f"many.isra.{number}" for number in range(5)),
 )  # fmt: skip
-MIX = "some callers of mix call a copy that the compiler made of it (mix.constprop.0.isra.0): mix* means both"
+MIX = "some callers of mix call a copy that the compiler made of it (mix.constprop.0.isra.0): mix* means all"
 MANY = "many.isra.0, many.isra.1, many.isra.2 and 2 more"
 
 
@@ -48,7 +48,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("uprobe:{0}:remix", [MIX.replace("mix", "remix").replace("remix.constprop.0.isra.0", "remix.isra.3")]),
         (
             "uprobe:{0}:many",
-            [f"some callers of many call a copy that the compiler made of it ({MANY}): many* means both"],
+            [f"some callers of many call a copy that the compiler made of it ({MANY}): many* means all"],
         ),
     ],
 )
