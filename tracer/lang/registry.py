@@ -6,6 +6,7 @@ A program uses a few functions: what the modules of the others would take is a t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import TypeVar
 
@@ -36,8 +37,10 @@ class Registry(Mapping[str, T]):
         return sum(1 for _ in self)
 
     def _import_next(self) -> None:
-        module, attribute = self._left[-1]
-        for each in getattr(import_module(module), attribute):
-            for name in (each.name, *getattr(each, "aliases", ())):
-                self._known[name] = each
-        del self._left[-1]
+        for source in self._left[-1:]:  # another thread may have taken the last one
+            module, attribute = source
+            for each in getattr(import_module(module), attribute):
+                for name in (each.name, *getattr(each, "aliases", ())):
+                    self._known[name] = each
+            with suppress(ValueError):  # and may have been through the same one meanwhile
+                self._left.remove(source)
