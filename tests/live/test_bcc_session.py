@@ -161,7 +161,7 @@ def held() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), Path("/proc/self/maps").read_text().count("bpf-map")
 
 
-@pytest.mark.parametrize("where", ["load_sleepable", "Ring", "KernelMaps"])
+@pytest.mark.parametrize("where", ["loaded", "Ring", "KernelMaps"])
 def test_opening_that_fails_leaves_nothing(hits: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     program = f"usdt:{hits}:hits:text {{ @[str(arg0)] = count(); @n = count(); }}"
     open_session(program).close()
