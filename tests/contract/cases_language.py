@@ -112,9 +112,10 @@ CASES = [
         "fn sum2($a: int64, $b: int8): int64 { return $a + $b; } fn word($n: int64): string { unroll(3) { $n -= 1;"
         ' if ($n == 0) { return "few"; } } if ($n < 0) { return "none"; } return "many"; }'
         " fn show($n: int64): void { if ($n > 2) { printf(\"big\\n\"); return; } printf(\"small\\n\"); }"
-        ' BEGIN { $x = 1; show(sum2({ $x += 1; $x }, 3)); show($x); printf("%d %s %s %s\\n", sum2($x, (int8)300),'
-        " word(2), word(9), word(-1)); exit(); }",
-        "big\nsmall\n46 few many none",
+        " fn own($n: int64): int64 { if ($n) { let $q = 1; return $q; } else { let $q = 2; $n = $q; } let $q = 40;"
+        ' return $q + $n; } BEGIN { $x = 1; show(sum2({ $x += 1; $x }, 3)); show($x); printf("%d %s %s %s %d\\n",'
+        " sum2($x, (int8)300), word(2), word(9), word(-1), own(0)); exit(); }",
+        "big\nsmall\n46 few many none 42",
     ),
     said(
         "types_asked_for",

@@ -35,7 +35,6 @@ def analyse(
     `environment` may set what `config` sets (`BPFTRACE_MAX_STRLEN`). Raises `ProgramError` with all faults.
     """
     config, said = configure(program.config, environment)
-    count = len(program.clauses)
     if program.macros or program.functions:
         from tracer.lang.macros.expand import expanded
 
@@ -58,10 +57,9 @@ def analyse(
     if errors:
         raise ProgramError(program.source, found)
     declared = {each.name: each for each in reversed(tree.maps)}
-    run = set(map(id, tree.clauses[:count]))  # those behind them only check functions that nobody calls
     return typed.Program(
         program.source,
-        tuple([_clause(facts, each) for each in checked if id(each.unit.clause) in run]),
+        tuple([_clause(facts, each) for each in checked if not each.unit.clause.uncalled]),
         {name: _declaration(map, declared.get(name)) for name, map in facts.maps.items()},
         tuple(text for text, *_ in ctx.formats),
         tuple(ctx.shapes),

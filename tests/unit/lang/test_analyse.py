@@ -255,3 +255,17 @@ def test_only_the_side_that_comptime_chooses_is_looked_at() -> None:
     by_type += "BEGIN { @a = kind(comm); @b = kind(@c); @c = 3; }"
     assert str(analysed(by_type).maps["@a"].value) == "string[5]"
     assert "known before the first hit" in faults("BEGIN { $x = 1; if comptime $x { } }")
+
+
+def test_a_function_without_calls_may_read_what_begin_does_not_know() -> None:
+    function = (
+        "fn f(): int64 { @lib[ustack, func] = count(); $n = args.n; if ($n->w) { return $n->v; }"
+        " return retval + arg0 + reg(\"ip\") + *(int32 *)arg1; }"
+    )
+    program = analysed(f"{function} BEGIN {{ }}")
+    assert not program.warnings and len(program.clauses) == 1
+
+
+def test_a_function_without_calls_is_checked() -> None:
+    with pytest.raises(ProgramError, match="unknown name 'nosuch'"):
+        analysed("fn f(): int64 { $x = arg0; return nosuch; } BEGIN { }")

@@ -21,6 +21,8 @@ from tracer.resolve.model import Site
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""
+_RESULT = r"\$(\w+)\.result\.0\d+"
+"""What a function returns, as `macros.functions` names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Context:
     slots: dict[Hashable, int] = field(default_factory=dict)
     first_reads: dict[Hashable, Type | None] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
+    lost: bool = False
+    """Whether the rest of the clause cannot be checked."""
     _unread: int = 0
     calls: list[tuple[str, Span]] = field(default_factory=list)
     """The enclosing calls of macros and functions, the innermost last."""
@@ -94,7 +98,7 @@ class Context:
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
         self.unit = unit
-        self.scopes, self.slots, self.loops = [{}], {}, []
+        self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:
         """A typed expression: what the rules make of a part of the tree."""
@@ -107,6 +111,19 @@ class Context:
     def error(self, message: str, span: Span, hint: str | None = None) -> None:
         """Records a fault; only the last pass, which knows all types, speaks."""
         self.record(Diagnostic(message, span, hint))
+
+    def misplaced(self, message: str, span: Span, hint: str | None = None) -> bool:
+        """Whether this kind of probe does not know something; reports it. A function that nobody calls may be meant for
+        another kind.
+        """
+        if not self.unit.clause.uncalled:
+            self.error(message, span, hint)
+        return not self.unit.clause.uncalled
+
+    def untyped(self, message: str, span: Span, hint: str | None = None) -> None:
+        """The same for a value whose type is known only at a site: without it nothing that follows can be checked."""
+        if not self.misplaced(message, span, hint):
+            self.lost = True
 
     def warn(self, message: str, span: Span, hint: str | None = None) -> None:
         """Records a warning."""
@@ -122,7 +139,7 @@ class Context:
 
     def record(self, diagnostic: Diagnostic) -> None:
         """Adds a warning, once."""
-        if not self.final:
+        if not self.final or self.lost:
             return
         if self.calls:
             diagnostic = self._of_call(diagnostic)
@@ -131,7 +148,10 @@ class Context:
     def _of_call(self, diagnostic: Diagnostic) -> Diagnostic:
         """The same, as the user wrote it: variables by their own names, and where the call is, unless it shows."""
         callee, call = self.calls[-1]
-        message, hint = (text and re.sub(_OWN, r"$\1", text) for text in (diagnostic.message, diagnostic.hint))
+        message, hint = (
+            text and re.sub(_OWN, r"$\1", re.sub(_RESULT, r"the result of \1()", text))
+            for text in (diagnostic.message, diagnostic.hint)
+        )
         if not call.start <= diagnostic.span.start < call.end:
             message = f"{message} (in {callee}, called at {self.at(call)})"
         return replace(diagnostic, message=message or "", hint=hint)

@@ -162,7 +162,7 @@ class _Expander:
                 block = replace(self.expand(block, (name,)), span=whole)
                 block = replace(block, value=ast.IntLit(whole, 0))
                 size = ast.ExprStmt(whole, ast.Call(whole, "sizeof", (block,), whole), discarded=True)
-                yield ast.Clause((point,), None, (size,), whole)
+                yield ast.Clause((point,), None, (size,), whole, uncalled=True)
 
     def _check_depth(self, node: ast.Expr, name: str, callee: str, within: tuple[str, ...]) -> None:
         if name in within:

@@ -63,17 +63,18 @@ class _Body:
         callee = f"the function {function.name}()"
         if is_void(function):
             made = self._without_returns(body)
-            return ast.BlockExpr(function.head, (*lets, *self._flag(), *made), None, callee)
+            return ast.BlockExpr(function.head, (*lets, *self._flag(), *_checked(made)), None, callee)
         if not _returns(body):
             what = f"{function.name}() can end without a return"
             raise Fault(Diagnostic(what, function.head, f"its result is {function.result.name}: return one at the end"))
         *before, last = body
         if isinstance(last, ast.Return) and not any(map(_has_return, before)):
             result = ast.Let(last.span, self.result, function.result, last.value)
-            return ast.BlockExpr(function.head, (*lets, *before, result), self.result, callee, acts=True)
+            return ast.BlockExpr(function.head, (*lets, *_checked((*before, result))), self.result, callee, acts=True)
         made = self._without_returns(body)
         result = ast.Let(function.result.span, self.result, function.result, None)
-        return ast.BlockExpr(function.head, (*lets, result, *self._flag(), *made), self.result, callee, acts=True)
+        made = (result, *self._flag(), *_checked(made))
+        return ast.BlockExpr(function.head, (*lets, *made), self.result, callee, acts=True)
 
     def _changed(self, node: Any) -> Any:
         name, result, void = self.function.name, self.function.result, is_void(self.function)
@@ -108,10 +109,10 @@ class _Body:
                     made.append(statement)
                     continue
                 case ast.If(then=then, otherwise=otherwise) if not loop and _returns(then):
-                    then, otherwise = self._without_returns(then), self._without_returns((*otherwise, *rest))
+                    then, otherwise = self._without_returns(then), self._without_returns(_joined(otherwise, rest))
                     return (*made, replace(statement, then=then, otherwise=otherwise))
                 case ast.If(then=then, otherwise=otherwise) if not loop and _returns(otherwise):
-                    then, otherwise = self._without_returns((*then, *rest)), self._without_returns(otherwise)
+                    then, otherwise = self._without_returns(_joined(then, rest)), self._without_returns(otherwise)
                     return (*made, replace(statement, then=then, otherwise=otherwise))
             self.flagged = True
             span = statement.span
@@ -138,8 +139,7 @@ class _Body:
                 return replace(statement, body=self._without_returns(body, loop))
             case ast.While(body=body) | ast.ForRange(body=body) | ast.ForMap(body=body):
                 return replace(statement, body=self._without_returns(body, True))
-        what = "return is not possible inside an expression"
-        raise Fault(Diagnostic(what, statement.span, "assign the value, and return it in a statement of its own"))
+        return statement
 
 
 def _converted(type: ast.TypeName, value: ast.Expr | None) -> ast.Expr | None:
@@ -147,6 +147,21 @@ def _converted(type: ast.TypeName, value: ast.Expr | None) -> ast.Expr | None:
     if value is None or isinstance(value, ast.IntLit) or type.suffixes or not _INTEGER.fullmatch(type.name):
         return value
     return ast.Cast(value.span, type, value)
+
+
+def _checked(made: tuple[ast.Stmt, ...]) -> tuple[ast.Stmt, ...]:
+    """The statements; raises a fault for a `return` that is left, which stands inside an expression."""
+    for each in (each for statement in made for each in walk(statement)):
+        if isinstance(each, ast.Return):
+            what = "return is not possible inside an expression"
+            raise Fault(Diagnostic(what, each.span, "assign the value, and return it in a statement of its own"))
+    return made
+
+
+def _joined(side: tuple[ast.Stmt, ...], rest: Sequence[ast.Stmt]) -> tuple[ast.Stmt, ...]:
+    """One side of an `if` and what follows the `if`. Variables that begin in the side stay in a block of their own."""
+    names = any(isinstance(each, (ast.Let, ast.Assign)) for each in side)
+    return (ast.Block(side[0].span.to(side[-1].span), side), *rest) if names and rest else (*side, *rest)
 
 
 def _has_return(node: ast.Stmt) -> bool:

@@ -325,12 +325,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`attach points /predicate/ { body }`."""
+    """`attach points /predicate/ { body }`. `uncalled`: it never runs, and checks a function that nobody calls."""
 
     points: tuple[AttachPoint, ...]
     predicate: Expr | None
     body: tuple[Stmt, ...]
     span: Span
+    uncalled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

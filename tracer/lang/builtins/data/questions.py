@@ -56,7 +56,7 @@ def _check_key(call: Call) -> tuple[()]:
 
 def _in_userspace(call: Call) -> tuple[()]:
     if not call.context.unit.reads("probe"):
-        call.error(f"{call.args[0]} can not be used in {call.context.unit.place}", call.span)
+        call.context.misplaced(f"{call.args[0]} can not be used in {call.context.unit.place}", call.span)
     return ()
 
 

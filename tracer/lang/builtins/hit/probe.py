@@ -41,8 +41,9 @@ def argument(context: Context, name: str, index: int, span: Span) -> typed.Expr 
     """`argN`, which a site has or has not."""
     unit = context.unit
     if not unit.reads("probe"):
-        context.error(f"{name} is not known in {unit.place}", span, "arguments belong to usdt and uprobe probes")
-        return None
+        hint = "arguments belong to usdt and uprobe probes"
+        misplaced = context.misplaced(f"{name} is not known in {unit.place}", span, hint)
+        return None if misplaced else typed.Arg(UINT64, span, index)
     if unit.returns_only:
         context.error(f"{name} is not known when the function returns", span, RETURN_HINT)
         return None
@@ -147,7 +148,7 @@ def _variable(call: Call) -> typed.Expr | None:
     if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
         where = "when the function returns" if sites else "without a probe that is there"
         hint = f'keep it from a uprobe or usdt probe of the same file: @v[tid] = uaddr("{name}");'
-        context.error(f"uaddr() is not known {where}", call.span, hint)
+        context.untyped(f"uaddr() is not known {where}", call.span, hint)
         return None
     found = {context.types.outside().variable(site, name) for site in inside}
     places = [each for each in found if not isinstance(each, str)]

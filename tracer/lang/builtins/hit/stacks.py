@@ -20,7 +20,7 @@ def noted(context: Context, name: str, span: Span) -> None:
     """Warns about a stack that will be empty or incomplete."""
     if name == "dw_ustack":
         context.stable(name, name, span)
-    if not context.unit.reads("probe"):
+    if not context.unit.reads("probe") and not context.unit.clause.uncalled:
         what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
         context.warn(what, span, "a usdt, uprobe or uretprobe has the stack of the program that hits it")
 

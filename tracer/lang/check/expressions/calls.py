@@ -45,11 +45,12 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         return None
     if value.place == "return" and not ctx.unit.returns_only:
         where = ctx.unit.place if not ctx.unit.reads("probe") else "a clause with a probe other than uretprobe"
-        ctx.error(f"{word} is not known in {where}", span, f"use uretprobe:FILE:FUNCTION {{ … {word} … }}")
-        return None
+        if ctx.misplaced(f"{word} is not known in {where}", span, f"use uretprobe:FILE:FUNCTION {{ … {word} … }}"):
+            return None
     if value.place == "probe" and not ctx.unit.reads("probe"):
-        ctx.error(f"{word} is not known in {ctx.unit.place}", span, f"{word} belongs to a usdt, uprobe or uretprobe")
-        return None
+        what = f"{word} is not known in {ctx.unit.place}"
+        if ctx.misplaced(what, span, f"{word} belongs to a usdt, uprobe or uretprobe"):
+            return None
     if value.node is typed.UStack:
         from tracer.lang.builtins.hit import stacks
 
@@ -120,8 +121,7 @@ def _here(ctx: Context, node: ast.Call, function: Function) -> bool:
     if function.place != "probe" or ctx.unit.reads("probe"):
         return True
     where = f"{node.name}() is not known in {ctx.unit.place}"
-    ctx.error(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
-    return False
+    return not ctx.misplaced(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
 
 
 def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:

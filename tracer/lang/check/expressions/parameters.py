@@ -51,7 +51,7 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     """Those that all the functions of the clause have."""
     unit = ctx.unit
     if not unit.reads("probe"):
-        ctx.error(f"args is not known in {unit.place}", span, "args is for uprobes")
+        ctx.untyped(f"args is not known in {unit.place}", span, "args is for uprobes")
         return None
     if unit.returns_only:
         ctx.error("args is not known when the function returns", span, RETURN_HINT.replace("arg0", "args.name"))
