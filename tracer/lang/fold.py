@@ -54,16 +54,19 @@ def constant(expr: typed.Expr) -> int | None:
     return int(expr.value) if isinstance(expr, (typed.IntLit, typed.BoolLit)) else None
 
 
+def written(expr: typed.Expr | None) -> int | bytes | None:
+    """The value of a literal: an integer, a bool or a string."""
+    return expr.value if isinstance(expr, (typed.IntLit, typed.BoolLit, typed.StrLit)) else None
+
+
 def known_now(expr: typed.Expr) -> int | bytes | tuple[object, ...] | None:
     """The value of any constant: an integer, a bool, a string, or a tuple of such."""
     if isinstance(expr, typed.Cast) and isinstance(expr.type, StringType):
         return known_now(expr.operand)
-    if isinstance(expr, typed.StrLit):
-        return expr.value
     if isinstance(expr, typed.TupleExpr):
         items = tuple(map(known_now, expr.items))
         return None if None in items else items
-    return constant(expr)
+    return written(expr)
 
 
 def fold(node: typed.Expr) -> typed.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.typed_ir import N, builtin, clause, num, program, run, text
-from tests.unit.lang.programs import analysed
+from tests.unit.lang.programs import analysed, faults
 from tracer.lang import typed
 from tracer.lang.printing.typed import print_typed
 from tracer.lang.types import INT64, UINT64, IntType, StringType, Type
@@ -66,3 +66,14 @@ def test_a_word_of_the_command_line_is_read_from_a_byte_on() -> None:
     shown = print_typed(made)
     assert 'print "ello":string' in shown and 'print "":string' in shown
     assert [each.message for each in made.warnings] == ["a text of 5 bytes has no byte 6"]
+
+
+@pytest.mark.parametrize(
+    "call", ['globmatch({ $x = "a"; $x }, "a*")', 'strlen({ $x = "a"; $x })', "bswap({ $x = (uint16)1; $x })"]
+)
+def test_a_block_is_no_constant(call: str) -> None:
+    assert call.partition("(")[0] in print_typed(analysed(f"BEGIN {{ @ = {call}; }}"))
+
+
+def test_fail_does_not_show_a_block() -> None:
+    assert "fail() shows constants" in faults('BEGIN { fail("%d", { $x = 1; $x }); }')

@@ -6,6 +6,7 @@ from tracer.lang import formats, typed
 from tracer.lang.builtins.control import exit_with
 from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.printing import formatted, formatting
+from tracer.lang.fold import written
 from tracer.lang.types import BOOL, UINT8
 
 
@@ -29,7 +30,7 @@ def _fail(call: Call) -> None:
     made = formatted(call)
     if made is None:
         return
-    values = [getattr(arg, "value", None) for arg in made.args]
+    values = [written(arg) for arg in made.args]
     if None in values:
         where = made.args[values.index(None)].span
         call.error("fail() shows constants: it ends the program before it runs", where, "errorf() shows what a hit has")

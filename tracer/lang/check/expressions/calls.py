@@ -13,7 +13,7 @@ from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
 from tracer.lang.check.expressions.typenames import asked, least
-from tracer.lang.fold import convert, made
+from tracer.lang.fold import convert, made, written
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
@@ -98,7 +98,7 @@ def call(ctx: Context, node: ast.Call) -> typed.Expr | None:
     assert not isinstance(result, (typed.Stmt, tuple))
     if not isinstance(result, typed.Call) or function.fold is None:
         return result
-    values = [getattr(each, "value", None) for each in result.args]
+    values = [written(each) for each in result.args]
     if None in values:
         return result
     folded = made(function.fold(result.type, *values), result.type, node.span)
