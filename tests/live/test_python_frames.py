@@ -228,4 +228,4 @@ def test_ftrace_says_who_can() -> None:
     program = "uprobe:libc:getppid { @[ustack(python)] = count(); }"
     done = tracer("--backend", "ftrace", "-e", program)
     assert done.status != 0
-    assert "its samples do not hold the interpreter's memory" in done.err and "--backend bcc can" in done.err
+    assert "a sample does not hold the interpreter's memory" in done.err and "--backend bcc can" in done.err

@@ -63,7 +63,7 @@ def test_a_handler_s_own_stack_and_a_hundred_kilobytes_are_followed_by_later_hit
     assert "later hits of such a stack are walked further" in done.err
     done = tracer("-q", "--backend", "ftrace", "-e", program, "-c", str(far))
     said = "stacks that do not reach the program's start: 20: it goes on in another stack"
-    assert f"{said}; --backend bcc follows them further" in done.err
+    assert f"{said}; --backend bcc walks them further" in done.err
     done = tracer("-q", "--backend", "ftrace", "-e", program.replace("ustack", "ustack(2)"), "-c", str(far))
     assert done.err == ""  # as many frames as were asked for
 

@@ -153,7 +153,7 @@ def test_a_stack_of_fifty_kilobytes(tmp_path: Path) -> None:
     said = "stacks that do not reach the program's start: 20: the copy of the stack ends"
     assert f"{said}; config = {{ stack_copy = 65024 }} copies more of each" in done.err
     done = tracer("-q", "--backend", "ftrace", "-e", program.replace("T:", f"{far}:"), "-c", f"{far} x")
-    assert f"{said}; --backend bcc follows them further" in done.err  # main's frame is longer than any copy
+    assert f"{said}; --backend bcc walks them further" in done.err  # main's frame is longer than any copy
 
 
 def test_what_a_signal_stops_at_its_first_instruction_has_its_own_name(
