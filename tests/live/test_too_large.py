@@ -17,10 +17,8 @@ STACK = (
     + " ".join(f"$v{n} += $v{(7 * n + 3) % 60} ^ $i;" for n in VARIABLES)
     + f" }} print(({', '.join(f'$v{n}' for n in VARIABLES)})); }}"
 )
-STEPS = (
-    "usdt:T:depot:parcel /arg0 == 1/ { $i = 0; while ($i < 900) { $i++; @a[$i % 7] = sum($i); @b[$i % 3] = max($i);"
-    " if ($i % 2) { @c++; } else { continue; } } }"
-)
+PATTERNS = ", ".join(f'globmatch(str(arg1), "*{letter}?{letter}*")' for letter in "abcdefghijklmnopqrstuvwxyz")
+STEPS = f"usdt:T:depot:parcel /arg0 > 0/ {{ @[{PATTERNS}] = count(); }}"
 
 
 @pytest.mark.parametrize("program", [STACK, STEPS], ids=["stack", "steps"])
