@@ -164,13 +164,18 @@ def _uprobe(setting: Setting) -> Reading:
 
 
 def _need_idle_ftrace() -> None:
-    """Uprobe empties ftrace's own buffer and sets its tracer: not where somebody else has work there."""
+    """Uprobe empties ftrace's own buffer and sets its tracer: not where somebody else has work there.
+
+    The kernel switches bpf_trace_printk on when it verifies the first program that could call that helper, and never
+    off again (6.18, after bpftrace 0.27.1's debugf()): nobody's work.
+    """
     try:
         tracer, events = ((_TRACEFS / name).read_text().strip() for name in ("current_tracer", "set_event"))
     except OSError as error:
         raise Cannot(f"{_TRACEFS} cannot be read: {error.strerror}") from error
-    if tracer != "nop" or events:
-        raise Cannot(f"ftrace's own buffer is in use: {tracer if tracer != 'nop' else events.split()[0]}")
+    others = [event for event in events.split() if event != "bpf_trace:bpf_trace_printk"]
+    if tracer != "nop" or others:
+        raise Cannot(f"ftrace's own buffer is in use: {tracer if tracer != 'nop' else others[0]}")
 
 
 def _attend(
