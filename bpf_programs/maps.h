@@ -3,11 +3,11 @@
 
 /* --- histograms ------------------------------------------------------------------------------------------------ */
 
-/* As results/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for each power of two
- * above. */
 /* 16, say, where `value` has a bit above the low 16, else 0. */
 #define WIDER(value, bits) ((((1ULL << (bits)) - 1 - (value)) >> 63) * (bits))
 
+/* As log2_bucket of lang/aggregations/buckets.py: bucket 0 for negatives, one for each value below 2^bits, 2^bits for
+ * each power of two above. */
 static __always_inline u32 log2_bucket(u64 value, u32 bits)
 {
 	u64 exponent, step, rest = value;

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
-from tracer.resolve.model import EVERY_PROCESS, Target
+from tracer.probes.registry import is_return
+from tracer.probes.site import EVERY_PROCESS, Target
 
 if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
@@ -95,7 +96,7 @@ def plan(
 
 def _filters_end_returns(tree: Tree) -> bool:
     """Whether the program has return probes, and this kernel ends programs with a seccomp filter at one."""
-    if not any(point.kind == "uretprobe" for clause in tree.clauses for point in clause.points):
+    if not any(is_return(point) for clause in tree.clauses for point in clause.points):
         return False
     from tracer.kernel.trials.filtered_returns import end_filtered_programs
 

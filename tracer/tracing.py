@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tracer.lang.typed import Clause
     from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
+    from tracer.probes.site import Site
     from tracer.render.renderer import Renderer
-    from tracer.resolve.model import Site
 
 _LONGEST_WAIT_S = 1.0
 _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones

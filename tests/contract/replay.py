@@ -24,8 +24,8 @@ from tracer.lang.typed import Clause, Program
 from tracer.lang.types import IntType, Stack, Type
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
+from tracer.probes.site import Site
 from tracer.render import renderer_of
-from tracer.resolve.model import Site
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
 from tracer.steps.leaves import leaves

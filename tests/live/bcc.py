@@ -12,7 +12,7 @@ from tracer import pipeline
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.session import BccSession
 from tracer.errors import Source
-from tracer.resolve.model import EVERY_PROCESS, Target
+from tracer.probes.site import EVERY_PROCESS, Target
 from tracer.results.events import Event, Loss, PrintfEvent
 from tracer.results.values import Key, MapValue
 

@@ -13,7 +13,7 @@ from tracer import pipeline
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import Source
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 from tracer.results.events import Event
 from tracer.results.values import Key, MapValue
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.bcc import build_hits, edge, open_session, trace
-from tracer.results.buckets import linear_bucket, log2_bucket
+from tracer.lang.aggregations.buckets import linear_bucket, log2_bucket
 from tracer.results.events import Loss
 from tracer.results.values import Average, Key, MapValue
 

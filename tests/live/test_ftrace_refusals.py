@@ -15,8 +15,8 @@ from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import ProgramError
 from tracer.kernel.uprobe_events import definitions
 from tracer.kernel.uprobe_events.model import Fetch
+from tracer.probes.site import EVERY_PROCESS, FileIdentity
 from tracer.resolve.files.identity import open_verified
-from tracer.resolve.model import EVERY_PROCESS, FileIdentity
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 

@@ -14,9 +14,9 @@ from tests.live.conftest import need
 from tests.targets.build import build, build_go, build_rust
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
+from tracer.probes.site import Site, Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.listing import list_lines, list_probes
-from tracer.resolve.model import Site, Target
 from tracer.resolve.sites.expand import expand
 
 SAMPLE = 150

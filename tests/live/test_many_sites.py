@@ -20,7 +20,7 @@ from tracer.backends.bcc.attach import attachments
 from tracer.backends.choose import BACKENDS
 from tracer.errors import Source
 from tracer.kernel.workers.watcher import Watcher
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 
 pytestmark = pytest.mark.live
 

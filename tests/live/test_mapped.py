@@ -17,7 +17,7 @@ from tracer.cli.tracing.names import Names
 from tracer.errors import Source
 from tracer.kernel import mapping_records
 from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 from tracer.resolve.processes.maps import Mapping, mappings
 from tracer.resolve.symbols import modules
 

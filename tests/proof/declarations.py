@@ -29,7 +29,7 @@ from tracer.lang.types import (
     Type,
     UsernameType,
 )
-from tracer.resolve.model import (
+from tracer.probes.site import (
     ArgSpec,
     Const,
     FileIdentity,

@@ -10,8 +10,8 @@ from tests.proof.world import EDGES, cut_to
 from tests.typed_ir import N, builtin, num, text
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.builtins.model import Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS
+from tracer.lang.constructs import Call, Function
 from tracer.lang.types import (
     BOOL,
     INT64,

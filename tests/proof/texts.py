@@ -23,7 +23,7 @@ from tracer.lang.syntax.parser import parse
 from tracer.plan.features import Feature
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.resolve.model import ArgSpec, Reg, Site
+from tracer.probes.site import ArgSpec, Reg, Site
 
 TYPES = """
 enum code { NONE, SOME = 7, MANY };

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 
 PAGE = 4096
 MASK = (1 << 64) - 1

@@ -21,7 +21,7 @@ from tracer.backends.base import Session
 from tracer.backends.local import LocalSession
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.model import Reg, Site
+from tracer.probes.site import Reg, Site
 from tracer.steps.leaves import leaves
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause

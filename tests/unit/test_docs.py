@@ -32,9 +32,8 @@ from tracer.lang.check.unroll import UNROLL_MOST, UNROLLED_MOST  # noqa: E402
 from tracer.lang.syntax import expressions, statements  # noqa: E402
 from tracer.lang.types import STACK_FRAMES_MOST  # noqa: E402
 from tracer.plan.features import Feature, Has, State, Unsupported  # noqa: E402
-from tracer.probes import timers  # noqa: E402
+from tracer.probes import arch, timers  # noqa: E402
 from tracer.probes.registry import KINDS  # noqa: E402
-from tracer.resolve import arch  # noqa: E402
 
 PLACES = {"anywhere": "anywhere", "probe": "probes", "return": "uretprobe", "user": "BEGIN, END, interval"}
 

@@ -22,7 +22,7 @@ from tracer.kernel.workers.semaphores import Semaphore
 from tracer.kernel.workers.spawn import start
 from tracer.plan.features import Feature
 from tracer.plan.model import Plan
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 
 _PATIENCE_S = 60.0
 _HURRY_S = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.plan.model import Plan
-from tracer.resolve.model import Site, Target
+from tracer.probes.site import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.model import Plan
+    from tracer.probes.site import Site
     from tracer.resolve.interpreters.frames import Interpreters
-    from tracer.resolve.model import Site
 
 
 class LocalSession:

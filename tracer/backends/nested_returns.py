@@ -20,7 +20,7 @@ from tracer.kernel.trials.instructions import Spot, place_of
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.resolve.model import Site
+    from tracer.probes.site import Site
 
 MOST_NESTED = 64
 
@@ -36,11 +36,11 @@ def counted(plan: Plan, left_out: Collection[Spot] = ()) -> Iterator[tuple[Probe
     """The places of return probes whose calls and returns are to be counted, each once, by clause: as places of calls,
     and of returns. None where no more than 64 can ever be inside each other.
     """
-    sites = {place_of(site): site for site in plan.sites if site.kind == "uretprobe"}
+    sites = {place_of(site): site for site in plan.sites if site.is_return_probe}
     if len(sites) <= MOST_NESTED and not any(site.nests for site in sites.values()):
         return
     for probe in plan.probes:
-        own = [site for variant in probe.variants for site in variant.sites if site.kind == "uretprobe"]
+        own = [site for variant in probe.variants for site in variant.sites if site.is_return_probe]
         returns = [site for site in own if place_of(site) not in left_out and site is sites.get(place_of(site))]
         if returns:
             yield probe, [replace(site, kind="uprobe") for site in returns], returns
@@ -53,7 +53,7 @@ def is_once(plan: Plan) -> bool:
     clauses = [
         {site.kind for variant in probe.variants for site in variant.sites} for probe in plan.probes
     ]
-    places = [place_of(site) for site in plan.sites if site.kind == "uretprobe"]
+    places = [place_of(site) for site in plan.sites if site.is_return_probe]
     return len(set(places)) == len(places) and not any({"ret", "uretprobe"} <= kinds for kinds in clauses)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tracer.errors import Span
     from tracer.kernel.workers.watcher import Watcher
     from tracer.plan.model import Plan, ProbePlan
-    from tracer.resolve.model import Site, Target
+    from tracer.probes.site import Site, Target
     from tracer.resolve.safety.disassembly import Instruction
 
 MOST_ALONE = 256
@@ -102,13 +102,13 @@ def _refused(examples: dict[bytes, bytes], watcher: Watcher) -> frozenset[bytes]
 
 
 def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
-    from tracer.resolve.arch import EM_X86_64
+    from tracer.probes.arch import EM_X86_64
     from tracer.resolve.safety.disassembly import decode
 
     instructions = decode(code, site.address, EM_X86_64)
     shown = code[: instructions[0].size if instructions else 8].hex(" ")
     message = f"{site.probe} cannot be probed: the kernel takes no probe on the instruction there ({shown})"
-    later = None if site.kind == "uretprobe" else _later(instructions, code)
+    later = None if site.is_return_probe else _later(instructions, code)
     place = "" if later is None else f"uprobe:{site.path}:{later:#x}, behind it, or "
     hint = f"probe {place}what calls it"
     return ProgramError(plan.program.source, [Diagnostic(message, span, hint)], exit_code=1)

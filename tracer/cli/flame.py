@@ -92,7 +92,7 @@ def _traced(
     from tracer import pipeline
     from tracer.backends.choose import Activation
     from tracer.cli.tracing.trace import Request, trace
-    from tracer.resolve.model import Target
+    from tracer.probes.site import Target
 
     pid = only_one(pids, child, follow)
     asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.REFUSED

@@ -23,9 +23,9 @@ from tracer.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from tracer.probes.site import Target
     from tracer.resolve.listing import Listed, ListedSite
-    from tracer.resolve.model import Target
-    from tracer.resolve.places.site_texts import SiteTexts
+    from tracer.resolve.sites.site_texts import SiteTexts
 
 EXAMPLE = "tracer list 'usdt:/usr/bin/python3:*'"
 
@@ -61,8 +61,8 @@ def command(
     every site's address, function, source line and arguments, the parameters of functions that debug information knows,
     and whether semaphores are on.
     """
+    from tracer.probes.site import Target
     from tracer.resolve.listing import list_lines, list_probes
-    from tracer.resolve.model import Target
 
     look_for_debug_files_in(debug_folders)
     if pid is not None:
@@ -122,7 +122,7 @@ class Details:
         in words; the semaphore.
         """
         if listed.path != self._path:
-            from tracer.resolve.places.site_texts import SiteTexts
+            from tracer.resolve.sites.site_texts import SiteTexts
 
             if self._path:
                 self._texts.close()
@@ -177,7 +177,7 @@ class Details:
 
     def _users(self) -> list[int]:
         if self._running is None:
-            from tracer.resolve.processes.uses import uses_of
+            from tracer.resolve.processes.file_users import uses_of
 
             path = os.path.abspath(self._path)
             self._running = uses_of([path], self._target.pid)[path].own

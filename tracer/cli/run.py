@@ -148,7 +148,7 @@ def command(
     if max_rate is not None and max_rate <= 0:
         raise UsageError(f"--max-rate {max_rate}: a limit is positive", "it counts hits a second")
     from tracer import pipeline
-    from tracer.resolve.model import Target
+    from tracer.probes.site import Target
 
     forced = None if backend == "auto" else backend
     asked = None

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from tracer.dataclass import replace
 from tracer.errors import NOWHERE, Diagnostic, ProgramError
 from tracer.lang import typed
-from tracer.lang.check.context import Unit
 from tracer.lang.check.desugar import desugared
-from tracer.lang.check.facts import Facts, MapFacts
 from tracer.lang.check.infer import Checked, infer
 from tracer.lang.config import configure
+from tracer.lang.scope.context import Unit
+from tracer.lang.scope.facts import Facts, MapFacts
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, Type
 from tracer.lang.types.combine import settled, stored, wide
 from tracer.lang.walk import Node, rewrite, walk_program
 from tracer.probes.registry import KINDS
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
 """The kinds of map that `let @x = …(100);` can declare."""

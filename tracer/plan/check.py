@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Diagnostic
 from tracer.plan.model import Plan, ProbePlan
-from tracer.resolve.model import Unreadable
+from tracer.probes.site import Unreadable
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument
 from tracer.steps.walk import walk

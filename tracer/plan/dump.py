@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tracer.errors import printable
 from tracer.lang.typed import MapDecl
 from tracer.plan.model import Plan, Variant
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 
 def dump(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from itertools import count
 
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.resolve.model import STACK_POINTER, ArgSpec, Reg, Site, Unreadable
+from tracer.probes.site import STACK_POINTER, ArgSpec, Reg, Site, Unreadable
 from tracer.steps.lower import lower as steps_of
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument, ReturnValue, SiteText

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import Clause, Program
-from tracer.resolve.model import ArgSpec, Site
+from tracer.probes.site import ArgSpec, Site
 from tracer.steps.model import Steps
 
 if TYPE_CHECKING:
@@ -76,4 +76,4 @@ class Plan:
     @property
     def has_return_probes(self) -> bool:
         """Whether any site replaces a return address."""
-        return any(site.kind == "uretprobe" for site in self.sites)
+        return any(site.is_return_probe for site in self.sites)

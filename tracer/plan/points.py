@@ -26,7 +26,7 @@ from tracer.lang.typed import (
 )
 from tracer.lang.walk import walk_clause
 from tracer.plan.model import Plan
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tracer.lang.typed import Program
 from tracer.lang.types import has_stack
 from tracer.plan.features import Feature
 from tracer.plan.model import Need, ProbePlan
-from tracer.resolve.model import Global, Mem, Site
+from tracer.probes.site import Global, Mem, Site
 from tracer.steps.model import (
     Block,
     Each,
@@ -64,7 +64,7 @@ def _of_sites(probe: ProbePlan) -> Iterator[Need]:
             if kind in kinds:
                 continue
             kinds.add(kind)
-            first.setdefault(Feature.URETPROBE if site.kind == "uretprobe" else Feature.UPROBE, site)
+            first.setdefault(Feature.URETPROBE if site.is_return_probe else Feature.UPROBE, site)
             if site.semaphore is not None:
                 first.setdefault(Feature.SEMAPHORE, site)
     for feature, site in first.items():

@@ -13,7 +13,7 @@ from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Diagnostic, Fault, Span
 
 if TYPE_CHECKING:
-    from tracer.resolve.model import Site
+    from tracer.probes.site import Site
 
 ClauseKind = Literal["begin", "end", "interval", "probe"]
 AttachKind = Literal["begin", "end", "interval", "usdt", "uprobe", "uretprobe"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracer.probes.model import AttachKind, ProbeKind
+from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.timers import BEGIN, END, INTERVAL
 from tracer.probes.uprobe import UPROBE, URETPROBE
 from tracer.probes.usdt import USDT
@@ -13,3 +13,14 @@ KINDS: Final[dict[AttachKind, ProbeKind]] = {
     kind.name: kind for kind in (USDT, UPROBE, URETPROBE, INTERVAL, BEGIN, END)
 }
 SPELLINGS: Final[dict[str, ProbeKind]] = {word: kind for kind in KINDS.values() for word in kind.spellings}
+
+
+def is_return(point: AttachPoint) -> bool:
+    """Whether an attach point means the returns of functions."""
+    return "return" in KINDS[point.kind].reads
+
+
+def named(reads: str = "") -> str:
+    """Every kind, or those whose clauses may read that (`ProbeKind.reads`), in words: `usdt, uprobe or uretprobe`."""
+    *names, last = [kind.spellings[0] for kind in KINDS.values() if not reads or reads in kind.reads]
+    return f"{', '.join(names)} {'or' if reads else 'and'} {last}" if names else last

@@ -9,7 +9,7 @@ from tracer.errors import Diagnostic, Fault, Span
 from tracer.probes.model import AttachKind, AttachPoint, Part, ProbeKind, SearchedFile, malformed, miscount
 
 if TYPE_CHECKING:
-    from tracer.resolve.model import Site
+    from tracer.probes.site import Site
 
 _FORMS: dict[AttachKind, str] = {
     "uprobe": "uprobe:FILE:FUNCTION, uprobe:FILE:FUNCTION+OFFSET, uprobe:FILE:0xADDRESS or uprobe:FILE:SOURCE:LINE",

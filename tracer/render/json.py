@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.lang.aggregations.model import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
+from tracer.lang.fixed_width import quotient
 from tracer.lang.types import IntType, SyscallType
 from tracer.render.renderer import Renderer
 from tracer.render.values import json_key, json_number, json_string, json_value
-from tracer.results.integers import quotient
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from tracer.lang.aggregations.model import Series
 from tracer.lang.aggregations.registry import AGGREGATIONS
+from tracer.lang.fixed_width import quotient
 from tracer.lang.types import EnumType, IntType, PointerType
 from tracer.render.renderer import Renderer
-from tracer.results.integers import quotient
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:

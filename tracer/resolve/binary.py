@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
-from tracer.resolve.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
+from tracer.probes.arch import ARCHES, GO_STACK_ARGS, Arch, machine_name
+from tracer.probes.site import ArgSpec, FileIdentity, Unreadable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.model import ArgSpec, FileIdentity, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,12 +20,12 @@ from tracer.errors import Fault, TracerError, printable
 from tracer.lang.syntax.attach import refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
+from tracer.probes.site import ArgSpec, NothingThere, Site, Target, Unreadable
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found
-from tracer.resolve.model import ArgSpec, NothingThere, Site, Target, Unreadable
 from tracer.resolve.processes.maps import root, within
 from tracer.resolve.usdt.notes import UsdtNote
 

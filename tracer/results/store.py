@@ -20,6 +20,7 @@ from typing import Any
 from tracer.lang.aggregations.model import UNSET as UNSET
 from tracer.lang.aggregations.model import is_signed as is_signed
 from tracer.lang.aggregations.registry import AGGREGATIONS
+from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import (
     BoolType,
@@ -36,7 +37,6 @@ from tracer.lang.types import (
     memory_size,
 )
 from tracer.results.events import Loss
-from tracer.results.integers import wrap_int
 from tracer.results.values import Key, MapSnapshot, MapValue
 
 Table = dict[Key, Any]

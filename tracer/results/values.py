@@ -5,7 +5,7 @@
 | scalar | the value, in the Python form of its type |
 | count, sum, min, max | int |
 | avg, stats | `Average(hits, total)` |
-| hist, lhist | dict from bucket number to count (see `results.buckets`) |
+| hist, lhist | dict from bucket number to count (see `lang.aggregations.buckets`) |
 | tseries | dict from the number of an interval to what it has (see `lang.aggregations.series`) |
 
 Keys are always tuples, () for a map without a key.

@@ -13,8 +13,8 @@ from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StackType, Type
 from tracer.lang.walk import walk
-from tracer.resolve import model as resolved
-from tracer.resolve.model import Reg
+from tracer.probes import site as resolved
+from tracer.probes.site import Reg
 from tracer.steps import arithmetic
 from tracer.steps.model import Ask, Block, Fetch, GetSlot, If, Let, MapGet, Step
 from tracer.steps.values import Argument, BuiltIn, Const, Name, Register, ReturnValue, Source, UserStack, Value

@@ -37,7 +37,7 @@ Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
 
 
 class Lowering(Context):
-    """The clause under construction, and the `builtins.model.Lowering` of what stands in it."""
+    """The clause under construction, and the `constructs.Lowering` of what stands in it."""
 
     def __init__(self, program: typed.Program, clause: typed.Clause, body: Body) -> None:
         super().__init__(program, clause)

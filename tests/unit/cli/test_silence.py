@@ -9,11 +9,12 @@ import pytest
 
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, plan, probe, site
+from tracer.cli.tracing import silence_reasons
 from tracer.cli.tracing.silence import Silence
 from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.types import UINT8
-from tracer.resolve.model import EVERY_PROCESS, Site, Target
+from tracer.probes.site import EVERY_PROCESS, Site, Target
 from tracer.results.events import Loss
 from tracer.tracing import Outcome
 
@@ -64,12 +65,11 @@ def silence(hits: Sequence[int], unknown: int = 0) -> tuple[Silence, Session, li
 @pytest.fixture(autouse=True)
 def _by_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files a and b have a reason each."""
-    from tracer.cli.tracing import reasons
 
-    def of(self: reasons.Reasons, number: int) -> str:
+    def of(self: silence_reasons.Reasons, number: int) -> str:
         return f"nobody runs {self._points[number].sites[0].path}"
 
-    monkeypatch.setattr(reasons.Reasons, "of", of)
+    monkeypatch.setattr(silence_reasons.Reasons, "of", of)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,13 @@ def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch)
 def test_five_seconds_with_hits_tell_of_files_that_nobody_runs_unless_hits_are_many(
     monkeypatch: pytest.MonkeyPatch, hits: tuple[int, ...], lines: list[str]
 ) -> None:
-    from tracer.cli.tracing import reasons
 
-    def of_processes(self: reasons.Reasons, number: int) -> str | None:
+    def of_processes(self: silence_reasons.Reasons, number: int) -> str | None:
         path = self._points[number].sites[0].path
         return f"nobody runs {path}" if path == "/bin/b" else None
 
     now = [100.0]
-    monkeypatch.setattr(reasons.Reasons, "of_processes", of_processes)
+    monkeypatch.setattr(silence_reasons.Reasons, "of_processes", of_processes)
     monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
     found, session, said = silence(hits)
     found.start()
@@ -159,9 +158,8 @@ def test_five_seconds_with_hits_tell_of_files_that_nobody_runs_unless_hits_are_m
 
 
 def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracer.cli.tracing import reasons
 
-    monkeypatch.setattr(reasons.Reasons, "of", lambda self, number: "nobody runs them")
+    monkeypatch.setattr(silence_reasons.Reasons, "of", lambda self, number: "nobody runs them")
     rendered: Any = Rendered()
     lines = silence((0, 0, 5, 0, 0))[0].closing(Outcome(0, Loss(), 5, 1), rendered, ())
     named = "uprobe:/bin/a:f, uprobe:/bin/a:g, uprobe:/bin/b:i and 1 more"
@@ -170,8 +168,7 @@ def test_more_than_three_for_one_reason_share_a_line(monkeypatch: pytest.MonkeyP
 
 def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that run the files are looked for once, for all attach points and for the places of wildcards."""
-    from tracer.cli.tracing import reasons
-    from tracer.resolve.processes.uses import Uses
+    from tracer.resolve.processes.file_users import Uses
 
     processes = [1]
 
@@ -180,7 +177,7 @@ def test_processes_that_start_meanwhile_do_not_tell_attach_points_apart(monkeypa
         return {path: Uses(processes[:]) for path in paths}
 
     monkeypatch.undo()  # the reasons are the true ones
-    monkeypatch.setattr(reasons, "uses_of", uses_of)
+    monkeypatch.setattr(silence_reasons, "uses_of", uses_of)
     rendered: Any = Rendered()
     found, session, _ = silence((0, 0, 1, 0, 0))
     session.unhit_sites = lambda: {2: [found._points[2].sites[0]]}  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.parser import parse
-from tracer.resolve.model import ArgSpec, FileIdentity, Reg, Site
+from tracer.probes.site import ArgSpec, FileIdentity, Reg, Site
 
 IDENTITY = FileIdentity(device=1, inode=2, size=3, mtime_ns=4)
 REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")

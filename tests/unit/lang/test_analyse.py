@@ -15,7 +15,7 @@ from tracer.errors import ProgramError, Source
 from tracer.lang import typed
 from tracer.lang.analyse import analyse
 from tracer.lang.builtins import registry
-from tracer.lang.builtins.model import Function, Value
+from tracer.lang.constructs import Function, Value
 from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracer.lang.builtins.data import syscalls
-from tracer.resolve.arch import AARCH64, X86_64, Arch
+from tracer.probes.arch import AARCH64, X86_64, Arch
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tracer.plan.check import check, check_arguments
 from tracer.plan.features import Capabilities, Feature, Unsupported
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.resolve.model import ArgSpec, Const, Global, Mem, Operand, Reg, Site, Unreadable
+from tracer.probes.site import ArgSpec, Const, Global, Mem, Operand, Reg, Site, Unreadable
 
 ORDER = "usdt:/bin/app:shop:order"
 

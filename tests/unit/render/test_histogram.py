@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.typed_ir import map_of
+from tracer.lang.aggregations.buckets import linear_bucket, log2_bucket
 from tracer.lang.aggregations.model import Row
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.typed import MapDecl
 from tracer.render.histogram import json_histogram, text_histogram
-from tracer.results.buckets import linear_bucket, log2_bucket
 
 HIST = map_of("@", "hist")
 

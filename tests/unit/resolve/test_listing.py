@@ -14,8 +14,8 @@ from tracer.errors import Source, TracerError, printable
 from tracer.lang.syntax import attach
 from tracer.lang.syntax.attach import read
 from tracer.lang.syntax.parser import parse
+from tracer.probes.site import Target
 from tracer.resolve.listing import as_written, list_lines, list_probes, quoted
-from tracer.resolve.model import Target
 from tracer.resolve.sites.expand import expand
 
 LIBJVM = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"

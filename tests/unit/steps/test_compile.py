@@ -21,7 +21,7 @@ from tracer.lang.types import (
     TupleType,
 )  # fmt: skip
 from tracer.plan.model import Variant
-from tracer.resolve.model import ArgSpec, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Reg, Unreadable
 from tracer.results.events import Event, ExitEvent, Loss, PrintfEvent
 from tracer.results.store import LocalMaps
 from tracer.results.values import Average

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracer.backends.bcc.session import BccSession
     from tracer.plan.features import Capabilities, Feature
     from tracer.plan.model import Plan
-    from tracer.resolve.model import Target
+    from tracer.probes.site import Target
 
 
 class BccBackend:

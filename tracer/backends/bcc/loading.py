@@ -9,7 +9,7 @@ from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.host import pid_namespace, trials
 from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_clause
 from tracer.backends.bcc.program import BccProgram
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.page_groups import Groups

@@ -18,7 +18,7 @@ from tracer.backends.bcc.attach.loader import (
     first_counter,
 )
 from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, PYTHON_IMAGES, RING, STACK_RULES
-from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import control_event
 from tracer.backends.bcc.events.ring import Ring
@@ -34,7 +34,7 @@ from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to
 from tracer.plan.points import points
-from tracer.resolve.model import Site, Target
+from tracer.probes.site import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
     from tracer.plan.features import Capabilities, Feature
     from tracer.plan.model import Plan
-    from tracer.resolve.model import Target
+    from tracer.probes.site import Target
 
 
 class FtraceBackend:
@@ -27,7 +27,7 @@ class FtraceBackend:
     def compile(self, plan: Plan) -> Program:
         """The writes to tracefs and how each event is read."""
         from tracer.backends.ftrace.compile import compile_plan
-        from tracer.resolve.arch import host
+        from tracer.probes.arch import host
 
         arch = host()
         return compile_plan(plan, f"%{arch.returns if arch is not None else 'ax'}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.counting import trigger as hist
+from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.counting.hist_choice import choose
-from tracer.backends.ftrace.counting.uses import Uses, counted
+from tracer.backends.ftrace.counting.map_uses import Uses, counted
 from tracer.backends.ftrace.fetchargs import THREAD_NAME, Fetches, NotExpressible, Source, finish
 from tracer.backends.ftrace.filters import Filter, SourceOf, push_down
 from tracer.backends.ftrace.program import Event, FtraceProgram, Run, merged
@@ -18,7 +18,7 @@ from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import Clause
 from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 from tracer.steps import model as steps
 from tracer.steps.leaves import leaves
 from tracer.steps.values import BuiltIn, Name, Value
@@ -35,7 +35,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
         place, runs = _place(plan, site, clauses, return_place)
         shape = tuple(fetch.type for fetch in place.fetches)
         key = (
-            site.kind == "uretprobe",
+            site.is_return_probe,
             shape,
             tuple((run.clause.id, run.variant.probe, run.variant.function, run.sources) for run in runs),
             _filter_key(place),
@@ -65,7 +65,7 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
     for probe in plan.probes:
         for variant in probe.variants:
             for site in variant.sites:
-                key = (site.identity.device, site.identity.inode, site.offset, site.kind == "uretprobe")
+                key = (site.identity.device, site.identity.inode, site.offset, site.is_return_probe)
                 first, clauses = found.setdefault(key, (site, []))
                 if first.semaphore is None and site.semaphore is not None:
                     found[key] = (replace(first, semaphore=site.semaphore), clauses)
@@ -74,7 +74,7 @@ def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
 
 
 def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tuple[Place, tuple[Run, ...]]:
-    retval = "$retval" if site.kind == "uretprobe" else return_place
+    retval = "$retval" if site.is_return_probe else return_place
     collected = Fetches({}, retval)
     wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
     if any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some):

@@ -33,9 +33,9 @@ from typing import Literal
 
 from tracer.dataclass import dataclass, field, replace
 from tracer.kernel.uprobe_events.model import Fetch
+from tracer.lang.fixed_width import wrap_int
 from tracer.lang.types import IntType
-from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
-from tracer.results.integers import wrap_int
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.steps import values
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tracer.backends.ftrace.counting import trigger as hist
-from tracer.backends.ftrace.counting.trigger import Trigger
+from tracer.backends.ftrace import trigger as hist
 from tracer.backends.ftrace.fetchargs import Source, UserStack
 from tracer.backends.ftrace.filters import Filter
+from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError, printable
 from tracer.kernel.trials.instructions import Spot, place_of
@@ -177,7 +177,7 @@ class FtraceProgram:
         """Perf's mask of the registers by which stacks are unwound; 0 where no clause wants stacks, or they are walked
         by frame pointers, as the kernel does it.
         """
-        from tracer.resolve.arch import host
+        from tracer.probes.arch import host
         from tracer.resolve.unwind.registers import REGISTERS
 
         arch = host()

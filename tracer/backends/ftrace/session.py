@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.clause_runs import ClauseRuns
 from tracer.backends.ftrace.counting.counters import CountedMaps
-from tracer.backends.ftrace.counting.uses import needed_by_intervals
-from tracer.backends.ftrace.counting.where import where_lines
+from tracer.backends.ftrace.counting.explain import where_lines
+from tracer.backends.ftrace.counting.map_uses import needed_by_intervals
 from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallies
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.read.descriptors import Descriptors
@@ -24,7 +24,7 @@ from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.plan.points import points
-from tracer.resolve.model import Site, Target
+from tracer.probes.site import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import Loss
 from tracer.results.values import MapStore

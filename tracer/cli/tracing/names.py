@@ -13,8 +13,8 @@ from tracer.lang.walk import walk_clause
 if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
     from tracer.plan.model import Plan
+    from tracer.probes.site import Target
     from tracer.resolve.interpreters.frames import Interpreters
-    from tracer.resolve.model import Target
     from tracer.resolve.processes.maps import Mapping
     from tracer.resolve.symbols.processes import Processes
     from tracer.resolve.symbols.symbolizer import Symbolizer
@@ -98,7 +98,7 @@ class Names:
     def unwinder(self) -> Unwinder | None:
         """What walks stacks by unwind tables; None where no clause wants that, or the processor is unknown."""
         if self._unwinder is None and self._stacks:
-            from tracer.resolve.arch import host
+            from tracer.probes.arch import host
             from tracer.resolve.symbols.unwinder import Unwinder
             from tracer.resolve.unwind.registers import REGISTERS
 

@@ -21,11 +21,11 @@ from tracer.render.loss import counted
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
-    from tracer.cli.tracing.reasons import Reasons
+    from tracer.cli.tracing.silence_reasons import Reasons
     from tracer.kernel.trials.instructions import Spot
     from tracer.plan.model import Plan
+    from tracer.probes.site import Site, Target
     from tracer.render.renderer import Renderer
-    from tracer.resolve.model import Site, Target
     from tracer.tracing import Outcome
 
 PATIENCE_S = 5.0
@@ -158,7 +158,7 @@ class Silence:
         for number, sites in sorted(self._session.unhit_sites().items()):
             kept = [site for site in sites if place_of(site) not in left_out]
             if kept and number not in silent and number not in cut:
-                from tracer.cli.tracing.unhit import unhit_lines
+                from tracer.cli.tracing.wildcard_places import unhit_lines
 
                 yield from unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)
 
@@ -171,7 +171,7 @@ class Silence:
     def _note(self, sites: Iterable[Site]) -> None:
         wanted = [site for site in sites if site.semaphore is not None]
         if wanted:
-            from tracer.cli.tracing.reasons import semaphore_values
+            from tracer.cli.tracing.silence_reasons import semaphore_values
 
             self._semaphores.update(semaphore_values(wanted, self._target))
 
@@ -182,7 +182,7 @@ class Silence:
 
     def _explain(self) -> Reasons:
         """As it is now."""
-        from tracer.cli.tracing.reasons import Reasons
+        from tracer.cli.tracing.silence_reasons import Reasons
 
         return Reasons(self._points, self._target, self._session.left_out, self._semaphores)
 

@@ -19,9 +19,9 @@ from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.pipeline import open_session
+from tracer.probes.site import Site, Target
 from tracer.render import renderer_of
 from tracer.render.loss import counted
-from tracer.resolve.model import Site, Target
 from tracer.tracing import Controls, Watched, probe_count, run
 
 _COLLECTIONS = (20_000, 50, 50)
@@ -206,7 +206,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         for line in findings.closing if findings is not None else ():
             say(line)
         if outcome.loss:
-            from tracer.cli.tracing.closing import closing_lines
+            from tracer.cli.tracing.end_warnings import closing_lines
 
             for line in closing_lines(plan, outcome, running.backend):
                 say(line)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import ctypes
 
     from tracer.kernel.workers.spawn import Worker
-    from tracer.resolve.model import Site
+    from tracer.probes.site import Site
 
 ASSUMED_NS = 1000.0
 """Where nothing can be measured: no PMU of uprobes (before Linux 4.17), no x86-64."""
@@ -94,7 +94,7 @@ class HitCosts:
         kinds: list[Kind] = []
         for site in sites[:: -(-len(sites) // _MOST_SITES) or 1]:
             with suppress(OSError):
-                kinds += [(instruction_like(code), site.kind == "uretprobe", sample_type) for code in codes_of([site])]
+                kinds += [(instruction_like(code), site.is_return_probe, sample_type) for code in codes_of([site])]
         if not kinds:
             return Cost(ASSUMED_NS, "the file cannot be opened any more")
         for kind in kinds:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from tracer.lang.typed import Clause
-    from tracer.resolve.model import Site
+    from tracer.probes.site import Site
 
 NOT_PROBED = (errno.EOPNOTSUPP, 524, errno.ENOEXEC)
 """What the kernel answers: 524 is its own ENOTSUPP; ENOEXEC where it cannot decode the instruction."""
@@ -58,7 +58,7 @@ def may_go_without(clause: Clause, spot: Spot) -> bool:
 
 def place_of(site: Site) -> Spot:
     """The same for sites that are one place to the kernel."""
-    return site.identity.device, site.identity.inode, site.offset, site.kind == "uretprobe"
+    return site.identity.device, site.identity.inode, site.offset, site.is_return_probe
 
 
 def where(site: Site) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 MOST_FETCHES = 128
 """Of one probe (MAX_TRACE_ARGS)."""
@@ -64,7 +64,7 @@ class Event:
 
     def definition(self, place: Place, group: str, path: str) -> str:
         """The line that defines one place. `path` is the file as it is to be written."""
-        letter = "r" if place.site.kind == "uretprobe" else "p"
+        letter = "r" if place.site.is_return_probe else "p"
         counter = f"(0x{place.site.semaphore:x})" if place.site.semaphore is not None else ""
         args = "".join(f" f{number}={fetch.place}:{fetch.type}" for number, fetch in enumerate(self.fetches(place)))
         return f"{letter}:{group}/{self.name} {path}:0x{place.site.offset:x}{counter}{args}"
@@ -72,7 +72,7 @@ class Event:
     @property
     def returns(self) -> bool:
         """Whether its probes are return probes."""
-        return self.places[0].site.kind == "uretprobe"
+        return self.places[0].site.is_return_probe
 
 
 class Undefinable(TracerError):

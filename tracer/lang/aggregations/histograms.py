@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tracer.lang.aggregations.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
 from tracer.lang.aggregations.model import Aggregation, Buckets, Row
-from tracer.lang.builtins.model import Argument, Call
+from tracer.lang.constructs import Argument, Call
+from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import INT64, operations
-from tracer.results.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
-from tracer.results.integers import quotient
 
 HIST_BITS_MOST = 5
 LHIST_BUCKETS_MOST = 1000

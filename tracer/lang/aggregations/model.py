@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from tracer.dataclass import NamedTuple, dataclass
-from tracer.lang.builtins.model import Call, Function
+from tracer.lang.constructs import Call, Function
+from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType
-from tracer.results.integers import quotient
 
 
 class Row(NamedTuple):

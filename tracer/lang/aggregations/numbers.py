@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer.lang.aggregations.model import UNSET, Aggregation, Average, Keeps, is_signed
-from tracer.lang.builtins.model import Argument
+from tracer.lang.constructs import Argument
+from tracer.lang.fixed_width import quotient, wrap_int
 from tracer.lang.typed import MapDecl
-from tracer.results.integers import quotient, wrap_int
 
 
 def _wrapped(decl: MapDecl, total: int) -> int:

@@ -8,9 +8,9 @@ from typing import Any
 from tracer.dataclass import NamedTuple
 from tracer.host.clock import boot_time_ns
 from tracer.lang.aggregations.model import Aggregation, Series, is_signed
-from tracer.lang.builtins.model import Argument, Call
+from tracer.lang.constructs import Argument, Call
+from tracer.lang.fixed_width import quotient, wrap_int
 from tracer.lang.typed import MapDecl
-from tracer.results.integers import quotient, wrap_int
 
 MOST_INTERVALS = 999_999
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import cast
 from tracer.lang.types import UINT8
 

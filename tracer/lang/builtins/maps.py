@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.types import BOOL, INT64, UINT64, StackType, StringType
 from tracer.lang.types.combine import a_type
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracer.lang import formats, typed
 from tracer.lang.builtins.control import exit_with
-from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.printing import formatted, formatting
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import written
 from tracer.lang.types import BOOL, UINT8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.lang import formats, typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.types import IntType, PointerType
 from tracer.lang.types.combine import a_type
 

@@ -10,7 +10,7 @@ from tracer.lang.aggregations import registry as aggregations
 from tracer.lang.registry import Registry
 
 if TYPE_CHECKING:
-    from tracer.lang.builtins.model import Function, Lower, Value
+    from tracer.lang.constructs import Function, Lower, Value
 
 
 def _families(attribute: str, *names: str) -> tuple[tuple[str, str], ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracer.errors import Fault, Span
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.config import told
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import literal, string
 from tracer.lang.syntax.lexer import number
 from tracer.lang.types import BOOL, TupleType

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal as numbers
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
 from tracer.lang.builtins.printing import allowed
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, INT64, IntType, StringType
 from tracer.lang.types.combine import a_type

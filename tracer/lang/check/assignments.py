@@ -5,11 +5,11 @@ from __future__ import annotations
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import calls, maps
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold
+from tracer.lang.scope.context import Context, Variable
 from tracer.lang.syntax import ast
 from tracer.lang.types import (
     BOOL,

@@ -13,12 +13,12 @@ from typing import TypeGuard
 from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, ProgramError
 from tracer.lang import typed
-from tracer.lang.check.context import Context, Unit
 from tracer.lang.check.expressions.expression import expr
 from tracer.lang.check.expressions.operands import condition
-from tracer.lang.check.facts import Facts, joined
 from tracer.lang.check.statements import statements
 from tracer.lang.check.unroll import unrolled
+from tracer.lang.scope.context import Context, Unit
+from tracer.lang.scope.facts import Facts, joined
 from tracer.lang.syntax import ast
 from tracer.lang.walk import walk
 

@@ -7,11 +7,11 @@ from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.check.assignments import assign, let
-from tracer.lang.check.context import Context
 from tracer.lang.check.expressions import calls, maps
 from tracer.lang.check.expressions.operands import condition, decided, integer, known
 from tracer.lang.check.unroll import UNROLL_MOST, Unroll
 from tracer.lang.fold import convert
+from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, TupleType, Type
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import dataclass, replace
 from tracer.lang import typed
-from tracer.lang.check.context import Context
+from tracer.lang.scope.context import Context
 from tracer.lang.walk import Node, rewrite, walk
 
 UNROLL_MOST = 100

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from tracer.errors import Diagnostic, Fault, Span
 from tracer.lang import unsupported
 from tracer.probes.model import AttachPoint, Part
-from tracer.probes.registry import SPELLINGS
+from tracer.probes.registry import SPELLINGS, named
 
 # Slashes in the name of a source file: what follows up to the line's number, which no predicate looks like.
 _SOURCE_PATH = r"[\w.+\-/~@%]*:[0-9]+(:[0-9]+)?(?=[\s,{/]|$)"
@@ -142,5 +142,5 @@ def _unknown_kind(word: str, parts: list[Part], span: Span) -> Diagnostic:
     return Diagnostic(
         f"unknown probe type '{word}'",
         parts[0].span,
-        suggest.hint(word, known, "known are usdt, uprobe, uretprobe, interval, BEGIN and END"),
+        suggest.hint(word, known, f"known are {named()}"),
     )

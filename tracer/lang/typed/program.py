@@ -8,7 +8,7 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang.typed.expressions import Expr, Stmt
 from tracer.lang.types import Type
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tracer.dataclass import dataclass
 from tracer.lang.types import Type
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from tracer.lang.fixed_width import quotient
 from tracer.lang.types import EnumType, IntType, PointerType, Stack, StackType, TupleType, Type, is_interpreted
 from tracer.lang.walk import walk_clause
 from tracer.render.stacks.model import Frame, Module, Profile, Sample, kind_of, printable
 from tracer.render.values import frames_of
-from tracer.results.integers import quotient
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:

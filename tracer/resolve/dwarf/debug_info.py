@@ -28,7 +28,8 @@ from tracer.lang.types import (
     Type,
 )
 from tracer.lang.types.outside import Parameter
-from tracer.resolve import kept
+from tracer.probes.site import FileIdentity, Site
+from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
 from tracer.resolve.dwarf.functions import (
@@ -38,15 +39,14 @@ from tracer.resolve.dwarf.functions import (
     parameters_of,
 )
 from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.names import named
-from tracer.resolve.dwarf.units.opened import NONSENSE, entries_of
 from tracer.resolve.dwarf.units.ranges import fixed_address
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import Demangler, last_word, variable_of
-from tracer.resolve.model import FileIdentity, Site
 
 _KIND = "types"
 _TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, Parameter, PointerType, StructType)
@@ -104,7 +104,7 @@ class _File:
 
     @cached_property
     def _known(self) -> dict[tuple[str, str | int], Any]:
-        content = cache.load(_KIND, cache.key_of(kept.version(), self.key)) if self._lasting else None
+        content = cache.load(_KIND, cache.key_of(marshalling.version(), self.key)) if self._lasting else None
         return marshal.loads(content) if content is not None else {}  # its digest was right: `keep` wrote it
 
     def _answer(self, question: str, about: str | int, find: Callable[[Entries], Any]) -> Any:
@@ -119,11 +119,11 @@ class _File:
                 return None
             except NONSENSE as error:
                 raise entries.elf.error(f"its debug information cannot be read: {error}") from None
-            known = kept.plain(found, _CLASSES)
+            known = marshalling.plain(found, _CLASSES)
             if not entries.split.missing:  # what is missing may be there the next time
                 self._known[question, about] = known
                 self._new = True
-        return kept.made(known, _CLASSES)
+        return marshalling.made(known, _CLASSES)
 
     @cached_property
     def _entries(self) -> Entries | None:
@@ -211,7 +211,7 @@ class _File:
     def keep(self) -> None:
         """Keeps the answers, and closes the file."""
         if self._new and self._lasting:
-            cache.store(_KIND, cache.key_of(kept.version(), self.key), marshal.dumps(self._known))
+            cache.store(_KIND, cache.key_of(marshalling.version(), self.key), marshal.dumps(self._known))
             self._new = False
         if self._elf is not None:
             self._elf.close()

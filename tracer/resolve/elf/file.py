@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from tracer.errors import TracerError, printable
+from tracer.probes.site import FileIdentity
 from tracer.resolve.elf.layout import (
     ET_DYN,
     ET_EXEC,
@@ -38,7 +39,6 @@ from tracer.resolve.elf.layout import (
     notes,
     string_at,
 )
-from tracer.resolve.model import FileIdentity
 
 MAX_READ = 1 << 28
 """The most bytes read for one table. Chromium with all its symbols stays below; a sparse file cannot claim more."""

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 
 from tracer.errors import TracerError, printable
+from tracer.probes.site import Target
 from tracer.resolve.elf.debug_file import DEBUG_ROOT
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.model import Target
 from tracer.resolve.processes.maps import mappings, path_of, root
 from tracer.resolve.processes.stat import pids
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tracer.errors import TracerError
-from tracer.resolve.model import FileIdentity
+from tracer.probes.site import FileIdentity
 
 
 def open_verified(path: str, identity: FileIdentity) -> int:

@@ -12,7 +12,7 @@ import shutil
 from collections import deque
 
 from tracer.errors import TracerError
-from tracer.resolve.arch import ARCHES, Arch
+from tracer.probes.arch import ARCHES, Arch
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.libraries import find_library
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 from tracer.resolve.processes.maps import executable_files, root, within
 
 MAX_FILES = 10_000
@@ -120,7 +120,7 @@ def _matching(text: str, prefix: str) -> tuple[Found, ...]:
 
 
 def _by_name(name: str, target: Target, prefix: str) -> Found:
-    from tracer.resolve.arch import X86_64, host
+    from tracer.probes.arch import X86_64, host
     from tracer.resolve.files.libraries import find_library
 
     if target.pid is not None:

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError, printable
-from tracer.resolve.arch import ARCHES
+from tracer.probes.arch import ARCHES
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import PF_X, SHT_DYNSYM, ElfError

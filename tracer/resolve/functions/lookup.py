@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from tracer.errors import TracerError, printable
+from tracer.probes.site import NothingThere
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
-from tracer.resolve.model import NothingThere
 
 _WRITTEN = re.compile(r"::|[ (<{~,&]")
 
@@ -105,7 +105,7 @@ def not_found(binary: Binary, name: str) -> NothingThere:
 
 def _inlined(binary: Binary, name: str) -> str | None:
     """Where a function without code stands in others, in words."""
-    from tracer.resolve.places.inlining import at_places, inlined_by_name
+    from tracer.resolve.functions.inlining import at_places, inlined_by_name
 
     try:
         found = inlined_by_name(binary.path, name)

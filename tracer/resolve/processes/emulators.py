@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.resolve.model import Target
+from tracer.probes.site import Target
 from tracer.resolve.processes.maps import mappings
 from tracer.resolve.processes.stat import pids
 

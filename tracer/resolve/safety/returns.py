@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tracer.dataclass import dataclass, replace
-from tracer.resolve.arch import EM_X86_64
+from tracer.probes.arch import EM_X86_64
 from tracer.resolve.elf.layout import PF_W, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold

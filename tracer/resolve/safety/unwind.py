@@ -45,7 +45,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from tracer.resolve.arch import EM_X86_64
+from tracer.probes.arch import EM_X86_64
 from tracer.resolve.elf.layout import ET_EXEC, PT_INTERP
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold

@@ -18,8 +18,8 @@ from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
 from tracer.probes.model import AttachPoint
-from tracer.probes.registry import KINDS
-from tracer.resolve.model import NoSuchLine, NothingThere, Site, SiteLimit, Target
+from tracer.probes.registry import KINDS, is_return
+from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit, Target
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binaries, Binary
@@ -101,10 +101,10 @@ def _walks_stacks(program: Program) -> bool:
     are return probes of other functions. Or a clause asks at the return where the file is loaded, which only a probe
     in the function knows.
     """
-    returning = [clause for clause in program.clauses if any(point.kind == "uretprobe" for point in clause.points)]
+    returning = [clause for clause in program.clauses if any(is_return(point) for point in clause.points)]
     if any(_asks_for(("uaddr",), clause) for clause in returning):
         return True
-    returns = [point for clause in returning for point in clause.points if point.kind == "uretprobe"]
+    returns = [point for clause in returning for point in clause.points if is_return(point)]
     looking = [clause for clause in program.clauses if _asks_for(_STACKS, clause)]
     if not returns or not looking:
         return False
@@ -190,7 +190,7 @@ def sites_of(
         if file.path in seen:
             continue
         seen.add(file.path)
-        switching = files.switching(file, target.pid) if point.kind == "uretprobe" else None
+        switching = files.switching(file, target.pid) if is_return(point) else None
         kept = recall(point, file, files.functions, files.walked) if believe and switching is None else None
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
@@ -261,7 +261,7 @@ class _Files:
 
     def open(self, file: Found, switching: str | None = None) -> Binary:
         """The file, if its code can run here. Raises `ElfError`."""
-        from tracer.resolve.arch import host, machine_name
+        from tracer.probes.arch import host, machine_name
         from tracer.resolve.binary import Binaries
 
         if self._binaries is None:

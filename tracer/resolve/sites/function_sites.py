@@ -9,12 +9,13 @@ from itertools import repeat
 from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
+from tracer.probes.registry import is_return
+from tracer.probes.site import ArgSpec, Mem, Site, SiteLimit, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import is_pattern, matcher
 from tracer.resolve.functions.lookup import find_functions, function_text, not_found
-from tracer.resolve.model import ArgSpec, Mem, Site, SiteLimit, Unreadable
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import (
     UNSAFE,
@@ -64,7 +65,7 @@ def _by_name(
     if not functions:
         raise not_found(binary, name)
     limit.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")
-    if point.kind == "uretprobe":
+    if is_return(point):
         if point.offset:
             raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")
         return _returns(binary, functions, left_out)
@@ -157,7 +158,7 @@ def _at_address(point: AttachPoint, binary: Binary, address: int, left_out: list
             raise
         message = f"{address:#x} is a PLT entry, through which the file calls other libraries, not a function"
         raise binary.elf.error(message, "name the function in its library: uprobe:LIBRARY:FUNCTION") from None
-    if point.kind == "uretprobe":
+    if is_return(point):
         if address != around.start:
             raise binary.elf.error(
                 f"{address:#x} is inside {around.name or 'a function'}: only a whole function can be probed on return",

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from tracer.dataclass import NamedTuple, replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
+from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.dwarf.lines.tables import Row, Sequence
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import did_you_mean
-from tracer.resolve.model import NoSuchLine, NothingThere, Site, SiteLimit
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
 from tracer.resolve.sites.function_sites import site_inside

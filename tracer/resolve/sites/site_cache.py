@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 from tracer import cache
 from tracer.dataclass import names
 from tracer.errors import printable
-from tracer.resolve import kept
-from tracer.resolve.model import (
+from tracer.probes.registry import is_return
+from tracer.probes.site import (
     ArgSpec,
     Const,
     FileIdentity,
@@ -41,6 +41,7 @@ from tracer.resolve.model import (
     Site,
     Unreadable,
 )
+from tracer.resolve import marshalling
 from tracer.resolve.sites.site_code import code_at
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def recall(
         return None
     finally:
         os.close(descriptor)
-    specified = [tuple([kept.made(each, _CLASSES) for each in args]) for args in arguments]
+    specified = [tuple([marshalling.made(each, _CLASSES) for each in args]) for args in arguments]
     values[_PATH], values[_IDENTITY] = [file.path] * number, [FileIdentity(*identity)] * number
     values[_ARGS] = list(map(specified.__getitem__, values[_ARGS]))
     return tuple(map(Site, *values))
@@ -124,7 +125,7 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
         key: numbers.setdefault(args, len(numbers)) for key, args in {id(args): args for args in values[_ARGS]}.items()
     }
     values[_ARGS] = [of_tuple[id(args)] for args in values[_ARGS]]
-    arguments = [[kept.plain(each, _CLASSES) for each in args] for args in numbers]
+    arguments = [[marshalling.plain(each, _CLASSES) for each in args] for args in numbers]
     ends: list[str] = []
     columns = [_column(column, ends if field in _TEXTS else None) for field, column in enumerate(values)]
     same = [getattr(identity, name) for name in names(identity)]
@@ -159,14 +160,14 @@ def _opened(kind: str, held: Any, number: int, ends: list[list[str]]) -> list[An
 
 def _key(point: AttachPoint, path: str, shown: str, functions: bool, walked: bool) -> str:
     where = [repr(getattr(point, name)) for name in names(point) if name not in ("span", "text", "path")]
-    asked = str((functions, walked and point.kind == "uretprobe"))
+    asked = str((functions, walked and is_return(point)))
     return cache.key_of(_resolver(), str(_MARSHAL), platform.machine(), path, printable(shown), asked, *where)
 
 
 @lru_cache(maxsize=1)
 def _resolver() -> str:
     """What resolves, in the version that is here."""
-    return repr([kept.version(), *_disassembler()])
+    return repr([marshalling.version(), *_disassembler()])
 
 
 def _disassembler() -> list[object]:
@@ -177,12 +178,12 @@ def _disassembler() -> list[object]:
         return []
     own = os.path.join(folder, "lib")
     if os.path.isdir(own):
-        return [kept.modules(folder), kept.modules(own, "")]
-    from tracer.resolve.arch import X86_64, host
+        return [marshalling.modules(folder), marshalling.modules(own, "")]
+    from tracer.probes.arch import X86_64, host
     from tracer.resolve.files.libraries import find_library
 
     library = find_library("capstone", host() or X86_64)
-    return [kept.modules(folder), library, _identity_at(library) if library is not None else None]
+    return [marshalling.modules(folder), library, _identity_at(library) if library is not None else None]
 
 
 def _settled(identity: tuple[int, ...]) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
+from tracer.probes.site import NothingThere, Site
 from tracer.resolve.binary import Binary
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
-from tracer.resolve.model import NothingThere, Site
 from tracer.resolve.safety.placement import usdt_site
 from tracer.resolve.usdt.notes import UsdtNote, semaphore_offset
 

@@ -84,7 +84,7 @@ class Module:
         if found is None:
             if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
-            from tracer.resolve.dwarf.units.opened import NONSENSE
+            from tracer.resolve.dwarf.units.debug_entries import NONSENSE
 
             address = self.elf.address_of(file_offset)
             try:
@@ -97,7 +97,7 @@ class Module:
     @cached_property
     def _inlined(self) -> InlineFrames | None:
         from tracer.resolve.dwarf.inline_frames import InlineFrames
-        from tracer.resolve.dwarf.units.opened import entries_of
+        from tracer.resolve.dwarf.units.debug_entries import entries_of
 
         entries = entries_of(self.elf, keep=True)
         return None if entries is None else InlineFrames(entries)

@@ -18,8 +18,8 @@ import re
 from functools import lru_cache
 
 from tracer.dataclass import dataclass
-from tracer.resolve.arch import AARCH64, X86_64, X86_REGISTERS, Arch
-from tracer.resolve.model import ArgSpec, Const, Mem, Operand, Reg, Unreadable
+from tracer.probes.arch import AARCH64, X86_64, X86_REGISTERS, Arch
+from tracer.probes.site import ArgSpec, Const, Mem, Operand, Reg, Unreadable
 
 MAX_ARGUMENTS = 64
 """sys/sdt.h writes at most 12; a longer string is not one of its making."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 import struct
 from functools import cached_property
 
-from tracer.resolve.arch import X86_64
+from tracer.probes.arch import X86_64
+from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ET_EXEC
 from tracer.resolve.elf.relocations import Relocation, relocations
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import variable_of
-from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Unreadable
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
 _KINDS = X86_64.relocations  # operands of aarch64 name no slots

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Clause, Program
-from tracer.resolve.model import ArgSpec, Const, Reg
+from tracer.probes.site import ArgSpec, Const, Reg
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
 from tracer.steps.values import Argument, BuiltIn, Source

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.fixed_width import quotient
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import INT64, UINT64, IntType, Type
 from tracer.lang.types import Value as HeldValue
-from tracer.results.integers import quotient
 from tracer.results.store import LocalMaps, Table, empty_value, is_signed
 from tracer.results.values import Average, Key, MapStore
 from tracer.steps.arithmetic import UNBOUNDED, limits

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 
+from tracer.lang.fixed_width import quotient, remainder
 from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
-from tracer.results.integers import quotient, remainder
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.python.source import Writer
 from tracer.steps.values import Const, Name, Op, SiteText, Value

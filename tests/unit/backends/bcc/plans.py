@@ -9,7 +9,7 @@ from tracer.lang.analyse import analyse
 from tracer.lang.syntax.parser import parse
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.resolve.model import ArgSpec, Const, FileIdentity, Global, GlobalPointer, Mem, Operand, Reg, Site
+from tracer.probes.site import ArgSpec, Const, FileIdentity, Global, GlobalPointer, Mem, Operand, Reg, Site
 
 ARGUMENTS: tuple[tuple[int, bool, Operand], ...] = (
     (4, True, Reg("di")),

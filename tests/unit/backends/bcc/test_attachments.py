@@ -18,7 +18,7 @@ from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
 from tracer.kernel.syscall import Call
 from tracer.plan.model import Plan
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 
 class MadeHere:

@@ -24,7 +24,7 @@ from tests.harness.bpf import (
 from tests.unit.backends.bcc.plans import plan_of, probe, site
 from tracer.backends.bcc.attach.loader import Loaded, create_maps, load_programs
 from tracer.backends.bcc.codegen.generate import RING, generate
-from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.host import trials
 from tracer.backends.bcc.host.refused import TOO_MANY_MAPS, Refused
 from tracer.errors import ProgramError, TracerError

@@ -12,7 +12,7 @@ from tracer.backends.bcc.attach.page_groups import PAGE, groups
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.backends.precheck import MOST_ALONE
 from tracer.errors import ProgramError
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 
 def at(offset: int, function: str, kind: Literal["uprobe", "uretprobe"] = "uprobe") -> Site:

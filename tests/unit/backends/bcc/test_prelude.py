@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tracer.backends.bcc.attach.loader import LOSS_CAUSES
 from tracer.backends.bcc.compile.bpf_programs import bpf_programs
-from tracer.results.buckets import linear_bucket, linear_count, log2_bucket
-from tracer.results.integers import quotient, remainder, wrap_int
+from tracer.lang.aggregations.buckets import linear_bucket, linear_count, log2_bucket
+from tracer.lang.fixed_width import quotient, remainder, wrap_int
 
 SOURCE = """
 #include <linux/types.h>

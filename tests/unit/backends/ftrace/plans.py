@@ -12,8 +12,8 @@ from tracer.lang import typed
 from tracer.lang.types import UINT64, IntType, Type
 from tracer.plan.lower import lower
 from tracer.plan.model import Plan
-from tracer.resolve.arch import X86_64
-from tracer.resolve.model import ArgSpec, FileIdentity, Operand, Reg, Site
+from tracer.probes.arch import X86_64
+from tracer.probes.site import ArgSpec, FileIdentity, Operand, Reg, Site
 
 IDENTITY = FileIdentity(1, 2, 3, 4)
 

@@ -7,7 +7,7 @@ from tests.unit.backends.ftrace.plans import compiled, count, definitions, fetch
 from tracer.errors import ProgramError
 from tracer.lang import typed
 from tracer.lang.types import UINT64, StringType, TupleType
-from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 
 
 @pytest.mark.parametrize(

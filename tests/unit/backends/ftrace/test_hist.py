@@ -8,12 +8,12 @@ import pytest
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, load, probe, site, spec
 from tracer.backends.ftrace.compile import compile_plan
-from tracer.backends.ftrace.counting.trigger import Column, Feed
 from tracer.backends.ftrace.program import Event, FtraceProgram
+from tracer.backends.ftrace.trigger import Column, Feed
 from tracer.lang import typed
 from tracer.lang.types import INT64, UINT8, UINT64, IntType, StringType
 from tracer.plan.lower import lower
-from tracer.resolve.model import Const, Mem, Operand, Reg, Unreadable
+from tracer.probes.site import Const, Mem, Operand, Reg, Unreadable
 
 INT32 = IntType(32, True)
 

@@ -10,7 +10,7 @@ from tracer.errors import Source, Span
 from tracer.kernel.uprobe_events.model import MOST_PLACES
 from tracer.lang import typed
 from tracer.lang.types import UINT8, UINT64, StringType
-from tracer.resolve.model import Mem, Reg
+from tracer.probes.site import Mem, Reg
 
 
 def test_text_shows_the_writes_how_they_are_read_and_the_undo() -> None:

@@ -26,10 +26,10 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.declared import Declared
 from tracer.lang.types.outside import Parameter
+from tracer.probes.site import Site
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.debug_info import DebugInfo, prototype
 from tracer.resolve.functions.lookup import find_functions
-from tracer.resolve.model import Site
 
 INT, LONG = IntType(32), IntType(64)
 

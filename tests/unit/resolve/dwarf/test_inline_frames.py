@@ -11,7 +11,7 @@ import pytest
 
 from tests.targets.build import HERE
 from tracer.resolve.dwarf.inline_frames import InlineFrames, Source
-from tracer.resolve.dwarf.units.opened import entries_of
+from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.elf.file import Elf
 
 FORMS = {

@@ -15,13 +15,13 @@ import pytest
 
 from tracer.errors import ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
+from tracer.probes.site import Reg, Site, Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines import programs as line_programs
 from tracer.resolve.dwarf.lines.headers import read_header, units
 from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.dwarf.lines.tables import Sequence, decode
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.model import Reg, Site, Target
 from tracer.resolve.sites.expand import expand
 
 MAIN_C = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.debug_entries import entries_of
 from tracer.resolve.dwarf.units.names import named
-from tracer.resolve.dwarf.units.opened import entries_of
 from tracer.resolve.dwarf.units.unit import Unit
 from tracer.resolve.elf.file import Elf
 

@@ -12,12 +12,12 @@ import pytest
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter, note, usdt_note
 from tests.unit.resolve.sites.test_expand import fault, sites
 from tracer.errors import ProgramError, TracerError
+from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.programs import _starts
 from tracer.resolve.elf import layout, symbol_table
 from tracer.resolve.elf.file import MAX_SEGMENTS, Elf
 from tracer.resolve.listing import list_lines
-from tracer.resolve.model import Target
 from tracer.resolve.safety import code, disassembly
 
 

@@ -14,11 +14,11 @@ import pytest
 from tracer.errors import Fault, Source, TracerError
 from tracer.lang.printing.layout import laid_out
 from tracer.lang.syntax.attach import read
+from tracer.probes.site import EVERY_PROCESS, Target
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.build_ids import files_of
 from tracer.resolve.files.paths import Found, find_files
 from tracer.resolve.listing import list_probes
-from tracer.resolve.model import EVERY_PROCESS, Target
 
 SOURCE = "#include <unistd.h>\nint main(void) { write(1, \"x\", 1); sleep(60); return %d; }\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tracer.errors import TracerError
+from tracer.probes.site import EVERY_PROCESS
 from tracer.resolve.files.paths import find_files
-from tracer.resolve.model import EVERY_PROCESS
 
 
 def hint(path: str) -> str | None:

@@ -9,8 +9,8 @@ import pytest
 
 from tracer.errors import Diagnostic, Source
 from tracer.lang.syntax.parser import parse
+from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
-from tracer.resolve.model import Target
 from tracer.resolve.sites.expand import expand
 
 NAMES = (

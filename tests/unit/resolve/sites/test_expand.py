@@ -16,10 +16,10 @@ from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, PROBES_C, SEMAPH
 from tracer.errors import Diagnostic, ProgramError, Source, TracerError
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
+from tracer.probes.site import Mem, Reg, Site, Target, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.identity import open_verified
-from tracer.resolve.model import Mem, Reg, Site, Target, Unreadable
 from tracer.resolve.processes.maps import mappings
 from tracer.resolve.sites.expand import expand
 

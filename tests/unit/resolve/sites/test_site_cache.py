@@ -15,9 +15,9 @@ from tests.unit.resolve.programs import FUNCTIONS_C, PROBES_C, SEMAPHORE_C, THRO
 from tests.unit.resolve.sites.test_expand import LIBC, fault, sites, verify_sites
 from tracer.errors import Source, TracerError
 from tracer.lang.syntax.parser import parse
-from tracer.resolve import binary, kept
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
+from tracer.resolve import binary, marshalling
 from tracer.resolve.elf import debug_file
-from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Operand, Reg, Target, Unreadable
 from tracer.resolve.sites import site_cache, site_code
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.symbols import demangle
@@ -127,7 +127,7 @@ def test_every_form_of_operand_is_found_again() -> None:
     every: tuple[Operand, ...] = (Const(-1), Reg("di"), Mem("bp", -8, None, 4), place, GlobalPointer(place))
     every = (*every, Unreadable("because"))
     specs = tuple(ArgSpec(f"8@{number}", 8, True, operand, number == 1) for number, operand in enumerate(every))
-    assert kept.made(kept.plain(specs, site_cache._CLASSES), site_cache._CLASSES) == specs
+    assert marshalling.made(marshalling.plain(specs, site_cache._CLASSES), site_cache._CLASSES) == specs
 
 
 def rebuilt(path: Path) -> None:

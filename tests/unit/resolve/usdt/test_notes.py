@@ -10,10 +10,10 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, note, usdt_note
 from tests.unit.resolve.programs import BY_HAND_C, PROBES_C, SEMAPHORE_C
+from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ElfError
-from tracer.resolve.model import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
 from tracer.resolve.usdt.notes import UsdtNote, read_notes, semaphore_offset
 
 REAL_FILES = [

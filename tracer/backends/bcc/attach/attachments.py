@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.loader import CALLS, RETURNS
-from tracer.backends.bcc.codegen.sites.noted import cookie
+from tracer.backends.bcc.codegen.sites.hit_marks import cookie
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.errors import Diagnostic, ProgramError, TracerError
@@ -31,8 +31,8 @@ from tracer.kernel.workers.watcher import Watcher
 from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
+from tracer.probes.site import FileIdentity, Site
 from tracer.resolve.files.identity import open_verified
-from tracer.resolve.model import FileIdentity, Site
 
 if TYPE_CHECKING:
     from tracer.backends.bcc.attach.shared_events import ClauseEvent, SharedEvents
@@ -202,7 +202,7 @@ class Attachments:
             key = site.path, id(site.identity), site.kind
             if key != latest:  # the identity itself is compared and hashed field by field
                 latest = key
-                group = groups.setdefault((site.path, site.identity, site.kind == "uretprobe"), [])
+                group = groups.setdefault((site.path, site.identity, site.is_return_probe), [])
             group.append(each)
         for (name, identity, returns), sites in groups.items():
             file = self._files[name, identity]

@@ -25,7 +25,7 @@ def own_returns(plan: Plan) -> list[int]:
     """The attach points whose hits are all the returns; () where they are counted apart."""
     if not is_once(plan):
         return []
-    return [number for number, point in enumerate(points(plan)) if any(s.kind == "uretprobe" for s in point.sites)]
+    return [number for number, point in enumerate(points(plan)) if any(s.is_return_probe for s in point.sites)]
 
 
 def _counter(map: int, index: int, multi: bool) -> int:

@@ -22,7 +22,7 @@ from tracer.backends.bcc.codegen.generate import (
     STACK_RULES,
     Generated,
 )
-from tracer.backends.bcc.codegen.maps import FIRST_TABLE
+from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import Bytecode
 from tracer.backends.bcc.host import pid_namespace, trials

@@ -41,7 +41,7 @@ def groups(plan: Plan, generated: Generated) -> Groups | None:
     number = sum(len(variant.sites) for variant in variants)
     for probe in plan.probes:
         own = (site for variant in probe.variants if variant.id in texts for site in variant.sites)
-        if any(site.kind == "uretprobe" for site in own):
+        if any(site.is_return_probe for site in own):
             if number > MOST_ALONE:
                 places = f"{number} places with func or probe, return probes among them,"
                 lacking = "no links for many (Linux 6.6)"

@@ -18,7 +18,7 @@ from tracer.kernel.uprobe_events.model import MOST_PLACES, Event, Place
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
 from tracer.plan.model import ProbePlan
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SharedEvents:
         for probe, sites in wanted:
             events = []
             for returns in (False, True):
-                places = [Place(site, ()) for site in sites if (site.kind == "uretprobe") is returns]
+                places = [Place(site, ()) for site in sites if site.is_return_probe is returns]
                 for first in range(0, len(places), MOST_PLACES):
                     events.append(ClauseEvent(f"b{number}", tuple(places[first : first + MOST_PLACES]), probe))
                     number += 1

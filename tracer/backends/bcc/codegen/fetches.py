@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tracer.backends.bcc.codegen import records
+from tracer.backends.bcc.codegen.arguments import argument, register, return_value
 from tracer.backends.bcc.codegen.c import C, call, cast
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.memory.placement import Leaf
-from tracer.backends.bcc.codegen.memory.wide import clear, computed, set_used, zero
-from tracer.backends.bcc.codegen.sites.arguments import argument, register, return_value
+from tracer.backends.bcc.codegen.placement import Leaf
+from tracer.backends.bcc.codegen.wide import clear, computed, set_used, zero
 from tracer.lang.types import StackType
 from tracer.steps.model import Fetch
 from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, Register, ReturnValue, Text, UserStack

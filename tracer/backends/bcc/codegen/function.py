@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from tracer.backends.bcc.codegen.c import C, c_type
-from tracer.backends.bcc.codegen.memory.placement import KeyStep, Part, place
+from tracer.backends.bcc.codegen.placement import KeyStep, Part, place
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of

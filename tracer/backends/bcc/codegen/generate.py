@@ -12,17 +12,17 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
-from tracer.backends.bcc.codegen.maps import FIRST_TABLE
-from tracer.backends.bcc.codegen.memory.placement import lead
+from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
+from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
-from tracer.backends.bcc.codegen.sites.noted import noted_sites
+from tracer.backends.bcc.codegen.sites.hit_marks import noted_sites
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SiteTexts, site_texts
 from tracer.backends.bcc.events.records import Record
 from tracer.backends.bcc.maps.tables import Shape, Table, marks, tables
 from tracer.dataclass import dataclass
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
-from tracer.resolve.arch import X86_64, host
+from tracer.probes.arch import X86_64, host
 from tracer.steps.model import Fetch, MapAdd, Steps, Update
 from tracer.steps.values import UserStack
 from tracer.steps.walk import walk
@@ -103,7 +103,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
         steps, alike = plan.steps[probe.clause.id], groups[probe.clause.id]
         made = [_body(shared, steps, variants) for variants in alike]
         # Returns are counted for `nested_returns` too; those who are not followed have no hits in the map.
-        returns = any(variants[0].sites[0].kind == "uretprobe" for variants in alike)
+        returns = any(variants[0].sites[0].is_return_probe for variants in alike)
         alone = len(probe.clause.names) == 1 and not returns and not plan.follow
         table = _counting(steps, known, adding, made) if alone else None
         if table is not None:

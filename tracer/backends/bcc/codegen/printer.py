@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tracer.backends.bcc.codegen import maps, records
+from tracer.backends.bcc.codegen import records
 from tracer.backends.bcc.codegen.c import C, binary, c_type, unary
 from tracer.backends.bcc.codegen.callbacks import callback, given_to, taken_from
 from tracer.backends.bcc.codegen.fetches import fetch
 from tracer.backends.bcc.codegen.function import Function
-from tracer.backends.bcc.codegen.memory.placement import scalar
-from tracer.backends.bcc.codegen.memory.wide import clear, computed, copy_words, into, zero
+from tracer.backends.bcc.codegen.maps import steps as maps
+from tracer.backends.bcc.codegen.placement import scalar
+from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
 from tracer.backends.bcc.events.records import Record
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.typed import LOOP_LIMIT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen.c import C
 from tracer.backends.bcc.codegen.function import Function, Sending
-from tracer.backends.bcc.codegen.memory.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
-from tracer.backends.bcc.codegen.memory.wide import computed, pointer
+from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
+from tracer.backends.bcc.codegen.wide import computed, pointer
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
 from tracer.lang.types import UINT8, StackType, StringType
 from tracer.steps.model import Moment, Printf, PrintMap, PrintValue, Sample, Time

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal, plain, unary, word_type
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.memory.placement import bare
+from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.lang.types import BoolType, StringType, TupleType, Type, memory_size
 from tracer.steps.values import Const, Name, Op, SiteText, Value

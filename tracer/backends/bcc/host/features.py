@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.plan.features import NO_COUNTER, Feature, Has, State, Supported, Unsupported, elsewhere
-from tracer.resolve.arch import X86_64, host
+from tracer.probes.arch import X86_64, host
 
 NO_BPF = Unsupported(
     "the kernel has no bpf(), or something like a container's seccomp filter hides it",

@@ -16,8 +16,8 @@ from tracer.dataclass import dataclass, replace
 from tracer.lang.types import BOOL, BoolType, IntType, StringType, Type
 from tracer.lang.types import Value as Known
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.resolve.model import ArgSpec
-from tracer.resolve.model import Const as Operand
+from tracer.probes.site import ArgSpec
+from tracer.probes.site import Const as Operand
 from tracer.results.values import Key
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.model import Fetch, Let, MapAdd, Steps, Update

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tracer.backends.bcc.maps.layout import decoder
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import keeps_of
+from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import has_stack
-from tracer.results.integers import wrap_int
 from tracer.results.store import is_signed
 from tracer.results.values import Average, MapValue
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tracer.backends.ftrace.counting.trigger import (
+from tracer.backends.ftrace.counting.map_uses import Uses
+from tracer.backends.ftrace.fetchargs import Constant as Known
+from tracer.backends.ftrace.fetchargs import FromSample, Number
+from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
+from tracer.backends.ftrace.program import Run
+from tracer.backends.ftrace.trigger import (
     CPU,
     LEAST_ROWS,
     MOST_KEYS,
@@ -20,21 +25,16 @@ from tracer.backends.ftrace.counting.trigger import (
     Feed,
     Trigger,
 )
-from tracer.backends.ftrace.counting.uses import Uses
-from tracer.backends.ftrace.fetchargs import Constant as Known
-from tracer.backends.ftrace.fetchargs import FromSample, Number
-from tracer.backends.ftrace.filters import SourceOf, is_word, plain, push_down
-from tracer.backends.ftrace.program import Run
 from tracer.dataclass import dataclass, field
 from tracer.kernel.uprobe_events.model import Fetch
+from tracer.lang.aggregations.buckets import linear_count
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
 from tracer.lang.types import IntType, StringType
 from tracer.lang.types import Value as Held
 from tracer.lang.walk import added_to
 from tracer.plan.model import Plan
-from tracer.results.buckets import linear_count
-from tracer.results.integers import wrap_int
 from tracer.steps import model as steps
 from tracer.steps.model import Let, MapAdd, Require, Update
 from tracer.steps.values import Const, SiteText, Value

@@ -27,7 +27,7 @@ from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Place
 from tracer.kernel.uprobe_events.trials import Trials
 from tracer.kernel.workers.watcher import Watcher
-from tracer.resolve.model import Site, Target
+from tracer.probes.site import Site, Target
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder

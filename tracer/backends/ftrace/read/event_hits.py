@@ -16,7 +16,7 @@ from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 _RARELY = 20
 """After a reading, the next one comes no sooner than this many times its duration later."""

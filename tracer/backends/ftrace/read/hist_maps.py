@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.backends.ftrace.counting.trigger import THREAD, Column, Feed, Trigger
 from tracer.backends.ftrace.program import Event
 from tracer.backends.ftrace.read.hist_file import Row, Table, parse
+from tracer.backends.ftrace.trigger import THREAD, Column, Feed, Trigger
 from tracer.errors import TracerError
 from tracer.host.first_namespace import in_first_pid_namespace
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
+from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl, Program
 from tracer.lang.types import IntType, Value
-from tracer.resolve.model import Target
-from tracer.results.integers import wrap_int
+from tracer.probes.site import Target
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key
 

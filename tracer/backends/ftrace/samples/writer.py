@@ -22,7 +22,7 @@ from tracer.backends.ftrace.fetchargs import (
     ThreadName,
     UserStack,
 )
-from tracer.backends.ftrace.samples.resolved import cut, last_true, reach, unwound, user_stack
+from tracer.backends.ftrace.samples.sample_functions import cut, last_true, reach, unwound, user_stack
 from tracer.backends.ftrace.samples.shape import CPU, PID, TID, TIME, Bytes, Sample, Shape
 from tracer.host.clock import ahead_ns
 from tracer.kernel.uprobe_events.format import EventFormat

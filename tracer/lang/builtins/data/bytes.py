@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, laid_out
 from tracer.lang.types import (
     INET,

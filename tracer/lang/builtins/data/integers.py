@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert
 from tracer.lang.types import BOOL, UINT64, IntType
 from tracer.lang.types.combine import LITERAL, SMALL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import string
 from tracer.lang.types import BOOL, UINT64, ArrayType, IntType, PointerType, StringType, TupleType, Type
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tracer.dataclass import replace
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V
 from tracer.lang.fold import constant, convert, string
 from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, IntType, StringType, Type
 from tracer.lang.types.combine import a_type

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import cast
 from tracer.lang.types import SyscallType
-from tracer.resolve.arch import AARCH64, host
+from tracer.probes.arch import AARCH64, host
 
 # In the order of their numbers; a number stands where some are left out.
 _X86_64 = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.dataclass import replace
 from tracer.lang import suggest, typed
-from tracer.lang.builtins.model import Argument, Call, Function
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import convert, fold
 from tracer.lang.types import (
     UINT64,

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.fold import string
 from tracer.lang.types import BOOL, INT64, UINT64, FloatType, IntType, PointerType, StringType, Type
 from tracer.lang.types.combine import NOTED
+from tracer.probes.arch import host
 from tracer.probes.timers import interval_count
-from tracer.resolve.arch import host
 
 if TYPE_CHECKING:
-    from tracer.lang.check.context import Context
+    from tracer.lang.scope.context import Context
 
 RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
 
@@ -144,7 +144,7 @@ def _variable(call: Call) -> typed.Expr | None:
     """The load bias comes with the hit: the probe's own address is what the instruction pointer holds less it."""
     context, (name,) = call.context, call.args
     sites, arch = context.unit.sites, host()
-    inside = [site for site in sites if site.kind != "uretprobe"]  # there the instruction pointer is the caller's
+    inside = [site for site in sites if not site.is_return_probe]  # there the instruction pointer is the caller's
     if not inside or len(inside) < len(sites) or arch is None or context.types.outside is None:
         where = "when the function returns" if sites else "without a probe that is there"
         hint = f'keep it from a uprobe or usdt probe of the same file: @v[tid] = uaddr("{name}");'

@@ -7,7 +7,7 @@ import os
 import re
 
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.types import BOOL, UINT64, CgroupPathType, StringType, UsernameType
 from tracer.lang.types.combine import SMALL
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.builtins.model import Argument, Call, Function, Lowering, V, Value
+from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
 from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, StackType, SymbolType
+from tracer.probes.registry import named
 
 if TYPE_CHECKING:
-    from tracer.lang.check.context import Context
+    from tracer.lang.scope.context import Context
 
 _DEEP = 256
 """The verifier of Linux 6.18 takes 400,000 of its million steps for a walk of so many frames."""
@@ -22,7 +23,7 @@ def noted(context: Context, name: str, span: Span) -> None:
         context.stable(name, name, span)
     if not context.unit.reads("probe") and not context.unit.clause.uncalled:
         what = f"{name} is empty in {context.unit.place}, which runs in tracer itself"
-        context.warn(what, span, "a usdt, uprobe or uretprobe has the stack of the program that hits it")
+        context.warn(what, span, f"a {named('probe')} has the stack of the program that hits it")
 
 
 def _ustack(call: Call) -> typed.Expr | None:

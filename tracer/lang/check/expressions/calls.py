@@ -7,16 +7,17 @@ from typing import Any
 
 from tracer.dataclass import replace
 from tracer.lang import suggest, typed, unsupported
-from tracer.lang.builtins.model import Argument, Call, Function
 from tracer.lang.builtins.registry import FUNCTIONS, VALUES
-from tracer.lang.check.context import Context, Variable
 from tracer.lang.check.expressions import maps, memory
 from tracer.lang.check.expressions.operands import integer, known
 from tracer.lang.check.expressions.typenames import asked, least
+from tracer.lang.constructs import Argument, Call, Function
 from tracer.lang.fold import convert, made, written
+from tracer.lang.scope.context import Context, Variable
 from tracer.lang.syntax import ast
 from tracer.lang.types import UINT64, IntType, StringType, Type
 from tracer.lang.types.combine import a_type
+from tracer.probes.registry import named
 
 _OWN = "__builtin_"  # what bpftrace's own library calls a built-in value by
 
@@ -44,12 +45,13 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         _no_value(ctx, node)
         return None
     if value.place == "return" and not ctx.unit.returns_only:
-        where = ctx.unit.place if not ctx.unit.reads("probe") else "a clause with a probe other than uretprobe"
-        if ctx.misplaced(f"{word} is not known in {where}", span, f"use uretprobe:FILE:FUNCTION {{ … {word} … }}"):
+        kind = named("return")
+        where = ctx.unit.place if not ctx.unit.reads("probe") else f"a clause with a probe other than {kind}"
+        if ctx.misplaced(f"{word} is not known in {where}", span, f"use {kind}:FILE:FUNCTION {{ … {word} … }}"):
             return None
     if value.place == "probe" and not ctx.unit.reads("probe"):
         what = f"{word} is not known in {ctx.unit.place}"
-        if ctx.misplaced(what, span, f"{word} belongs to a usdt, uprobe or uretprobe"):
+        if ctx.misplaced(what, span, f"{word} belongs to a {named('probe')}"):
             return None
     if value.node is typed.UStack:
         from tracer.lang.builtins.hit import stacks
@@ -121,7 +123,7 @@ def _here(ctx: Context, node: ast.Call, function: Function) -> bool:
     if function.place != "probe" or ctx.unit.reads("probe"):
         return True
     where = f"{node.name}() is not known in {ctx.unit.place}"
-    return not ctx.misplaced(where, node.span, "it belongs to a usdt, uprobe or uretprobe")
+    return not ctx.misplaced(where, node.span, f"it belongs to a {named('probe')}")
 
 
 def _made(function: Function, checked: Call) -> typed.Expr | typed.Stmt | tuple[typed.Stmt, ...] | None:

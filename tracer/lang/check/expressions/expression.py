@@ -5,12 +5,12 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Fault, Span
 from tracer.lang import suggest, typed
-from tracer.lang.check.context import Context
 from tracer.lang.check.expressions import calls, maps, memory
 from tracer.lang.check.expressions.operands import condition, decided, integer, known, present
 from tracer.lang.check.expressions.operators import binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold, known_now, literal, string
+from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (

@@ -8,11 +8,11 @@ from zlib import crc32
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
-from tracer.lang.check.context import Context
 from tracer.lang.check.expressions.memory import step
 from tracer.lang.check.expressions.operands import present
 from tracer.lang.check.expressions.operators import warn_of_bend
 from tracer.lang.fold import convert, tuple_items
+from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
 from tracer.lang.types import INT64, IntType, TupleType, Type, VariablePointer, is_block, memory_size
 from tracer.lang.types.combine import LITERAL, a_type, join, say, stored

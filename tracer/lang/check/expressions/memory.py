@@ -11,8 +11,8 @@ from collections.abc import Callable
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
-from tracer.lang.check.context import Context
 from tracer.lang.fold import cast, constant, convert, fold, laid_out, literal, true_text, width
+from tracer.lang.scope.context import Context
 from tracer.lang.types import (
     BOOL,
     INT64,

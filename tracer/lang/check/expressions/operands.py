@@ -6,9 +6,9 @@ Everywhere in this package None stands for a value that has no type yet, or is w
 from __future__ import annotations
 
 from tracer.lang import typed
-from tracer.lang.check.context import Context
 from tracer.lang.check.expressions.operators import TEXT_HINT
 from tracer.lang.fold import constant, true_text
+from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
 from tracer.lang.types import BoolType, IntType, StringType
 from tracer.lang.types.combine import a_type

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import typed
-from tracer.lang.check.context import Context
 from tracer.lang.check.expressions import memory
 from tracer.lang.fold import constant, convert, fold, literals
+from tracer.lang.scope.context import Context
 from tracer.lang.types import (
     BOOL,
     INT64,

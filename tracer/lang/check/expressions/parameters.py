@@ -6,13 +6,13 @@ from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
 from tracer.lang.builtins.hit.probe import RETURN_HINT
-from tracer.lang.check.context import Context
 from tracer.lang.check.expressions import memory
 from tracer.lang.fold import cast, convert, fold
+from tracer.lang.scope.context import Context
 from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
-from tracer.resolve.model import STACK_POINTER
+from tracer.probes.site import STACK_POINTER
 
 _NUMBERED = "arg0, arg1, … are there without debug information"
 

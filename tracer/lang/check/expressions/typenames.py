@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import takewhile
 
 from tracer.lang import suggest, typed
-from tracer.lang.check.context import Context
 from tracer.lang.fold import width
+from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
 from tracer.lang.types import (
     INT64,

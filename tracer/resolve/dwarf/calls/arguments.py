@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tracer.dataclass import NamedTuple
 from tracer.lang.types import ArrayType, BoolType, FloatType, IntType, StructType, Type, memory_size
-from tracer.resolve.arch import X86_64, Arch
+from tracer.probes.arch import X86_64, Arch
 from tracer.resolve.dwarf.calls.forms import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 

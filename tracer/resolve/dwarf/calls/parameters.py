@@ -9,19 +9,26 @@ import re
 
 from tracer.lang.types import IntType, PointerType, Type, memory_size
 from tracer.lang.types.outside import Parameter
-from tracer.resolve.arch import ARCHES, X86_64, Arch
+from tracer.probes.arch import ARCHES, X86_64, Arch
+from tracer.probes.site import Site
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, GoConvention, Place
-from tracer.resolve.dwarf.calls.entered import convention_number, is_in_frame, is_llvms, is_moved, register_of, stated
 from tracer.resolve.dwarf.calls.forms import Form, form_of, is_direct
 from tracer.resolve.dwarf.calls.rust import RustConvention
 from tracer.resolve.dwarf.calls.shapes import Shape, holds_nullptr, shape_of
+from tracer.resolve.dwarf.calls.stated_locations import (
+    convention_number,
+    is_in_frame,
+    is_llvms,
+    is_moved,
+    register_of,
+    stated,
+)
 from tracer.resolve.dwarf.functions import attribute, function_at, has, linked_name, name_of, parameters_of
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.ranges import start_of
 from tracer.resolve.dwarf.units.unit import Entry
-from tracer.resolve.model import Site
 
 _CHANGED = re.compile(r"\.(isra|constprop|part|llvm|specialized)\b")
 _RUSTC = re.compile(r"rustc version 1\.(\d+)\.")

@@ -8,7 +8,7 @@ rustc, adjust_for_rust_abi in compiler/rustc_target/src/callconv/mod.rs.
 from __future__ import annotations
 
 from tracer.lang.types import Type
-from tracer.resolve.arch import X86_64, Arch
+from tracer.probes.arch import X86_64, Arch
 from tracer.resolve.dwarf.calls.arguments import EMPTY, IN_FLOATS, Convention, Pieces, Place, words
 from tracer.resolve.dwarf.calls.forms import Form, Scalar
 from tracer.resolve.dwarf.calls.shapes import Shape

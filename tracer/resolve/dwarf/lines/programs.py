@@ -28,7 +28,7 @@ from tracer.resolve.dwarf.lines.headers import MAX_PATH, Unit, read_header, unit
 from tracer.resolve.dwarf.lines.tables import LineTable, Sequence, decode, paths_of
 from tracer.resolve.dwarf.sections import content
 from tracer.resolve.dwarf.units import constants as dw
-from tracer.resolve.dwarf.units.opened import NONSENSE, entries_of
+from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of
 from tracer.resolve.elf.file import Elf
 
 _BEGINNING = re.compile(rb"\0\x09\x02(.{8})", re.DOTALL)

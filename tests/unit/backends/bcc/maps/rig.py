@@ -20,8 +20,8 @@ from tracer.backends.bcc.maps.tables import Shape, Table, tables
 from tracer.backends.bcc.maps.tables import marks as marked_maps
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
+from tracer.lang.aggregations.buckets import log2_bucket
 from tracer.lang.types import IntType, Value
-from tracer.results.buckets import log2_bucket
 from tracer.results.values import Key, MapValue
 
 TOP = 1 << 63

@@ -1,1 +1,1 @@
-"""What differs from site to site of an attach point, as C: its arguments, and its texts."""
+"""What differs from site to site of an attach point: its texts, and whether it was hit."""

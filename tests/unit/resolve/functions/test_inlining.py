@@ -9,8 +9,8 @@ import pytest
 
 from tracer.errors import TracerError
 from tracer.resolve.binary import Binary
+from tracer.resolve.functions.inlining import Inlined, at_places, inlined_by_name, inlined_of
 from tracer.resolve.functions.lookup import not_found
-from tracer.resolve.places.inlining import Inlined, at_places, inlined_by_name, inlined_of
 
 HEADER = "static inline int shared(int x) { return x * 5 + 1; }\n"
 FIRST = """

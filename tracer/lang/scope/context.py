@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from tracer.dataclass import dataclass, field, replace
 from tracer.errors import Diagnostic, Source, Span
 from tracer.lang import typed
-from tracer.lang.check.facts import Facts
 from tracer.lang.config import asked_of
+from tracer.lang.scope.facts import Facts
 from tracer.lang.syntax import ast
 from tracer.lang.types import Type
 from tracer.lang.types.combine import settled
 from tracer.lang.types.declared import Declared
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
-from tracer.resolve.model import Site
+from tracer.probes.site import Site
 
 _OWN = r"\$\w+\.(\w+)\.\d+"
 """A variable of a macro or a function, as `macros.expand` names it; compiled only when a message needs it."""

@@ -11,7 +11,7 @@ import pytest
 from tests.targets.build import build
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbols import Symbols
-from tracer.resolve.places.site_texts import SiteTexts
+from tracer.resolve.sites.site_texts import SiteTexts
 
 
 @pytest.mark.parametrize("name", ["lines-O0", "lines-O2", "lines-nopie", "carts", "depot"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.results.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
+from tracer.lang.aggregations.buckets import linear_bounds, linear_bucket, linear_count, log2_bounds, log2_bucket
 
 ANY_INT64 = st.integers(-(2**63), 2**63 - 1)
 LINEAR = st.tuples(st.integers(-1000, 1000), st.integers(1, 2000), st.integers(1, 500))

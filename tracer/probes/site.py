@@ -133,6 +133,11 @@ class Site:
     nests: bool = False
     point: int = 0
 
+    @property
+    def is_return_probe(self) -> bool:
+        """Whether the kernel replaces the function's return address, and the hit is at the return."""
+        return self.kind == "uretprobe"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

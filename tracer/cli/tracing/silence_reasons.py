@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from tracer.errors import TracerError
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.resolve.binary import Binaries
-from tracer.resolve.processes.uses import Other, Uses, listed, uses_of
+from tracer.resolve.processes.file_users import Other, Uses, listed, uses_of
 
 if TYPE_CHECKING:
     from tracer.plan.points import Point
+    from tracer.probes.site import Site, Target
     from tracer.resolve.elf.file import Elf
     from tracer.resolve.elf.symbols import Symbols
-    from tracer.resolve.model import Site, Target
 
 _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
@@ -188,7 +188,7 @@ def _code_at(site: Site, binaries: Binaries, choices: bool = True) -> str | None
 
 def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str | None:
     from tracer.resolve.elf.plt import in_plt
-    from tracer.resolve.places.inlining import at_places, inlined_of
+    from tracer.resolve.functions.inlining import at_places, inlined_of
 
     binary = binaries.open(site.path)
     if in_plt(binary.elf, site.address):

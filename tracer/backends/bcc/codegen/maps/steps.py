@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tracer.backends.bcc.codegen import places
 from tracer.backends.bcc.codegen.c import C, binary, c_type, call, cast, choice, literal
 from tracer.backends.bcc.codegen.callbacks import Callback, callback, given_to, taken_from
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.memory.placement import KeyStep, bare, scalar
-from tracer.backends.bcc.codegen.memory.wide import all_used, clear, computed, into, pointer, zero
+from tracer.backends.bcc.codegen.maps.array_index import FIRST, index_of
+from tracer.backends.bcc.codegen.placement import KeyStep, bare, scalar
+from tracer.backends.bcc.codegen.wide import all_used, clear, computed, into, pointer, zero
 from tracer.backends.bcc.maps.layout import size_of
 from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import buckets_of, keeps_of
@@ -227,7 +227,7 @@ def update(function: Function, step: model.Update) -> None:
             form = f"{'SIGNED' if signed else 'UNSIGNED'}_{'MIN' if keeps == 'least' else 'MAX'}"
             value = function.temporary("value", call(form, computed(function, step.value)))
             if table.grid is not None:
-                at = places.place(function, table, step.key)
+                at = index_of(function, table, step.key)
                 function.line(f"array_extreme_raise({_map(table)}, {at}, {value});")
             else:
                 key = _key(function, table, step)
@@ -332,10 +332,10 @@ def _add(
     total = "total" if table.shape is Shape.TOTAL else "counter"
     number = _once(function, value)
     if table.grid is not None:
-        at = places.place(function, table, step.key)
+        at = index_of(function, table, step.key)
         if bucket is not None:
             scaled = binary("*", at, C(f"{table.buckets}"), "u32")
-            at = bucket if at == places.FIRST else binary("+", scaled, bucket, "u32")
+            at = bucket if at == FIRST else binary("+", scaled, bucket, "u32")
         function.line(f"array_{total}_add({_map(table)}, {at}, {number});")
         return
     key = _key(function, table, step, bucket)

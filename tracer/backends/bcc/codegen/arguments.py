@@ -9,7 +9,7 @@ from tracer.backends.bcc.codegen.function import Function
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.errors import TracerError
 from tracer.lang.types import IntType
-from tracer.resolve.model import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
+from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.steps.values import Name
 
 _X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracer.resolve.arch import Arch
+from tracer.probes.arch import Arch
 from tracer.resolve.dwarf.calls.arguments import Pieces, Place, words
 from tracer.resolve.dwarf.functions import origins
 from tracer.resolve.dwarf.leb import leb

@@ -6,7 +6,7 @@ import pytest
 
 from tests.typed_ir import N, num
 from tests.unit.backends.ftrace.plans import count, plan, probe
-from tracer.cli.tracing.closing import closing_lines
+from tracer.cli.tracing.end_warnings import closing_lines
 from tracer.lang import typed
 from tracer.lang.types import UINT8
 from tracer.results.events import Loss

@@ -15,7 +15,7 @@ from tracer.lang import typed
 from tracer.lang.types import UINT64, IntType, StackType, StringType, Type
 
 if TYPE_CHECKING:
-    from tracer.lang.check.context import Context
+    from tracer.lang.scope.context import Context
 
 Place = Literal["anywhere", "probe", "return"]
 """Where a built-in may be used: everywhere; where a probe is hit; where a function returns."""

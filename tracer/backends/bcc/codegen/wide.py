@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tracer.backends.bcc.codegen.c import ATOM, C, cast, plain
 from tracer.backends.bcc.codegen.function import Buffer, Function
-from tracer.backends.bcc.codegen.memory.placement import bare, item, scalar
+from tracer.backends.bcc.codegen.placement import bare, item, scalar
 from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
 from tracer.backends.bcc.maps.layout import SHORT_TEXT, size_of
 from tracer.lang.types import StringType, TupleType, Type, memory_size

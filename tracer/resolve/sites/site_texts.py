@@ -7,8 +7,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from tracer.errors import TracerError, printable
+from tracer.probes.site import ArgSpec
 from tracer.resolve.binary import Binary
-from tracer.resolve.model import ArgSpec
 from tracer.resolve.usdt.words import words
 
 

@@ -1,4 +1,4 @@
-"""The place of a key in an array (`dense`), as a C expression."""
+"""The index of a key in an array (`dense`), as a C expression."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tracer.backends.bcc.codegen.c import C, binary, cast, choice
 from tracer.backends.bcc.codegen.function import Function
-from tracer.backends.bcc.codegen.memory.placement import bare
-from tracer.backends.bcc.codegen.memory.wide import computed
+from tracer.backends.bcc.codegen.placement import bare
 from tracer.backends.bcc.codegen.values import constant
+from tracer.backends.bcc.codegen.wide import computed
 from tracer.backends.bcc.maps.dense import Numbers, Texts, cut
 from tracer.backends.bcc.maps.tables import Table
 from tracer.lang.types import StringType
@@ -19,7 +19,7 @@ FIRST = C("0")
 """The place of the key of a map without one."""
 
 
-def place(function: Function, table: Table, key: Sequence[Value]) -> C:
+def index_of(function: Function, table: Table, key: Sequence[Value]) -> C:
     """The number of a key among all of the table's grid."""
     assert table.grid is not None
     found: C = FIRST

@@ -1,0 +1,1 @@
+"""The steps of maps as C."""

@@ -1,0 +1,1 @@
+"""What a pass over the program knows, and how it reports."""
