@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ QUALIFIERS = ("const", "volatile")
 TYPE_WORDS = frozenset((*USUAL, "string", "buffer", "inet", "void", "signed", "unsigned", "_Bool", *QUALIFIERS))
 
 
-class Cursor:
+class Cursor(ABC):
     """The state of a parser. Methods raise `Fault` at what they cannot read; whoever can go on from there records it.
 
     The parsers of expressions, of statements and of clauses follow, each with what it adds.
@@ -58,10 +59,10 @@ class Cursor:
 
     # --- what the parser of expressions adds, and types need
 
+    @abstractmethod
     def enclosed(self) -> ast.Expr:
         """An expression inside brackets, where a slash always divides."""
-        raise NotImplementedError
 
+    @abstractmethod
     def defined(self, token: Token) -> ast.Expr:
         """What a `#define` says."""
-        raise NotImplementedError

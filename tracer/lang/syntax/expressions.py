@@ -6,6 +6,7 @@ else it divides.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NoReturn
 
 from tracer.dataclass import replace
@@ -33,13 +34,13 @@ class ExpressionParser(Cursor):
 
     # --- blocks, which `statements.StatementParser` reads
 
+    @abstractmethod
     def block_expression(self) -> ast.Expr:
         """`{ …; value }`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def if_expression(self) -> ast.Expr:
         """`if (condition) { …; value } else { …; value }`."""
-        raise NotImplementedError
 
     # --- expressions
 

@@ -25,9 +25,9 @@ Semantics shared by the C that BCC compiles and by the Python of what runs in us
 
 from __future__ import annotations
 
-from tracer.lang.typed.expressions import *  # noqa: F403
-from tracer.lang.typed.program import *  # noqa: F403
-from tracer.lang.typed.statements import *  # noqa: F403
+from tracer.lang.typed.expressions import *  # noqa: F403 - every node is `typed.Node`
+from tracer.lang.typed.program import *  # noqa: F403 - as above
+from tracer.lang.typed.statements import *  # noqa: F403 - as above
 
 LOOP_LIMIT = 1024
 """Rounds in a probe: the verifier of the kernel goes through each of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 
 from tracer.dataclass import NamedTuple
 from tracer.lang.syntax.c.layout import Sized
@@ -27,16 +28,16 @@ class Number(NamedTuple):
     type: IntType
 
 
-class Constants:
+class Constants(ABC):
     """A parser of constant expressions; what casts and sizeof name is the business of who derives from it."""
 
     cursor: Cursor
     enumerators: dict[str, Number]
     _nested = 0
 
+    @abstractmethod
     def type_in_parentheses(self) -> Sized | None:
         """The type after a `(`, both parentheses taken; None, and nothing taken, where none stands there."""
-        raise NotImplementedError
 
     def constant(self, what: str) -> int:
         """The value of the expression that is next."""

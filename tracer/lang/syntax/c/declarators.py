@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 from tracer.lang.syntax.c.constants import Constants
@@ -30,17 +31,17 @@ Wrap = Callable[[Sized], Sized]
 class Declarators(Constants):
     """The parser of declarators. `complete` is the business of who derives from it."""
 
+    @abstractmethod
     def complete(self, of: Sized) -> Sized:
         """A type as it is known by now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def starts_type(self, token: Token) -> bool:
         """Whether a type can begin with this token."""
-        raise NotImplementedError
 
+    @abstractmethod
     def specifiers(self) -> tuple[Sized, Attributes]:
         """The type before a declarator."""
-        raise NotImplementedError
 
     def type_in_parentheses(self) -> Sized | None:
         cursor = self.cursor
