@@ -61,6 +61,7 @@ static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
 #define EACH(function, number) (0xfeedfac900000000UL + 3 * (number))
 /* 0 in a round of `repeat`, of which the verifier knows nothing: it goes through one round for all values then. */
 #define NOTHING ((each->round >> 32) * 0x100000001UL)
+#define NOTHING_OF_ELEMENT(control) (((control)->exiting >> 32) * 0x100000001UL) /* the same for an element: `exiting` is 0 or 1 */
 #define LEFT 2 /* how a round has `ended` the loop: 1 is break, this ends the clause */
 
 /* A register at the hit. The compiler must not see the load: out of a choice between two registers it would make a load

@@ -101,6 +101,8 @@ class Naive:
         self.names = {} if variant is None else {"probe": variant.probe, "func": variant.function}
         self.slots: list[Any] = []
         self.assigned: list[int] = []
+        self.rounds = 0
+        self.loops = 0
         self.cut: set[Any] = set()
 
     def __call__(self) -> None:
@@ -108,6 +110,7 @@ class Naive:
             return
         self.slots = [default(type) for type in self.clause.slots]
         self.assigned = [0] * len(self.slots)
+        self.rounds = self.loops = 0
         self.cut = set()
         self.stacks: dict[int, Stack] = {}
         try:
@@ -317,34 +320,36 @@ class Naive:
             case typed.If(condition=condition, then=then, otherwise=otherwise):
                 self.body(then if self.value(condition) else otherwise)
             case typed.While(condition=condition, body=body):
-                rounds = 0
+                self.loops += 1
                 while self.value(condition):
-                    if rounds == typed.LOOP_LIMIT:
-                        self.runtime.loss.loops += 1
+                    if self.is_last() or self.round(body):
                         break
-                    rounds += 1
-                    if self.round(body):
-                        break
+                self.loops -= 1
             case typed.ForRange(slot=slot, start=start, stop=stop, body=body):
                 first = self.value(start)
                 end = self.value(stop)
-                rounds = 0
-                while first + rounds < end:
-                    if rounds == typed.LOOP_LIMIT:
-                        self.runtime.loss.loops += 1
+                self.loops += 1
+                for number in range(first, end):
+                    if self.is_last():
                         break
-                    self.slots[slot] = first + rounds
+                    self.slots[slot] = number
                     self.assigned[slot] += 1
-                    rounds += 1
                     if self.round(body):
                         break
+                self.loops -= 1
             case typed.ForMap(slot=slot, map=name, body=body):
+                decl = self.program.maps[name]
+                room = min(max((decl.most or self.program.config.max_map_keys) // 16, 1), typed.LOOP_LIMIT)
+                if self.loops and self.is_last(room):
+                    raise _Break
+                self.loops += 1
                 for key, held in self.entries(name):
                     shown = held.mean if isinstance(held, Average) else held
                     self.slots[slot] = key[0] if len(key) == 1 else key, shown
                     self.assigned[slot] += 1
                     if self.round(body):
                         break
+                self.loops -= 1
             case typed.Return():
                 raise _End
             case typed.Break():
@@ -374,6 +379,15 @@ class Naive:
     def entries(self, name: str) -> list[tuple[Any, Any]]:
         """What a map has, in the order of the keys."""
         return sorted(self.runtime.maps.snapshot(name).items.items(), key=lambda item: item[0])
+
+    def is_last(self, rounds: int = 1) -> bool:
+        """Whether the loops of the hit have not so many rounds left; counts the hit, and no round is left then."""
+        if self.rounds + rounds > typed.LOOP_LIMIT:
+            self.runtime.loss.loops += self.rounds <= typed.LOOP_LIMIT
+            self.rounds = typed.LOOP_LIMIT + 1
+            return True
+        self.rounds += rounds
+        return False
 
     def round(self, body: tuple[typed.Stmt, ...]) -> bool:
         """One round of a loop; whether it broke out."""

@@ -16,9 +16,9 @@ class Case:
     `out` is what goes to stdout, the line that says how many probes are attached aside: JSON has it, with `probes`.
     `target` is None for programs without a target (`-c` is then left out). `refused` gives, for a backend that does
     not run the case, what `check` says about it (an entry of `refusals.REFUSALS`). `unreadable`, `truncated`, `loops`
-    and `divisions` are the losses of the run, `max_strlen` is what the program sets. `cold` says that the whole answer
-    is read from a page not in memory: where BPF programs cannot wait for pages (`tracer info`: bpf sleepable, Linux
-    6.0), bcc has no answer and counts the hit as unreadable.
+    and `divisions` are the losses of the run, `max_strlen` is what the program sets. `cold` is what bcc answers where
+    BPF programs cannot wait for a page that is not in memory (`tracer info`: bpf sleepable, Linux 6.0): one hit is left
+    out and counted as unreadable. None where no such page is read.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Case:
     loops: int = 0
     divisions: int = 0
     max_strlen: int = 1024
-    cold: bool = False
+    cold: Out | None = None
 
     def __str__(self) -> str:
         return self.name

@@ -10,7 +10,7 @@ from collections import Counter
 
 from tests.contract.case import Case, by_hand, said
 from tests.contract.depot import COLD, HUGE, LABELS, rounds
-from tests.contract.expect import Out, keyed, printf, scalar, together
+from tests.contract.expect import NOTHING, Out, keyed, printf, scalar, together
 from tests.contract.expect import time as time_out
 
 R = rounds()
@@ -224,12 +224,13 @@ CASES = [
         "strings_of_every_kind",
         f'usdt:T:depot:label /arg0 != {HUGE}/ {{ printf("%d [%s]\\n", arg0, str(arg1)); }}',
         labels_with("%d [%s]\n", [kind for kind in range(len(LABELS)) if kind != HUGE]),
+        cold=labels_with("%d [%s]\n", [kind for kind in range(len(LABELS)) if kind not in (HUGE, COLD)]),
     ),
     Case(
         "a_string_on_a_page_that_nobody_touched",
         f"usdt:T:depot:label /arg0 == {COLD}/ {{ @[str(arg1)] = count(); }}",
         keyed("@", {"a page nobody touched": 1}),
-        cold=True,
+        cold=NOTHING,
     ),
     Case(
         "a_string_longer_than_the_buffer",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from tests.contract.case import Case, said
-from tests.contract.depot import LABELS, rounds
-from tests.contract.expect import keyed, printf, scalar, together, value
+from tests.contract.depot import COLD, LABELS, rounds
+from tests.contract.expect import NOTHING, Out, keyed, printf, scalar, together, value
 
 R = rounds()
 
@@ -31,6 +32,12 @@ GLOBBED = ", ".join(f'globmatch(str(arg1), "{each}")' for each in GLOBS)
 
 def _globbed(item: str) -> tuple[bool, ...]:
     return tuple(fnmatchcase(item.encode().decode("latin-1"), each) for each in GLOBS)
+
+
+def _globbed_labels(read: Iterable[int]) -> Out:
+    """What strings_as_patterns_say answers where these labels are read."""
+    found = {at: 1 for at in read if LABELS[at] and fnmatchcase(LABELS[at] or "", "*[b-d]?e*")}
+    return keyed("@", Counter(_globbed(r.item) for r in R)) + keyed("@label", found)
 
 
 CASES = [
@@ -72,15 +79,15 @@ CASES = [
     ),
     Case(
         "a_loop_ends_at_the_limit",
-        'BEGIN { $i = 0; while ($i < 1100000) { $i++; } printf("%d\\n", $i); exit(); }',
-        printf("1048576\n"),
+        'BEGIN { $i = 0; while ($i < 4200000) { $i++; } printf("%d\\n", $i); exit(); }',
+        printf("4194304\n"),
         target=None,
         loops=1,
     ),
     Case(
         "a_loop_in_a_probe_ends_at_the_limit",
-        "usdt:T:depot:parcel /arg0 == 1/ { $i = 0; while ($i < 5000) { $i++; } @ = $i; }",
-        scalar("@", 1024),
+        "usdt:T:depot:parcel /arg0 == 1/ { $i = 0; while ($i < 200000) { $i++; } @ = $i; }",
+        scalar("@", 131072),
         loops=1,
     ),
     said(
@@ -105,6 +112,7 @@ CASES = [
         "usdt:T:depot:label /arg0 == 1/ { $s = str(arg1); $i = arg0; @[$s[0], $s[$i], $s[1000]] = count();"
         " @filled[(bool)$s] = count(); }",
         keyed("@", {(*b"a ", 0): 1}) + keyed("@filled", {"true": 1}),
+        cold=NOTHING,
     ),
     Case(
         "unroll",
@@ -351,9 +359,10 @@ CASES = [
     Case(
         "strings_feed_maps",
         "usdt:T:depot:label { @s[arg0] = str(arg1); @len[strlen(@s[arg0])] = count(); } END { clear(@s); }",
-        keyed("@len", {n: LABEL_LENGTHS.count(n) for n in set(LABEL_LENGTHS)}),
+        keyed("@len", Counter(LABEL_LENGTHS)),
         probes=2,
         truncated=1,
+        cold=keyed("@len", Counter(length for at, length in enumerate(LABEL_LENGTHS) if at != COLD)),
     ),
     Case(
         "aggregations_as_values_in_a_probe",
@@ -396,9 +405,9 @@ CASES = [
         "strings_as_patterns_say",
         f"usdt:T:depot:parcel {{ @[{GLOBBED}] = count(); }}"
         ' usdt:T:depot:label /arg1/ { if (globmatch(str(arg1), "*[b-d]?e*")) { @label[arg0] = count(); } }',
-        keyed("@", Counter(_globbed(r.item) for r in R))
-        + keyed("@label", {at: 1 for at, text in enumerate(LABELS) if text and fnmatchcase(text, "*[b-d]?e*")}),
+        _globbed_labels(range(len(LABELS))),
         probes=2,
         truncated=1,
+        cold=_globbed_labels(at for at in range(len(LABELS)) if at != COLD),
     ),
 ]

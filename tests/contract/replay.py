@@ -28,9 +28,9 @@ from tracer.probes.site import Site
 from tracer.render import renderer_of
 from tracer.results.events import Event, ExitEvent, Loss
 from tracer.results.store import LocalMaps
-from tracer.steps.leaves import leaves
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, ReturnValue, Source, Text, UserStack
 from tracer.tracing import Controls, Outcome, Watched, run

@@ -161,8 +161,8 @@ def test_a_function_without_scratch_memory_takes_none() -> None:
 
 def test_a_variable_is_copied_only_where_it_changes_before_its_last_use() -> None:
     head, step = '{ $s = "abcde"; for ($i : 0..3) {', "$s = str(arg1 + $i, 6);"
-    assert "(char *)scratch->record + at_2, 6, held_0)" in c_of(f"{head} print($s); {step} }} }}")
-    assert "b_2[0] = held_0[0];" in c_of(f"{head} $old = $s; {step} print(($old, $s)); }} }}")
+    assert "(char *)scratch->record + at_1, 6, held_0)" in c_of(f"{head} print($s); {step} }} }}")
+    assert "b_1[0] = held_0[0];" in c_of(f"{head} $old = $s; {step} print(($old, $s)); }} }}")
 
 
 def test_a_cut_is_counted_once_where_a_flag_says_so() -> None:

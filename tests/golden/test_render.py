@@ -34,9 +34,9 @@ from tracer.render.renderer import Renderer
 from tracer.render.text import TextRenderer
 from tracer.results.events import Event
 from tracer.results.store import LocalMaps
-from tracer.steps.leaves import leaves
 from tracer.steps.lower import lower
 from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, ReturnValue, Source, Text, UserStack
 

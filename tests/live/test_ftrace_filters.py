@@ -13,8 +13,8 @@ from tracer.backends.ftrace.program import FtraceProgram
 from tracer.lang.types import INT64
 from tracer.results.store import LocalMaps
 from tracer.results.values import Key, MapValue
-from tracer.steps.leaves import leaves
 from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, Source
 

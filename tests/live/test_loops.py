@@ -34,6 +34,30 @@ def test_what_a_round_assigns_is_there_in_the_next_and_behind_the_loop(clean: No
 
 
 def test_rounds_end_at_the_limit(clean: None) -> None:
-    status, words, said = traced("$n = 0; for ($i : 0..arg0 * 1000) { printf(\"\"); $n++; } print($n);")
-    assert (status, words) == (0, ["1000", "1024", "1024"])
-    assert "2 loops stopped at the limit of 1024 rounds" in said
+    body = "$n = 0; for ($i : 0..arg0 * 100000) { $n++; } print($n);"
+    status, words, said = traced(body)
+    assert (status, words) == (0, ["100000", "131072", "131072"])
+    assert "2 hits ran out of rounds: all loops of a hit have 131072 together" in said
+    status, words, said = traced(body, TRACER_WITHOUT="repeats")
+    assert (status, words) == (0, ["1024", "1024", "1024"]) and "3 hits ran out of rounds: " in said
+
+
+NESTED = "for ($i : 0..1000) { for ($j : 0..1000) { for ($k : 0..1000) { $n += arg0; } } }"
+OVER_A_MAP = "for ($i : 0..arg0 * 100000) { for ($kv : @m) { $n++; } }"
+
+
+@pytest.mark.parametrize("backend", ["bcc", "ftrace"])
+@pytest.mark.parametrize(
+    ("body", "shown", "loops"),
+    [
+        (f"$n = (uint64)0; {NESTED} print($n);", ["130940", "261880", "392820"], 3),
+        (f"@m[0] = 1; @m[1] = 1; $n = 0; {OVER_A_MAP} print($n);", ["254", "254", "254"], 3),
+    ],
+)
+def test_loops_inside_each_other_have_their_rounds_together(
+    backend: str, body: str, shown: list[str], loops: int, clean: None
+) -> None:
+    words = ("--backend", backend, "-e", f"uprobe:{build('orders')}:twice {{ {body} }}")
+    done = tracer(*words, "-c", f"{build('orders')} 3", timeout=120)
+    assert (done.status, done.out.decode().split()[:3]) == (0, shown)
+    assert (f"{loops} hits ran out of rounds" in done.err) == bool(loops)

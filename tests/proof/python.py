@@ -11,8 +11,8 @@ from tracer.probes.site import Site
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent, PrintfEvent, TimeEvent, ValueEvent
 from tracer.results.store import LocalMaps
 from tracer.steps import model, values
-from tracer.steps.leaves import leaves
 from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Compiled, Reach, Runtime
 from tracer.steps.python.steps import PythonSteps
 

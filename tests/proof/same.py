@@ -42,7 +42,7 @@ WRITTEN = 20
 OPTIMISED = 64
 """One chunk of so many is compiled by an optimising compiler, as clang does for BPF: it takes minutes for all."""
 
-LOOP_LIMIT = 5
+LOOP_LIMIT = 16
 
 
 @dataclass(frozen=True)

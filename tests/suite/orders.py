@@ -22,9 +22,9 @@ from tracer.backends.local import LocalSession
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, Variant
 from tracer.probes.site import Reg, Site
-from tracer.steps.leaves import leaves
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.tracing import Watched
 

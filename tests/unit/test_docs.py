@@ -97,8 +97,8 @@ def settings() -> str:
 def limits() -> str:
     return table(
         ("what", "at most"),
-        ("rounds of `while` and `for` over a range in a probe, each time it is entered", str(typed.LOOP_LIMIT)),
-        ("rounds of one in BEGIN, END and interval", str(typed.LOCAL_LOOP_LIMIT)),
+        ("rounds that all loops of a probe have together at a hit", str(typed.LOOP_LIMIT)),
+        ("rounds that all loops of BEGIN, END or an interval have together", str(typed.LOCAL_LOOP_LIMIT)),
         ("rounds of `unroll`", str(UNROLL_MOST)),
         ("statements that all `unroll` of a clause make together", str(UNROLLED_MOST)),
         ("blocks inside each other", str(statements.MAX_BLOCKS)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT
+
 if TYPE_CHECKING:
     from tracer.lang.typed import Program
     from tracer.results.events import Loss
@@ -62,7 +64,12 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
             f"raise max_map_keys, now {config.max_map_keys}{declared}",
             "map update",
         ),
-        (loss.loops, "{} stopped at the limit of 1024 rounds, or 1048576 outside of probes; split the work", "loop"),
+        (
+            loss.loops,
+            f"{{}} ran out of rounds: all loops of a hit have {LOOP_LIMIT} together, those of BEGIN, END or an interval"
+            f" {LOCAL_LOOP_LIMIT}; split the work",
+            "hit",
+        ),
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )

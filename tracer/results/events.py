@@ -68,13 +68,13 @@ class Loss:
     """What makes an answer incomplete: exact counts per cause.
 
     `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
-    string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` were cut at the
-    limit; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or took
-    the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once; `returns`
-    are those of calls nested deeper than the kernel follows (`backends.nested_returns`), -1 for a number that is not
-    known; `busy` hits found no memory for their strings and records, as others had it all; `outrun` values of min() and
-    max() were given up, as others went further again and again. `divisions` by zero took 1 for their result, as in
-    bpftrace: nothing is missing, but the answer may not be what was meant.
+    string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` hits ran out of
+    rounds; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or
+    took the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once;
+    `returns` are those of calls nested deeper than the kernel follows (`backends.nested_returns`), -1 for a number that
+    is not known; `busy` hits found no memory for their strings and records, as others had it all; `outrun` values of
+    min() and max() were given up, as others went further again and again. `divisions` by zero took 1 for their result,
+    as in bpftrace: nothing is missing, but the answer may not be what was meant.
     """
 
     events: int = 0

@@ -145,6 +145,7 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Time: lambda step: f"time {step.format}",
     model.Exit: lambda step: f"exit {text(step.code)}",
     model.Require: lambda step: f"leave unless {text(step.condition)}",
+    model.Round: lambda step: f"take {step.rounds} of {step.limit} rounds",
     model.Break: lambda step: "break",
     model.Continue: lambda step: "continue",
     model.DividedByZero: lambda step: "count a division by zero",

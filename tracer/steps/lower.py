@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.types import UINT64, BoolType, IntType, StringType, Type
@@ -34,6 +35,7 @@ from tracer.steps.model import (
     Update,
     While,
 )
+from tracer.steps.rounds import counted
 from tracer.steps.simplify import simplified
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 from tracer.steps.walk import defined
@@ -52,7 +54,11 @@ def lower(program: typed.Program, clause: typed.Clause) -> Steps:
             ctx.add(Require(condition, part.span))
     _block(ctx, clause.body)
     steps = Steps((*ctx.first, *ctx.block), clause.slots, 0, ctx.names, tuple(ctx.asks))
-    return simplified(steps, ctx.fixed, set(filter(None, map(defined, ctx.first))))
+    steps = simplified(steps, ctx.fixed, set(filter(None, map(defined, ctx.first))))
+    if clause.kind != "probe":
+        return replace(steps, body=counted(steps.body, typed.LOCAL_LOOP_LIMIT, {}))
+    rooms = {name: decl.most or program.config.max_map_keys for name, decl in program.maps.items()}
+    return replace(steps, body=counted(steps.body, typed.LOOP_LIMIT, rooms))
 
 
 def _empty(type: Type) -> Value | None:

@@ -233,8 +233,8 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Runs `head` and tests the condition before each round of the body. Where it still holds after LOOP_LIMIT rounds
-    the loop ends all the same and is counted (`Loss.loops`). `Break` and `Continue` stand in the body alone.
+    """Runs `head` and tests the condition before each round of the body. `Break`, `Continue` and `Round` stand in the
+    body alone.
     """
 
     head: Block
@@ -244,7 +244,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """For `name` from `start` to `stop` less one, at most LOOP_LIMIT rounds: where more were left, that is counted."""
+    """For `name` from `start` to `stop` less one."""
 
     name: Name
     start: Value
@@ -260,6 +260,16 @@ class Each:
     map: str
     body: Block
     span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Takes `rounds` of the `limit` that the loops of a hit have together (`steps.rounds`). Where so many are not left,
+    the innermost loop ends, no other has a round left, and the hit is counted once (`Loss.loops`).
+    """
+
+    limit: int
+    rounds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +295,8 @@ class Leave:
 Step = (
     Let | Fetch | Random | Signal | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample
     | MapDelete
-    | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Break
-    | Continue | DividedByZero | Leave
+    | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Round
+    | Break | Continue | DividedByZero | Leave
 )  # fmt: skip
 Block = tuple[Step, ...]
 

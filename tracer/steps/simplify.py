@@ -6,7 +6,6 @@ from collections import Counter
 
 from tracer.dataclass import replace
 from tracer.steps.arithmetic import depth
-from tracer.steps.leaves import is_based
 from tracer.steps.model import (
     Block,
     Exit,
@@ -26,6 +25,7 @@ from tracer.steps.model import (
     Steps,
     While,
 )
+from tracer.steps.python.leaves import is_based
 from tracer.steps.values import BuiltIn, Name, Op, Text, UserStack, Value
 from tracer.steps.walk import LOOPS, blocks, defined, parts, used, walk, with_blocks, with_values
 

@@ -118,11 +118,7 @@ int probe_0(struct pt_regs *ctx)
 	assign(MAP(8), key_15, scratch->b_128_0_0, NULL);
 	s64 t9 = 0LL;
 	#pragma clang loop unroll(disable)
-	for (u32 round_16 = 0; t9 < 3LL; round_16++, t9++) {
-		if (round_16 >= 1024) {
-			lose(LOST_LOOPS);
-			break;
-		}
+	for (; t9 < 3LL; t9++) {
 		array_counter_add(MAP(9), 0, 1);
 	}
 	u64 t10 = raise_mark(&control->mark[0], CLEARED);

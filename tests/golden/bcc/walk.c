@@ -68,6 +68,7 @@ struct probe_0_each_0 {
 	struct pt_regs *ctx;
 	struct control *control;
 	struct scratch *scratch;
+	u64 rounds;
 	s64 v0;
 };
 
@@ -77,6 +78,7 @@ int probe_0_each_0(void *given)
 	struct pt_regs *ctx = each->ctx;
 	struct control *control = each->control;
 	struct scratch *scratch = each->scratch;
+	u64 rounds = each->rounds ^ NOTHING_OF_ELEMENT(control);
 	s64 v0 = each->v0;
 	u64 ended = 0;
 
@@ -92,6 +94,12 @@ int probe_0_each_0(void *given)
 	}
 	s64 t4 = v0;
 	v0 = t4 + (s64)scratch->b_17_0_0[16];
+	if (rounds > 130048) {
+		rounds = 1099511627776;
+		ended = 1;
+		goto next;
+	}
+	rounds += 1024;
 	struct probe_0_each_1 each_5 = {.ctx = ctx, .control = control, .scratch = scratch};
 	walk(MAP(6), EACH(probe_0_each_1, 1), &each_5, 0);
 	if (each_5.ended == LEFT)
@@ -100,6 +108,7 @@ int probe_0_each_0(void *given)
 done:
 	ended = LEFT;
 next:
+	each->rounds = rounds;
 	each->v0 = v0;
 	each->ended = ended;
 	return ended != 0;
@@ -147,6 +156,7 @@ int probe_0_each_2(void *given)
 	struct pt_regs *ctx = each->ctx;
 	struct control *control = each->control;
 	struct scratch *scratch = each->scratch;
+	u64 rounds = each->rounds ^ NOTHING_OF_ELEMENT(control);
 	s64 v0 = each->v0;
 	u64 ended = 0;
 
@@ -162,6 +172,12 @@ int probe_0_each_2(void *given)
 	}
 	s64 t4 = v0;
 	v0 = t4 + (s64)scratch->b_17_0_0[16];
+	if (rounds > 130048) {
+		rounds = 1099511627776;
+		ended = 1;
+		goto next;
+	}
+	rounds += 1024;
 	struct probe_0_each_3 each_9 = {.ctx = ctx, .control = control, .scratch = scratch};
 	walk(MAP(6), EACH(probe_0_each_3, 3), &each_9, 0);
 	if (each_9.ended == LEFT)
@@ -170,6 +186,7 @@ int probe_0_each_2(void *given)
 done:
 	ended = LEFT;
 next:
+	each->rounds = rounds;
 	each->v0 = v0;
 	each->ended = ended;
 	return ended != 0;
@@ -180,6 +197,7 @@ int probe_0(struct pt_regs *ctx)
 {
 	struct control *control = enter();
 	struct scratch *scratch = NULL;
+	u64 rounds = 0;
 	s64 v0 = 0;
 	u64 key_11[1];
 
@@ -204,10 +222,11 @@ int probe_0(struct pt_regs *ctx)
 	else
 		assign_word(MAP(5), scratch->b_18_2_0, value_2, NULL);
 	v0 = 0LL;
-	struct probe_0_each_0 each_6 = {.ctx = ctx, .control = control, .scratch = scratch, .v0 = v0, .mark = control->mark[0]};
+	struct probe_0_each_0 each_6 = {.ctx = ctx, .control = control, .scratch = scratch, .rounds = rounds, .v0 = v0, .mark = control->mark[0]};
 	walk(MAP(4), EACH(probe_0_each_0, 0), &each_6, 0);
 	if (!each_6.ended)
 		walk(MAP(5), EACH(probe_0_each_2, 2), &each_6, 0);
+	rounds = each_6.rounds;
 	v0 = each_6.v0;
 	if (each_6.ended == LEFT)
 		goto done;
@@ -218,6 +237,8 @@ int probe_0(struct pt_regs *ctx)
 	key_11[0] = t9;
 	assign_word(MAP(6), key_11, value_10, NULL);
 done:
+	if (rounds >= 1099511627776)
+		lose(LOST_LOOPS);
 	if (scratch)
 		scratch_give(scratch);
 	return 0;

@@ -161,7 +161,8 @@ def test_each_cause_of_loss_is_said_with_its_count_and_remedy() -> None:
         "or left no room for another; --backend bcc reads them",
         "3 strings cut to 63 bytes; raise max_strlen, now 64",
         "4 map updates dropped: a map was full, and new keys did not fit; raise max_map_keys, now 10",
-        "5 loops stopped at the limit of 1024 rounds, or 1048576 outside of probes; split the work",
+        "5 hits ran out of rounds: all loops of a hit have 131072 together, those of BEGIN, END or an interval 4194304;"
+        " split the work",
         "6 stacks could not be walked: too many new ones came at once, or the thread has none",
     ]
     nested = " not seen: calls were nested deeper than the 64 whose returns the kernel follows"

@@ -147,12 +147,12 @@ def test_an_exit_ends_the_clause_and_no_later_hit_counts() -> None:
 def test_a_loop_is_cut_at_the_limit_and_counted() -> None:
     body = [typed.While(N, typed.BoolLit(BOOL, N, True), (typed.Aggregate(N, "@", (), "count", None),))]
     result = run(program([clause(body)], [map_of("@", "count")]), [()])
-    assert result.maps.get("@", ()) == typed.LOOP_LIMIT == 1024
+    assert result.maps.get("@", ()) == typed.LOOP_LIMIT == 131072
     assert result.loss == Loss(loops=1)
 
 
 def test_a_loop_of_just_the_limit_is_not_cut() -> None:
-    below = op("<", typed.Var(INT64, N, 0, "$i"), num(1024), BOOL)
+    below = op("<", typed.Var(INT64, N, 0, "$i"), num(typed.LOOP_LIMIT), BOOL)
     step = typed.ExprStmt(N, typed.VarIncr(INT64, N, 0, 1, False))
     result = run(program([clause([typed.While(N, below, (step,))], slots=[INT64])]), [()])
     assert result.loss == Loss()

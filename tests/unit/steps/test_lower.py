@@ -128,6 +128,7 @@ PROGRAMS = {
             loop
               t0 = slot0
               break unless (t0 < 3)
+              take 1 of 131072 rounds
               slot0 = int64((t0 + 1))
               t3 = str(t2), cut counted once (0)
               @ = t3
@@ -142,6 +143,7 @@ PROGRAMS = {
             loop
               t0 = slot0
               break unless (t0 < 3)
+              take 1 of 131072 rounds
               t1 = int64((t0 + 1))
               slot0 = t1
               t4 = str(uint64((t2 + uint64(t1)))), computed

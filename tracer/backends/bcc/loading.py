@@ -18,9 +18,27 @@ _QUICK = "programs do not wait for pages, and text on a page that is not in memo
 
 
 def loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
-    """The maps and programs, what they were made of, and what is worth saying about them. Where the verifier gives up
-    on a loop, since it goes through each of its rounds, the kernel is asked to run the rounds.
+    """The maps and programs, what they were made of, and what is worth saying about them.
+
+    Loops are tried in two ways: the kernel runs the rounds, or the verifier goes through each of them. Long ones begin
+    with the first way, which a kernel may not have, or which needs more of BPF's stack than there is. Short ones begin
+    with the second; there the verifier may give up. Raises `ProgramError` for what the first way tried came to.
     """
+    if program.repeats and not trials.has("repeats"):
+        program = BccProgram(program.plan, repeats=False)
+    try:
+        return _loaded(program, target, multi)
+    except Refused as error:
+        if not program.repeats and not _can_repeat(error, program):
+            raise under_the_clause(error, program.plan) from error
+        first = error
+    try:
+        return _loaded(BccProgram(program.plan, repeats=not program.repeats), target, multi)
+    except Refused:
+        raise under_the_clause(first, program.plan) from first
+
+
+def _loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, BccProgram, tuple[str, ...]]:
     by_place = None
     if not multi:
         from tracer.backends.bcc.attach.page_groups import groups
@@ -29,13 +47,9 @@ def loaded(program: BccProgram, target: Target, multi: bool) -> tuple[Loaded, Bc
     made = create_maps(program.generated, program.plan, by_place)
     try:
         return made, program, _load_sleepable(made, program, target, multi, by_place)
-    except BaseException as error:
+    except BaseException:
         made.close()
-        if not isinstance(error, Refused):
-            raise
-        if not _can_repeat(error, program):
-            raise under_the_clause(error, program.plan) from error
-    return loaded(BccProgram(program.plan, repeats=True), target, multi)
+        raise
 
 
 def _can_repeat(error: Refused, program: BccProgram) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen.generate import Generated, generate
 from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.plan.model import Plan
-from tracer.steps.model import Range, While
+from tracer.steps.model import Range, Round, While
 from tracer.steps.walk import walk
 
 
 class BccProgram:
     """The C of a plan; the bytecode is made when a session asks for it, since `--dry-run` needs no compiler."""
 
-    def __init__(self, plan: Plan, repeats: bool = False) -> None:
+    def __init__(self, plan: Plan, repeats: bool | None = None) -> None:
+        """`repeats`: the kernel runs the rounds of loops; without that, where some count their rounds."""
         self.plan = plan
-        self.repeats = repeats
-        self.generated: Generated = generate(plan, repeats)
+        self.repeats = self.counts if repeats is None else repeats
+        self.generated: Generated = generate(plan, self.repeats)
 
     def text(self) -> str:
         """The C program. What it includes is fixed: bpf_programs/prelude.h."""
@@ -39,8 +40,16 @@ class BccProgram:
     @property
     def loops(self) -> bool:
         """Whether it has loops of rounds."""
-        every = (step for steps in self.plan.steps.values() for step in walk(steps.body))
-        return any(isinstance(step, While | Range) for step in every)
+        return self._has(While, Range)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has loops of which it is not known that they are short."""
+        return self._has(Round)
+
+    def _has(self, *kinds: type) -> bool:
+        every = (step for probe in self.plan.probes for step in walk(self.plan.steps[probe.clause.id].body))
+        return any(isinstance(step, kinds) for step in every)
 
     @property
     def copies(self) -> bool:

@@ -20,7 +20,7 @@ from tracer.plan.model import Plan, Variant
 from tracer.plan.points import first_numbers
 from tracer.probes.site import Site
 from tracer.steps import model as steps
-from tracer.steps.leaves import leaves
+from tracer.steps.python.leaves import leaves
 from tracer.steps.values import BuiltIn, Name, Value
 from tracer.steps.walk import walk
 

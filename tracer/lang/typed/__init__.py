@@ -18,8 +18,9 @@ Semantics shared by the C that BCC compiles and by the Python of what runs in us
 * A string longer than its buffer is cut to size - 1 bytes and counted in `Loss.truncated`, unless the program itself
   gave the size (`str(x, 16)`): once at a hit for each `str(…)` whose address is fixed there (`told_once`), else each
   time it is read. `str(x, n)` needs no byte of memory behind the n - 1 that it shows; `str(x, 1)` needs none.
-* `While` and `ForRange` run at most `LOOP_LIMIT` rounds, in user space `LOCAL_LOOP_LIMIT`; a loop that is cut
-  there is counted in `Loss.loops`.
+* All `While` and `ForRange` of a clause run `LOOP_LIMIT` rounds together at a hit, in user space `LOCAL_LOOP_LIMIT`.
+  In a probe `ForMap` inside of another loop takes a round for each 16 keys that the map has room for. A hit whose loops
+  want more is counted in `Loss.loops`, once.
 * `Exit` ends the clause; no hit of any clause after it counts.
 """
 
@@ -29,7 +30,7 @@ from tracer.lang.typed.expressions import *  # noqa: F403 - every node is `typed
 from tracer.lang.typed.program import *  # noqa: F403 - as above
 from tracer.lang.typed.statements import *  # noqa: F403 - as above
 
-LOOP_LIMIT = 1024
-"""Rounds in a probe: the verifier of the kernel goes through each of them."""
-LOCAL_LOOP_LIMIT = 1 << 20
-"""Rounds in BEGIN, END and interval, which run in user space."""
+LOOP_LIMIT = 1 << 17
+"""Rounds of a hit, some milliseconds for which the traced program waits."""
+LOCAL_LOOP_LIMIT = 1 << 22
+"""Rounds of BEGIN, END and of one interval, which run in user space."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Clause, Program
+from tracer.lang.typed import Clause, Program
 from tracer.probes.site import ArgSpec, Const, Reg
 from tracer.steps.model import Steps
 from tracer.steps.python.runtime import Compiled, Hit, Runtime
@@ -110,6 +110,4 @@ def _printer(
             return isinstance(variant.args[source.index].operand, (Reg, Const))
         return False
 
-    probe = clause.kind == "probe"
-    make = printer or PythonSteps
-    return make(program, steps, runtime, text, always, probe, LOOP_LIMIT if probe else LOCAL_LOOP_LIMIT)
+    return (printer or PythonSteps)(program, steps, runtime, text, always, clause.kind == "probe")

@@ -10,8 +10,8 @@ from functools import partial
 
 from tracer.host.clock import CLOCKS, clock_ns
 from tracer.lang.types import Stack
-from tracer.steps.leaves import leaves
 from tracer.steps.model import Steps
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Hit
 from tracer.steps.values import BuiltIn, Source, UserStack
 

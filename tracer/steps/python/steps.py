@@ -13,24 +13,25 @@ from tracer.results.events import Event, ExitEvent, MapEvent, PrintfEvent, TimeE
 from tracer.results.store import empty_value
 from tracer.results.values import MapStore
 from tracer.steps import model, values
-from tracer.steps.leaves import leaves
 from tracer.steps.model import Step, Steps
+from tracer.steps.python.leaves import leaves
 from tracer.steps.python.maps import PythonMaps
 from tracer.steps.python.runtime import NO_ROOM, Runtime, measured
 from tracer.steps.python.source import Writer
 from tracer.steps.python.values import PythonValues
+from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import Name, Source, Value
 from tracer.steps.walk import walk
 
 
 class PythonSteps:
     """Prints one clause. `always` says of a source that every hit has it; `crowded`: the clause runs at hits,
-    so a value may be missing because the kernel had no room for it; `rounds` is where its loops end.
+    so a value may be missing because the kernel had no room for it.
     """
 
     def __init__(
         self, program: typed.Program, steps: Steps, runtime: Runtime, texts: Callable[[str], bytes],
-        always: Callable[[Source], bool], crowded: bool, rounds: int,
+        always: Callable[[Source], bool], crowded: bool,
     ) -> None:  # fmt: skip
         self.steps = steps
         self.runtime = runtime
@@ -39,7 +40,6 @@ class PythonSteps:
         self.maps = PythonMaps(program, runtime.maps, self.values)
         self.always = always
         self.crowded = crowded
-        self.rounds = rounds
         self.world = self.writer.bind(runtime, "runtime")
         self.loss = self.writer.bind(runtime.loss, "loss")
         self.leaves = {fetch.source: f"a{number}" for number, fetch in enumerate(leaves(steps))}
@@ -56,6 +56,8 @@ class PythonSteps:
             line(f"v{slot} = {self.writer.bind(empty_value(self.steps.slots[slot]), 'empty')}")
         for flag in range(self.steps.flags):
             line(f"c{flag} = False")
+        if any(isinstance(step, model.Round) for step in walk(self.steps.body)):
+            line("rounds = 0")
         self.block(self.steps.body)
         return self.writer.text()
 
@@ -154,30 +156,30 @@ class PythonSteps:
 
     def loop(self, step: model.While) -> None:
         """`while`."""
-        rounds, line, block = self.writer.temporary(), self.writer.line, self.writer.block
-        with block(f"for {rounds} in range({self.rounds + 1}):"):
+        with self.writer.block("while True:"):
             self.block(step.head)
-            with block(f"if not {self.values.condition(step.condition)}:"):
-                line("break")
-            with block(f"if {rounds} == {self.rounds}:"):
-                line(f"{self.loss}.loops += 1")
-                line("break")
+            with self.writer.block(f"if not {self.values.condition(step.condition)}:"):
+                self.writer.line("break")
             self.block(step.body)
 
     def range(self, step: model.Range) -> None:
         """`for ($i : start..stop)`."""
         start, stop = self.values.text(step.start), self.values.text(step.stop)
-        name = self.values.text(step.name)
-        with self.writer.block(f"for {name} in range({start}, min({stop}, {start} + {self.rounds})):"):
+        with self.writer.block(f"for {self.values.text(step.name)} in range({start}, {stop}):"):
             self.block(step.body)
-        # A loop that `break` left was not cut.
-        with self.writer.block("else:"), self.writer.block(f"if {stop} - {start} > {self.rounds}:"):
-            self.writer.line(f"{self.loss}.loops += 1")
 
     def each(self, step: model.Each) -> None:
         """`for ($kv : @map)`."""
         with self.writer.block(f"for {self.values.text(step.name)} in {self.maps.entries(step.map)}:"):
             self.block(step.body)
+
+    def round(self, step: model.Round) -> None:
+        """Rounds of a loop that counts them."""
+        with self.writer.block(f"if rounds > {step.limit - step.rounds}:"):
+            self.writer.line(f"{self.loss}.loops += rounds < {NO_ROUNDS}")
+            self.writer.line(f"rounds = {NO_ROUNDS}")
+            self.writer.line("break")
+        self.writer.line(f"rounds += {step.rounds}")
 
     # --- events ---
 
@@ -264,6 +266,7 @@ _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.While: PythonSteps.loop,
     model.Range: PythonSteps.range,
     model.Each: PythonSteps.each,
+    model.Round: PythonSteps.round,
     model.Break: lambda p, step: p.writer.line("break"),
     model.Continue: lambda p, step: p.writer.line("continue"),
     model.DividedByZero: lambda p, step: p.writer.line(f"{p.loss}.divisions += 1"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tracer.backends.bcc.codegen.c import C
-from tracer.backends.bcc.codegen.function import STACK_BUDGET, Function
+from tracer.backends.bcc.codegen.function import ROUNDS, STACK_BUDGET, Function
 from tracer.backends.bcc.host.callbacks import Kind, name_of
 from tracer.dataclass import NamedTuple
 
@@ -61,7 +61,8 @@ def callback(
     known = {**_EVERYWHERE, **function.variables}
     used = {variable: f"{type} ".replace("* ", "*") for variable, type in known.items() if variable in words}
     changed = tuple(variable for variable in used if variable in function.changing)
-    hidden = "" if element else " ^ NOTHING"
+    # A number that is compared makes each round another one for the verifier, if it knows the number.
+    hidden, nothing = ({ROUNDS}, "NOTHING_OF_ELEMENT(control)") if element else (set(changed), "NOTHING")
     first = ("*key", "*value") if element else ("round",)
     text = [
         *([f"struct {name} {{"] if not given else []),
@@ -71,7 +72,7 @@ def callback(
         f"int {name}(void *given)",
         "{",
         f"\tstruct {given or name} *each = given;",
-        *(f"\t{type}{each} = each->{each}{hidden * (each in changed)};" for each, type in used.items()),
+        *(f"\t{type}{each} = each->{each}{f' ^ {nothing}' * (each in hidden)};" for each, type in used.items()),
         "\tu64 ended = 0;",
         "",
         *made,

@@ -22,7 +22,7 @@ from tracer.dataclass import dataclass, field
 from tracer.lang.typed import Program
 from tracer.lang.types import StackType, StringType, TupleType, Type
 from tracer.plan.model import Variant
-from tracer.steps.model import Each, Range, Step, Steps, While
+from tracer.steps.model import Each, Range, Round, Step, Steps, While
 from tracer.steps.values import Name, Value
 from tracer.steps.walk import defined, walk
 
@@ -31,6 +31,9 @@ STACK_BUDGET = 224
 
 STACK_LARGEST = 128
 """Bytes of the largest buffer there."""
+
+ROUNDS = "rounds"
+"""The variable that counts the rounds of a hit's loops."""
 
 _BESIDE_CALLBACKS = 64
 """Bytes for buffers where the kernel calls functions back from this one: all of them share the stack's 512 bytes."""
@@ -166,6 +169,8 @@ class Function:
         self.declarations: list[str] = []
         for flag in range(steps.flags):
             self.declare_changing(f"told{flag}", "u64")
+        if any(isinstance(step, Round) for step in walk(steps.body)):
+            self.declare_changing(ROUNDS, "u64")
         self.callbacks: list[str] = []
         """The functions that the kernel calls back from this one, those first that others name."""
         self.walking = False

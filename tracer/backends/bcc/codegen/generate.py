@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from tracer.backends.bcc.codegen.function import Function, Scratch, Shared
+from tracer.backends.bcc.codegen.function import ROUNDS, Function, Scratch, Shared
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.placement import lead
 from tracer.backends.bcc.codegen.printer import declare_slots, run
@@ -24,6 +24,7 @@ from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.plan.points import first_numbers
 from tracer.probes.arch import X86_64, host
 from tracer.steps.model import Fetch, MapAdd, Steps, Update
+from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import UserStack
 from tracer.steps.walk import walk
 
@@ -287,6 +288,7 @@ def _text(
         *(["\tNOTE_SITE(control, ctx);"] if notes else []),
         *function.lines,
         *(["done:"] if function.leaves or function.unreadable else []),
+        *([f"\tif ({ROUNDS} >= {NO_ROUNDS})", "\t\tlose(LOST_LOOPS);"] if ROUNDS in function.variables else []),
         *(["\tif (scratch)", "\t\tscratch_give(scratch);"] if function.wants_slot else []),
         "\treturn 0;",
         *(["unreadable:", "\tlose(LOST_UNREADABLE);", "\tgoto done;"] if function.unreadable else []),

@@ -9,18 +9,23 @@ from tracer.backends.bcc.codegen import records
 from tracer.backends.bcc.codegen.c import C, binary, c_type, unary
 from tracer.backends.bcc.codegen.callbacks import callback, given_to, taken_from
 from tracer.backends.bcc.codegen.fetches import fetch
-from tracer.backends.bcc.codegen.function import Function
+from tracer.backends.bcc.codegen.function import ROUNDS, Function
 from tracer.backends.bcc.codegen.maps import steps as maps
 from tracer.backends.bcc.codegen.placement import scalar
 from tracer.backends.bcc.codegen.wide import clear, computed, copy_words, into, zero
 from tracer.backends.bcc.events.records import Record
 from tracer.lang.aggregations.registry import keeps_of
-from tracer.lang.typed import LOOP_LIMIT
 from tracer.lang.types import StringType, TupleType
 from tracer.steps import model
 from tracer.steps.model import Block
+from tracer.steps.rounds import NO_ROUNDS
 from tracer.steps.values import Const, Name, Value
 from tracer.steps.walk import parts, walk
+
+VERIFIABLE_ROUNDS = 1024
+"""Of one loop, where the verifier goes through each round: it takes a million instructions in all."""
+_MOST_ROUNDS = 1 << 23
+"""Of one loop that the kernel runs (`BPF_MAX_LOOPS`)."""
 
 
 def run(function: Function, block: Block) -> None:
@@ -167,7 +172,7 @@ def _while(function: Function, step: model.While) -> None:
         run(function, step.head)
         function.line(_unless(function, step.condition))
         function.line("\tbreak;")
-        _limit(function, rounds)
+        _verifiable(function, rounds)
         run(function, step.body)
 
 
@@ -184,10 +189,14 @@ def _range(function: Function, step: model.Range) -> None:
         return
     at = function.declare(step.name.id, step.name.type, computed(function, step.start))
     stop = function.once("stop", computed(function, step.stop), c_type(step.stop.type))
-    rounds = function.name("round")
     function.line("#pragma clang loop unroll(disable)")
+    if not (step.body and isinstance(step.body[0], model.Round)):
+        with function.loop(f"for (; {at} < {stop}; {at}++)"):
+            run(function, step.body)
+        return
+    rounds = function.name("round")
     with function.loop(f"for (u32 {rounds} = 0; {at} < {stop}; {rounds}++, {at}++)"):
-        _limit(function, rounds)
+        _verifiable(function, rounds)
         run(function, step.body)
 
 
@@ -196,14 +205,11 @@ def _repeated(function: Function, head: Callable[[str], None], body: Block) -> N
 
     def round() -> None:
         head("each->round")
-        with function.block(f"if (each->round >= {LOOP_LIMIT})"):
-            function.line("lose(LOST_LOOPS);")
-            function.end_round("break")
         run(function, body)
 
     made = callback(function, round, False)
     given = given_to(function, made)
-    function.line(f"repeat({LOOP_LIMIT + 1}, EACH({made.name}, {made.number}), &{given}, 0);")
+    function.line(f"repeat({_MOST_ROUNDS}, EACH({made.name}, {made.number}), &{given}, 0);")
     taken_from(function, made, given)
 
 
@@ -212,8 +218,16 @@ def _end_unless(function: Function, condition: C) -> None:
         function.end_round("break")
 
 
-def _limit(function: Function, rounds: str) -> None:
-    with function.block(f"if ({rounds} >= {LOOP_LIMIT})"):
+def _round(function: Function, step: model.Round) -> None:
+    with function.block(f"if ({ROUNDS} > {step.limit - step.rounds})"):
+        # Counted when the clause ends: to count here, in loops inside each other, is too much for the verifier.
+        function.line(f"{ROUNDS} = {NO_ROUNDS};")
+        function.end_round("break")
+    function.line(f"{ROUNDS} += {step.rounds};")
+
+
+def _verifiable(function: Function, rounds: str) -> None:
+    with function.block(f"if ({rounds} >= {VERIFIABLE_ROUNDS})"):
         function.line("lose(LOST_LOOPS);")
         function.line("break;")
 
@@ -245,6 +259,7 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.While: _while,
     model.Range: _range,
     model.Each: lambda function, step: maps.each(function, step, lambda: run(function, step.body)),
+    model.Round: _round,
     model.Break: lambda function, _: function.end_round("break"),
     model.Continue: lambda function, _: function.end_round("continue"),
     model.DividedByZero: lambda function, _: function.line("lose(LOST_DIVISIONS);"),
