@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
-from tracer.lang.fold import cast, constant, convert, fold, laid_out, literal, true_text, width
+from tracer.lang.fold import array_in_memory, cast, constant, convert, fold, laid_out, literal, true_text, width
 from tracer.lang.scope.context import Context
 from tracer.lang.types import (
     BOOL,
@@ -34,6 +34,7 @@ from tracer.lang.types import (
     memory_size,
 )
 from tracer.lang.types.combine import LITERAL, a_type, join
+from tracer.lang.types.sizes import placed_words
 
 _BYTE = IntType(8, False)
 _MOST_WHOLE = 256
@@ -65,11 +66,28 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     field = type.field(name)
     if field is None:
         names = [field.name for field in type.fields if field.name]
-        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, f"it has {', '.join(names)}"))
+        known = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
+        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, known))
         return None
     holder = IntType(8, False) if field.width and isinstance(field.type, BoolType) else field.type
-    found = _at(ctx, holder, operand, _constant(field.offset, span), span)
+    room = type.size - field.offset
+    if field.width and 0 < room < memory_size(holder):
+        found = _in_parts(ctx, operand, field.offset, room, span)
+    else:
+        found = _at(ctx, holder, operand, _constant(field.offset, span), span)
     return found if found is None or not field.width else _bits(found, field, span)
+
+
+def _in_parts(ctx: Context, operand: typed.Expr, start: int, size: int, span: Span) -> typed.Expr | None:
+    """The integer in the last bytes of a packed struct, where they are not as many as an integer has."""
+    whole: typed.Expr = _constant(0, span)
+    for at, part in placed_words(size):
+        found = _at(ctx, IntType(8 * part, False), operand, _constant(start + at, span), span)
+        if found is None:
+            return None
+        moved = typed.Binary(UINT64, span, "<<", convert(found, UINT64), _constant(8 * at, span))
+        whole = fold(typed.Binary(UINT64, span, "|", whole, fold(moved)))
+    return whole
 
 
 def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) -> typed.Expr | None:
@@ -137,7 +155,11 @@ def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Ex
         return _as_array(ctx, value, to, span)
     if isinstance(to, StructType | ArrayType) and have == to:
         return replace(value, span=span)
-    if isinstance(to, IntType) and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
+    array = array_in_memory(value)
+    if isinstance(to, PointerType) and array is not None:  # as in C an array is the address where it begins
+        return replace(cast(array[0], to), span=span)
+    is_number = isinstance(to, IntType) and not isinstance(to, PointerType)
+    if is_number and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
         return typed.Part(to, span, value, _constant(0, span))
     elif isinstance(to, IntType | BoolType) and isinstance(have, IntType | BoolType):
         number = constant(value)
