@@ -39,7 +39,7 @@ TAGS = {
 """The tags to search for a name, by the C keyword before it."""
 
 _DEEPEST = 24
-_MOST_FIELDS, _MOST_ITEMS = 4096, 1 << 20
+_MOST_FIELDS, _MOST_BYTES = 4096, 1 << 31
 _BYTE = IntType(8, False)
 
 
@@ -227,7 +227,7 @@ def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
 def _array(entry: Entry, key: str, deep: int) -> Type:
     item = type_of(entry.follow(dw.TYPE), key, deep=deep)
     for count in reversed(counts_of(entry)):
-        item = ArrayType(item, count if count * max(memory_size(item), 1) <= _MOST_ITEMS else 0)
+        item = ArrayType(item, count if count * max(memory_size(item), 1) <= _MOST_BYTES else 0)
     return item
 
 
@@ -319,7 +319,7 @@ def _type_or_none(entry: Entry, key: str, deep: int) -> Type | None:
         if below is not None and below.tag in dw.RECORDS and dw.DECLARATION in below:
             return StructType(_WORDS[below.tag] + below.text(), 0, ())  # clang leaves out what other files describe
         size = below.number(dw.BYTE_SIZE, 0) if below is not None else 0
-        return _block(size) if size and size < _MOST_ITEMS else None
+        return _block(size) if size and size < _MOST_BYTES else None
 
 
 def _block(size: int) -> Type:

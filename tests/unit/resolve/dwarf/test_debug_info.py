@@ -215,7 +215,8 @@ enum large { A = 128, B = 255, C = 40000, D = 65535, E = 3000000000u };
 enum below { F = -1, G = -200, H = 200 };
 enum __attribute__((packed)) byte { I, J = 255 };
 struct room {
-  char text[200]; unsigned char bytes[40000]; int numbers[129], none[0]; enum large e; enum below f; enum byte b;
+  char text[200]; unsigned char bytes[40000]; int numbers[129], none[0], most[1 << 20];
+  enum large e; enum below f; enum byte b;
 };
 int f(struct room *room) { return room->e; }
 int main(void) { return f(&(struct room){0}); }
@@ -234,7 +235,7 @@ def test_constants_that_fill_their_bytes_are_not_below_0(form: str, tmp_path: Pa
         assert found.word(info.constant(word) or 0) == word
     room = info.type("struct room")
     assert isinstance(room, StructType)
-    assert [f.type.count for f in room.fields if isinstance(f.type, ArrayType)] == [200, 40000, 129, 0]
+    assert [f.type.count for f in room.fields if isinstance(f.type, ArrayType)] == [200, 40000, 129, 0, 1 << 20]
 
 
 def names_of(type: Type | None) -> list[str]:

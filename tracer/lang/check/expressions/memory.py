@@ -103,8 +103,11 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
             return typed.Part(item, span, operand, scaled(ctx, index, item))  # no computed address
     elif isinstance(operand, typed.Str) and operand.array:
         assert isinstance(operand.type, StringType)
-        room = operand.type.size - 1
-        if constant(index) is None and 1 < room <= _MOST_WHOLE:
+        room, at = operand.type.size - 1, constant(index)
+        if at is not None and room > 1 and not 0 <= at < room:
+            ctx.error(f"there is no element {at} in a char[{room}]", index.span, "elements are counted from 0")
+            return None
+        if at is None and 1 < room <= _MOST_WHOLE:
             whole = typed.Load(ArrayType(_BYTE, room), operand.span, operand.address)
             return typed.Part(CharType(), span, whole, convert(index, UINT64))
         return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
