@@ -25,6 +25,7 @@ CLAUSES = {
         " str((char *)args.r->text + 3));"
         ' printf("parts %d %c %d %d\\n", *((int32 *)args.r->four + 1), *((char *)args.r->name + 1),'
         " args.r->numbers[128], *(int32 *)args.r->numbers);"
+        ' $i = 1; printf("names %s %s\\n", args.r->names[$i], args.r->names[$i - 1]);'
         ' printf("sizes %d %d %d %d\\n", sizeof($r.name), sizeof(args.r->text), sizeof(args.r->numbers),'
         " sizeof(args.b->text));"
     ),

@@ -15,7 +15,7 @@ struct PACKED mixed { unsigned short a : 9; short b : 11; unsigned char c : 5, d
 struct open { int n; char text[]; };
 struct none { int n; char text[0]; };
 struct one { int n; unsigned char text[1]; };
-struct room { char name[8]; unsigned char bytes[8]; int four[2]; char text[200]; int numbers[129]; };
+struct room { char name[8], names[2][8]; unsigned char bytes[8]; int four[2]; char text[200]; int numbers[129]; };
 enum level { LOW = 1, HIGH = 200, HIGHEST = 40000 };
 
 NOINLINE int bits(struct across *p, struct across v, struct three r, struct three *rp, struct five t, struct mixed *x) {
@@ -30,6 +30,7 @@ NOINLINE int texts(struct open *a, struct none *b, struct one *c, struct room *r
   printf("texts %s %s %s\n", a->text, b->text, (char *)c->text);
   printf("room %.8s %.3s %.8s %s %s\n", r->name, r->name, (char *)r->bytes, r->text, r->text + 3);
   printf("parts %d %c %d %d\n", *(r->four + 1), *(r->name + 1), r->numbers[128], *(int *)r->numbers);
+  printf("names %s %s\n", r->names[1], r->names[0]);
   printf("sizes %d %d %d %d\n", (int)sizeof r->name, (int)sizeof r->text, (int)sizeof r->numbers, (int)sizeof b->text);
   return 0;
 }
@@ -45,7 +46,7 @@ int main(void) {
   struct five five = {0x1fedcba98, 101};
   struct mixed mixed = {511, -1000, 21, 99, -4000000000};
   struct open *open = calloc(1, 64);
-  static struct room room = {"abcdefgh", "ABCDEFGH", {7, 8}, "", {0}};
+  static struct room room = {"abcdefgh", {"one", "two"}, "ABCDEFGH", {7, 8}, "", {0}};
   strcpy(open->text, "flexible");
   memset(room.text, 'x', 150);
   room.numbers[0] = 11;

@@ -100,7 +100,7 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
             ctx.error(f"there is no element {at} in {a_type(operand.type)}", index.span, "elements are counted from 0")
             return None
         if isinstance(operand, typed.Load) and at is None and count > 1 and memory_size(operand.type) <= _MOST_WHOLE:
-            return typed.Part(item, span, operand, scaled(ctx, index, item))  # no computed address
+            return typed.Part(_shown(item), span, operand, scaled(ctx, index, item))  # no computed address
     elif isinstance(operand, typed.Str) and operand.array:
         assert isinstance(operand.type, StringType)
         room, at = operand.type.size - 1, constant(index)
@@ -256,13 +256,20 @@ def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span:
         return load(ctx, found, operand, offset, span)
     if isinstance(operand, typed.Load):
         return load(ctx, found, operand.address, offset, span)
-    if isinstance(found, ArrayType) and isinstance(found.item, CharType):
-        return typed.Part(StringType(found.count + 1), span, operand, offset)
+    if _shown(found) != found:
+        return typed.Part(_shown(found), span, operand, offset)
     if isinstance(operand, typed.Part):
         offset = fold(typed.Binary(UINT64, span, "+", operand.offset, offset))
         operand = operand.operand
     packed = _unpacked(operand, constant(offset), found, span) if isinstance(operand, typed.Pack) else None
     return packed or typed.Part(found, span, operand, offset)
+
+
+def _shown(type: Type) -> Type:
+    """The type of a part of a block: an array of chars is a string."""
+    if isinstance(type, ArrayType) and isinstance(type.item, CharType):
+        return StringType(type.count + 1)
+    return type
 
 
 def _unpacked(pack: typed.Pack, at: int | None, type: Type, span: Span) -> typed.Expr | None:
