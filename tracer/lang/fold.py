@@ -13,6 +13,7 @@ from tracer.lang.types import (
     ArrayType,
     BoolType,
     CharType,
+    Field,
     IntType,
     StringType,
     TupleType,
@@ -140,6 +141,15 @@ def array_in_memory(value: typed.Expr) -> tuple[typed.Expr, ArrayType] | None:
     if isinstance(value, typed.Load) and isinstance(value.type, ArrayType):
         return value.address, value.type
     return None
+
+
+def bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
+    """A bit field out of the integer that holds it."""
+    assert isinstance(field.type, IntType | BoolType)
+    wide = INT64 if isinstance(field.type, IntType) and field.type.signed else UINT64
+    up, down = 64 - field.shift - field.width, 64 - field.width
+    left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
+    return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
 
 
 def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:

@@ -11,17 +11,15 @@ from collections.abc import Callable
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
-from tracer.lang.fold import array_in_memory, cast, constant, convert, fold, laid_out, literal, true_text, width
+from tracer.lang.fold import array_in_memory, bits, cast, constant, convert, fold, laid_out, literal, true_text, width
 from tracer.lang.scope.context import Context
 from tracer.lang.types import (
     BOOL,
-    INT64,
     UINT64,
     ArrayType,
     BoolType,
     CharType,
     EnumType,
-    Field,
     FloatType,
     IntType,
     NamedType,
@@ -75,7 +73,7 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
         found = _in_parts(ctx, operand, field.offset, room, span)
     else:
         found = _at(ctx, holder, operand, _constant(field.offset, span), span)
-    return found if found is None or not field.width else _bits(found, field, span)
+    return found if found is None or not field.width else bits(found, field, span)
 
 
 def _in_parts(ctx: Context, operand: typed.Expr, start: int, size: int, span: Span) -> typed.Expr | None:
@@ -393,15 +391,6 @@ def _in(address: typed.Expr, pointer: VariablePointer) -> typed.Expr:
     """How far behind the start of its variable an address is."""
     start = _constant(pointer.start, address.span)
     return fold(typed.Binary(UINT64, address.span, "-", convert(address, UINT64), start))
-
-
-def _bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
-    """A bit field out of the integer that holds it."""
-    assert isinstance(field.type, IntType | BoolType)
-    wide = INT64 if isinstance(field.type, IntType) and field.type.signed else UINT64
-    up, down = 64 - field.shift - field.width, 64 - field.width
-    left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
-    return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
 
 
 def _constant(number: int, span: Span) -> typed.Expr:
