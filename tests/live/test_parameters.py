@@ -94,7 +94,8 @@ def test_classes_references_and_templates(backend: str, name: str, place: Callab
         program,
         f"uprobe:T:{mix} {{ @w = sum(args.box.w); @id = max(args.box.id); @n = sum(args.number);"
         " @text[str(args.text._M_dataplus._M_p), str(args.other._M_dataplus._M_p)] = count();"
-        " @x = sum(args.plain.x); @yes = sum(args.yes); }"
+        " @x = sum(args.plain.x); @yes = sum(args.yes);"
+        " @owned = sum(*args.owned._M_t._M_t._M_head_impl); }"
         f" uprobe:T:{made} {{ @value = sum(args.value); @moved[args.plain.x, args.plain.y] = count(); }}"
         f" uprobe:T:{area} {{ @this = sum(args.this->w); @h[args.this->h, args.this->id] = count(); }}",
     )
@@ -106,6 +107,7 @@ def test_classes_references_and_templates(backend: str, name: str, place: Callab
         "@text": {"hi,there": ROUNDS},
         "@x": total,
         "@yes": ROUNDS // 2,
+        "@owned": total,
         "@value": total,
         "@moved": {"1,2": ROUNDS},
         "@this": total,

@@ -12,6 +12,8 @@ from tracer.lang.types import (
     UINT64,
     ArrayType,
     BoolType,
+    CharType,
+    Field,
     IntType,
     StringType,
     TupleType,
@@ -129,6 +131,25 @@ def cast(expr: typed.Expr, to: IntType | BoolType) -> typed.Expr:
     """An explicit cast of an integer or bool: the result has just this type, even where nothing changes."""
     converted = convert(expr, to)
     return converted if converted.type == to else replace(converted, type=to)
+
+
+def array_in_memory(value: typed.Expr) -> tuple[typed.Expr, ArrayType] | None:
+    """Of an array of the traced program its address (uint64) and its type; None of any other value."""
+    if isinstance(value, typed.Str) and value.array:
+        assert isinstance(value.type, StringType)
+        return value.address, ArrayType(CharType(), value.type.size - 1)
+    if isinstance(value, typed.Load) and isinstance(value.type, ArrayType):
+        return value.address, value.type
+    return None
+
+
+def bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
+    """A bit field out of the integer that holds it."""
+    assert isinstance(field.type, IntType | BoolType)
+    wide = INT64 if isinstance(field.type, IntType) and field.type.signed else UINT64
+    up, down = 64 - field.shift - field.width, 64 - field.width
+    left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
+    return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
 
 
 def tuple_items(expr: typed.Expr) -> tuple[typed.Expr, ...]:

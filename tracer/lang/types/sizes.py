@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracer.lang.types import ArrayType, StringType, TupleType, Type, memory_size
+from tracer.lang.types import ArrayType, BoolType, Field, IntType, StringType, TupleType, Type, memory_size
 
 
 def size_of(type: Type) -> int:
@@ -12,6 +12,32 @@ def size_of(type: Type) -> int:
     if not isinstance(type, TupleType):
         return memory_size(type)
     return _up(max((at + size_of(item) for at, item in placed(type)), default=0), _alignment(type))
+
+
+def bit_field(name: str, type: IntType | BoolType, first: int, width: int, size: int) -> Field | None:
+    """A bit field from a bit of a struct of `size` bytes on, in an integer that holds it: of its own type where that
+    is possible, of another where it is packed. None where it lies in nine bytes.
+    """
+    unit = memory_size(type)
+    start = first // 8 // unit * unit
+    if first + width > (start + unit) * 8 or start + unit > size:
+        assert isinstance(type, IntType)
+        start = first // 8
+        unit = next((each for each in (1, 2, 4, 8) if first % 8 + width <= 8 * each), 8)
+        type = IntType(8 * unit, type.signed)
+        start = min(start, max(size - unit, 0))
+        if first + width > (start + unit) * 8:
+            return None
+    return Field(name, type, start, first - start * 8, width)
+
+
+def placed_words(size: int) -> Iterator[tuple[int, int]]:
+    """The integers that so many bytes are made of, fewer than nine: where each begins, and its own."""
+    at = 0
+    for part in (8, 4, 2, 1):
+        if size & part:
+            yield at, part
+            at += part
 
 
 def placed(type: TupleType) -> Iterator[tuple[int, Type]]:

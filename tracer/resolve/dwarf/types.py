@@ -22,6 +22,7 @@ from tracer.lang.types import (
     Type,
     memory_size,
 )
+from tracer.lang.types.sizes import bit_field
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units import names
@@ -38,7 +39,7 @@ TAGS = {
 """The tags to search for a name, by the C keyword before it."""
 
 _DEEPEST = 24
-_MOST_FIELDS, _MOST_ITEMS = 4096, 1 << 20
+_MOST_FIELDS, _MOST_BYTES = 4096, 1 << 31
 _BYTE = IntType(8, False)
 
 
@@ -226,7 +227,7 @@ def _target(entry: Entry | None, key: str, deep: int) -> Type | None:
 def _array(entry: Entry, key: str, deep: int) -> Type:
     item = type_of(entry.follow(dw.TYPE), key, deep=deep)
     for count in reversed(counts_of(entry)):
-        item = ArrayType(item, count if count * max(memory_size(item), 1) <= _MOST_ITEMS else 0)
+        item = ArrayType(item, count if count * max(memory_size(item), 1) <= _MOST_BYTES else 0)
     return item
 
 
@@ -244,6 +245,7 @@ def _record(entry: Entry, key: str, name: str, size: int, deep: int) -> StructTy
 def _fields(entry: Entry, key: str, deep: int) -> Iterator[Field]:
     inherited: list[Field] = []
     own: list[Field] = []
+    size = entry.number(dw.BYTE_SIZE, 0) or 0
     for each in entry.children():
         if each.tag == dw.INHERITANCE:
             at = offset_of(each)
@@ -251,15 +253,19 @@ def _fields(entry: Entry, key: str, deep: int) -> Iterator[Field]:
             if at is not None and isinstance(base, StructType):
                 inherited += [Field(f.name, f.type, f.offset + at, f.shift, f.width) for f in base.fields]
         elif each.tag == dw.MEMBER:
-            own += _member(each, key, deep)
+            own += _member(each, key, deep, size=size)
         elif each.tag == dw.VARIANT_PART:
             own += _variants(each, key, deep)
     taken = {field.name for field in own if field.name}
-    yield from (field for field in inherited if field.name not in taken)
+    # A tuple of the C++ library inherits members of one name, an empty one for what takes no room.
+    full = {field.name for field in inherited if not _is_empty(field.type)}
+    for field in inherited:
+        if field.name not in taken and not (_is_empty(field.type) and field.name in full):
+            yield field
     yield from own
 
 
-def _member(entry: Entry, key: str, deep: int, name: str = "") -> list[Field]:
+def _member(entry: Entry, key: str, deep: int, name: str = "", size: int = 0) -> list[Field]:
     artificial = dw.ARTIFICIAL in entry and not name
     if dw.EXTERNAL in entry or dw.DECLARATION in entry or artificial:
         return []  # a static member, or a pointer to C++'s virtual functions
@@ -269,21 +275,10 @@ def _member(entry: Entry, key: str, deep: int, name: str = "") -> list[Field]:
     name = entry.text() or name
     bits = bits_of(entry)
     if bits is not None:
-        return _bits(name, type, *bits)
+        held = bit_field(name, type, *bits, size) if isinstance(type, IntType) and type.bits >= bits[1] else None
+        return [] if held is None else [held]
     at = offset_of(entry)
     return [] if at is None else [Field(name, type, at)]
-
-
-def _bits(name: str, type: Type, first: int, width: int) -> list[Field]:
-    """A bit field, in the integer of its type that holds it."""
-    if not isinstance(type, IntType) or type.bits < width:
-        return []
-    offset, shift = first // type.bits * (type.bits // 8), first % type.bits
-    if shift + width > type.bits:  # packed: across two of them
-        offset, shift = first // 8, first % 8
-        if shift + width > type.bits:
-            return []
-    return [Field(name, type, offset, shift, width)]
 
 
 def _variants(entry: Entry, key: str, deep: int) -> Iterator[Field]:
@@ -312,13 +307,19 @@ def offset_of(entry: Entry) -> int | None:
     return None
 
 
+def _is_empty(type: Type) -> bool:
+    return isinstance(type, StructType) and not type.fields
+
+
 def _type_or_none(entry: Entry, key: str, deep: int) -> Type | None:
     try:
         return type_of(entry.follow(dw.TYPE), key, deep=deep)
     except UnknownType:
         below = plain(entry.follow(dw.TYPE))
+        if below is not None and below.tag in dw.RECORDS and dw.DECLARATION in below:
+            return StructType(_WORDS[below.tag] + below.text(), 0, ())  # clang leaves out what other files describe
         size = below.number(dw.BYTE_SIZE, 0) if below is not None else 0
-        return _block(size) if size and size < _MOST_ITEMS else None
+        return _block(size) if size and size < _MOST_BYTES else None
 
 
 def _block(size: int) -> Type:

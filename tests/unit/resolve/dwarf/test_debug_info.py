@@ -210,6 +210,34 @@ def test_enums(program: Path) -> None:
     assert (info.constant("BLUE"), info.constant("MINUS"), info.constant("NOTHING")) == (6, -1, None)
 
 
+LARGE = """
+enum large { A = 128, B = 255, C = 40000, D = 65535, E = 3000000000u };
+enum below { F = -1, G = -200, H = 200 };
+enum __attribute__((packed)) byte { I, J = 255 };
+struct room {
+  char text[200]; unsigned char bytes[40000]; int numbers[129], none[0], most[1 << 20];
+  enum large e; enum below f; enum byte b;
+};
+int f(struct room *room) { return room->e; }
+int main(void) { return f(&(struct room){0}); }
+"""
+
+
+@pytest.mark.parametrize("form", ["O0", "dwarf-2", "dwarf-5", "clang 2", "clang 5"])
+def test_constants_that_fill_their_bytes_are_not_below_0(form: str, tmp_path: Path) -> None:
+    source = tmp_path / "large.c"
+    source.write_text(LARGE)
+    info = DebugInfo(sites(compiled(tmp_path, source, *FORMS[form]), "f"))
+    assert [info.constant(each) for each in "ABCDEFGHJ"] == [128, 255, 40000, 65535, 3000000000, -1, -200, 200, 255]
+    for name, bits, signed, word in (("large", 32, False, "E"), ("below", 32, True, "G"), ("byte", 8, False, "J")):
+        found = info.type(f"enum {name}")
+        assert isinstance(found, EnumType) and (found.bits, found.signed) == (bits, signed)
+        assert found.word(info.constant(word) or 0) == word
+    room = info.type("struct room")
+    assert isinstance(room, StructType)
+    assert [f.type.count for f in room.fields if isinstance(f.type, ArrayType)] == [200, 40000, 129, 0, 1 << 20]
+
+
 def names_of(type: Type | None) -> list[str]:
     assert isinstance(type, StructType)
     return [field.name for field in type.fields]

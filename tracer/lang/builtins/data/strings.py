@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V
-from tracer.lang.fold import constant, convert, string
-from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, IntType, StringType, Type
+from tracer.lang.fold import array_in_memory, constant, convert, string
+from tracer.lang.types import BOOL, INT64, UINT64, ArrayType, CharType, IntType, StringType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 
 
@@ -34,6 +34,13 @@ def _str(call: Call) -> typed.Expr | None:
             return None
         # bpftrace takes as many bytes of a constant as are given: there is no buffer with a NUL.
         return string(source[: given if sized else size - 1], call.span)
+    array = array_in_memory(source)
+    if array is not None and _is_text(array[1].item):
+        source, of = array
+        if of.count > 1:  # what ends a struct has more items than it says
+            sized, size = sized or of.count < size, min(size, of.count + 1)
+    if isinstance(source, typed.Part) and isinstance(source.type, StringType) and is_block(source.operand.type):
+        source = replace(source, type=ArrayType(CharType(), source.type.size - 1))
     if isinstance(source, (typed.Part, typed.Ternary)) and isinstance(source.type, ArrayType):  # that of a variable
         if length is not None:
             call.error("the size of str() of a variable must be a constant", length.span)
@@ -50,6 +57,11 @@ def _str(call: Call) -> typed.Expr | None:
     measure = None if length is None else convert(length, UINT64)
     type = StringType(size, "" if sized else trailer)
     return typed.Str(type, call.span, convert(source, UINT64), sized, measure)
+
+
+def _is_text(item: Type) -> bool:
+    """Whether an array of such items can hold a text."""
+    return isinstance(item, IntType) and memory_size(item) == 1
 
 
 def _read(ctx: Lowering[V], node: typed.Str) -> V:

@@ -290,7 +290,7 @@ def _map(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> str |
 def _type(ctx: Context, node: ast.Expr, wanted: Argument, function: str) -> Type | None:
     if isinstance(node, ast.Call) and node.name == "typeof" and len(node.args) == 1:
         node = node.args[0]
-    type = asked(ctx, node, smallest=function in ("sizeof", "typeinfo"))
+    type = asked(ctx, node, smallest=function in ("sizeof", "typeinfo"), in_memory=function == "sizeof")
     found = None if type is None else ctx.types.complete(type)
     if type is not None and found is None:
         ctx.error(f"'{type}' is not declared", node.span)

@@ -11,17 +11,15 @@ from collections.abc import Callable
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
-from tracer.lang.fold import cast, constant, convert, fold, laid_out, literal, true_text, width
+from tracer.lang.fold import array_in_memory, bits, cast, constant, convert, fold, laid_out, literal, true_text, width
 from tracer.lang.scope.context import Context
 from tracer.lang.types import (
     BOOL,
-    INT64,
     UINT64,
     ArrayType,
     BoolType,
     CharType,
     EnumType,
-    Field,
     FloatType,
     IntType,
     NamedType,
@@ -34,6 +32,7 @@ from tracer.lang.types import (
     memory_size,
 )
 from tracer.lang.types.combine import LITERAL, a_type, join
+from tracer.lang.types.sizes import placed_words
 
 _BYTE = IntType(8, False)
 _MOST_WHOLE = 256
@@ -65,11 +64,28 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
     field = type.field(name)
     if field is None:
         names = [field.name for field in type.fields if field.name]
-        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, f"it has {', '.join(names)}"))
+        known = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
+        ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, known))
         return None
     holder = IntType(8, False) if field.width and isinstance(field.type, BoolType) else field.type
-    found = _at(ctx, holder, operand, _constant(field.offset, span), span)
-    return found if found is None or not field.width else _bits(found, field, span)
+    room = type.size - field.offset
+    if field.width and 0 < room < memory_size(holder):
+        found = _in_parts(ctx, operand, field.offset, room, span)
+    else:
+        found = _at(ctx, holder, operand, _constant(field.offset, span), span)
+    return found if found is None or not field.width else bits(found, field, span)
+
+
+def _in_parts(ctx: Context, operand: typed.Expr, start: int, size: int, span: Span) -> typed.Expr | None:
+    """The integer in the last bytes of a packed struct, where they are not as many as an integer has."""
+    whole: typed.Expr = _constant(0, span)
+    for at, part in placed_words(size):
+        found = _at(ctx, IntType(8 * part, False), operand, _constant(start + at, span), span)
+        if found is None:
+            return None
+        moved = typed.Binary(UINT64, span, "<<", convert(found, UINT64), _constant(8 * at, span))
+        whole = fold(typed.Binary(UINT64, span, "|", whole, fold(moved)))
+    return whole
 
 
 def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) -> typed.Expr | None:
@@ -82,11 +98,14 @@ def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) ->
             ctx.error(f"there is no element {at} in {a_type(operand.type)}", index.span, "elements are counted from 0")
             return None
         if isinstance(operand, typed.Load) and at is None and count > 1 and memory_size(operand.type) <= _MOST_WHOLE:
-            return typed.Part(item, span, operand, scaled(ctx, index, item))  # no computed address
+            return typed.Part(_shown(item), span, operand, scaled(ctx, index, item))  # no computed address
     elif isinstance(operand, typed.Str) and operand.array:
         assert isinstance(operand.type, StringType)
-        room = operand.type.size - 1
-        if constant(index) is None and 1 < room <= _MOST_WHOLE:
+        room, at = operand.type.size - 1, constant(index)
+        if at is not None and room > 1 and not 0 <= at < room:
+            ctx.error(f"there is no element {at} in a char[{room}]", index.span, "elements are counted from 0")
+            return None
+        if at is None and 1 < room <= _MOST_WHOLE:
             whole = typed.Load(ArrayType(_BYTE, room), operand.span, operand.address)
             return typed.Part(CharType(), span, whole, convert(index, UINT64))
         return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
@@ -137,7 +156,11 @@ def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Ex
         return _as_array(ctx, value, to, span)
     if isinstance(to, StructType | ArrayType) and have == to:
         return replace(value, span=span)
-    if isinstance(to, IntType) and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
+    array = array_in_memory(value)
+    if isinstance(to, PointerType) and array is not None:  # as in C an array is the address where it begins
+        return replace(cast(array[0], to), span=span)
+    is_number = isinstance(to, IntType) and not isinstance(to, PointerType)
+    if is_number and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
         return typed.Part(to, span, value, _constant(0, span))
     elif isinstance(to, IntType | BoolType) and isinstance(have, IntType | BoolType):
         number = constant(value)
@@ -231,13 +254,20 @@ def _at(ctx: Context, type: Type, operand: typed.Expr, offset: typed.Expr, span:
         return load(ctx, found, operand, offset, span)
     if isinstance(operand, typed.Load):
         return load(ctx, found, operand.address, offset, span)
-    if isinstance(found, ArrayType) and isinstance(found.item, CharType):
-        return typed.Part(StringType(found.count + 1), span, operand, offset)
+    if _shown(found) != found:
+        return typed.Part(_shown(found), span, operand, offset)
     if isinstance(operand, typed.Part):
         offset = fold(typed.Binary(UINT64, span, "+", operand.offset, offset))
         operand = operand.operand
     packed = _unpacked(operand, constant(offset), found, span) if isinstance(operand, typed.Pack) else None
     return packed or typed.Part(found, span, operand, offset)
+
+
+def _shown(type: Type) -> Type:
+    """The type of a part of a block: an array of chars is a string."""
+    if isinstance(type, ArrayType) and isinstance(type.item, CharType):
+        return StringType(type.count + 1)
+    return type
 
 
 def _unpacked(pack: typed.Pack, at: int | None, type: Type, span: Span) -> typed.Expr | None:
@@ -361,15 +391,6 @@ def _in(address: typed.Expr, pointer: VariablePointer) -> typed.Expr:
     """How far behind the start of its variable an address is."""
     start = _constant(pointer.start, address.span)
     return fold(typed.Binary(UINT64, address.span, "-", convert(address, UINT64), start))
-
-
-def _bits(holder: typed.Expr, field: Field, span: Span) -> typed.Expr:
-    """A bit field out of the integer that holds it."""
-    assert isinstance(field.type, IntType | BoolType)
-    wide = INT64 if isinstance(field.type, IntType) and field.type.signed else UINT64
-    up, down = 64 - field.shift - field.width, 64 - field.width
-    left = fold(typed.Binary(wide, span, "<<", convert(holder, wide), typed.IntLit(wide, span, up)))
-    return convert(fold(typed.Binary(wide, span, ">>", left, typed.IntLit(wide, span, down))), field.type)
 
 
 def _constant(number: int, span: Span) -> typed.Expr:

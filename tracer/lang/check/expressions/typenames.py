@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import takewhile
 
 from tracer.lang import suggest, typed
-from tracer.lang.fold import width
+from tracer.lang.fold import array_in_memory, width
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
 from tracer.lang.types import (
     INT64,
     INTEGER_TYPES,
     ArrayType,
+    CharType,
     EnumType,
     IntType,
     NamedType,
@@ -59,9 +60,10 @@ def _of(ctx: Context, node: ast.Expr) -> Type | None:
     return None if found is None else settled(found)
 
 
-def asked(ctx: Context, node: ast.Expr, smallest: bool = False) -> Type | None:
+def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool = False) -> Type | None:
     """What is asked for by a type or a value of it, which is not computed; of a map with keys that of the keys.
-    `smallest`: of a literal the smallest that holds it.
+    `smallest`: of a literal the smallest that holds it. `in_memory`: an array of chars as it lies there, without the
+    room for a NUL that its text has.
     """
     if isinstance(node, ast.TypeExpr):
         return named(ctx, node.type)
@@ -72,6 +74,12 @@ def asked(ctx: Context, node: ast.Expr, smallest: bool = False) -> Type | None:
         return facts.key[0] if len(facts.key) == 1 else TupleType(facts.key)
     with ctx.unread():
         value = ctx.expr(node)
+    array = array_in_memory(value) if in_memory and value is not None else None
+    if array is not None:
+        return array[1]
+    is_member = in_memory and isinstance(value, typed.Part) and not isinstance(node, ast.Call)
+    if value is not None and is_member and isinstance(value.type, StringType):
+        return ArrayType(CharType(), value.type.size - 1)
     return None if value is None else least(value, node) if smallest else value.type
 
 

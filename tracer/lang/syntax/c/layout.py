@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tracer.dataclass import NamedTuple
 from tracer.lang.types import ArrayType, BoolType, Field, IntType, StructType, Type, memory_size
+from tracer.lang.types.sizes import bit_field
 
 _UNNAMED_BITS_ALIGN = os.uname().machine == "aarch64"
 """AAPCS64 10.1.8.2: there the type of an unnamed bit field counts for the alignment of its holder."""
@@ -95,17 +96,10 @@ def _field(member: Member, bit: int, size: int) -> Field:
     if member.width is None:
         return Field(member.name, type, bit // 8)
     assert isinstance(type, IntType | BoolType)
-    unit = memory_size(type)
-    start = bit // 8 // unit * unit
-    if bit + member.width > (start + unit) * 8 or start + unit > size:  # packed: it can cross what its type would hold
-        start = bit // 8
-        if bit + member.width > (start + unit) * 8:
-            assert isinstance(type, IntType)
-            type, unit = IntType(64, type.signed), 8
-        start = min(start, max(size - unit, 0))
-    if bit + member.width > (start + unit) * 8:
+    found = bit_field(member.name, type, bit, member.width, size)
+    if found is None:
         raise ValueError(member.name)
-    return Field(member.name, type, start, bit - start * 8, member.width)
+    return found
 
 
 def array(item: Sized, count: int) -> Sized:

@@ -260,13 +260,12 @@ class Entry:
         return default if found is None else found[1]
 
     def signed(self, attribute: int) -> int | None:
-        """A constant with its sign, which data1 to data8 do not say: as a C compiler means it."""
+        """A constant with its sign: what is below 0 is sdata or fills eight bytes, since gcc writes 200 as data1."""
         found = self.integer(attribute)
         if found is None:
             return None
         form, value = found
-        bits = {0x0B: 8, 0x05: 16, 0x06: 32, 0x07: 64}.get(form)
-        return value - (1 << bits) if bits and value >> (bits - 1) else value
+        return value - (1 << 64) if form == forms.DATA8 and value >> 63 else value
 
     def block(self, attribute: int) -> bytes | None:
         """An expression."""
