@@ -159,3 +159,22 @@ def test_page_and_picture_are_drawn(tab: Tab, tmp_path: Path) -> None:
         shown(tab, tmp_path, format, [SHOP])
         tab.picture(tmp_path / f"{format}.png")
         assert (tmp_path / f"{format}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_graph_taller_than_the_window_shows_its_root_and_leaves_the_page_where_it_is(
+    tab: Tab, tmp_path: Path
+) -> None:
+    # A page that has scrolled is white in what `chromium --screenshot` writes.
+    deep = profile((";".join(f"f{number}" for number in range(400)), 1), name="@deep")
+    path = shown(tab, tmp_path, "html", [deep, SHOP])
+    root = f"""(() => {{ const r = ({frame("all")}).getBoundingClientRect(), main = document.querySelector("main");
+        const room = main.getBoundingClientRect();
+        return r.top >= room.top && r.bottom <= room.bottom && main.scrollHeight > 6800; }})()"""
+    assert frames(tab)[0][2] == tab.value('document.getElementById("chart").clientWidth')
+    for _ in range(2):
+        assert tab.value(root)
+        assert tab.value("[scrollY, document.documentElement.scrollHeight <= innerHeight]") == [0, True]
+        tab.click('document.getElementById("flip")')
+    tab.click(frame("f3"))
+    assert tab.value(root)
+    quiet(tab, path)

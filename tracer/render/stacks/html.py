@@ -32,7 +32,7 @@ script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
 <span id="found" role="status"></span>
 </div>
 </header>
-<main><svg id="chart" role="img" aria-label="flame graph"></svg>
+<main tabindex="-1"><svg id="chart" role="img" aria-label="flame graph"></svg>
 <noscript>The graph is drawn by a script.</noscript></main>
 <footer><p id="details"></p><p id="legend"></p><p id="note"></p></footer>
 <script type="application/json" id="data">{data}</script>

@@ -20,6 +20,9 @@ from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 
 _WRITTEN = re.compile(r"::|[ (<{~,&]")
 
+_NAMED = 3
+"""Copies that are named."""
+
 _RECEIVER = re.compile(r"\(\*(?=\w)")
 """In the names of Go's methods an asterisk, and no wildcard: `main.(*Cart).Add`."""
 
@@ -85,6 +88,10 @@ def not_found(binary: Binary, name: str) -> NothingThere:
     elif symbols.imports(name):
         message = f"{path}: no function '{shown}': it is taken from another library"
         return NothingThere(message, f"trace it there: uprobe:{_holder(binary, name) or 'LIBRARY'}:{shown}")
+    elif copies := [each.name for each in symbols.copies(name.partition("@")[0])]:
+        made = ", ".join(map(printable, copies[:_NAMED])) + (" and more" if len(copies) > _NAMED else "")
+        message = f"{path}: no function '{shown}' of its own: the compiler made {made} of it"
+        return NothingThere(message, f"name that, or write {shown}* for all")
     else:
         message = f"{path}: no function '{shown}'"
         if (holder := _holder(binary, name)) is not None:

@@ -15,7 +15,7 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import is_pattern, matcher
-from tracer.resolve.functions.lookup import find_functions, function_text, not_found
+from tracer.resolve.functions.lookup import find_functions, function_text, is_demangled, not_found
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import (
     UNSAFE,
@@ -47,24 +47,30 @@ def function_sites(
     """
     if point.address is not None:
         return _at_address(point, binary, point.address, left_out)
-    sites = _by_name(point, binary, limit, left_out, pid)
-    left_out += _copies(point, binary, all)
+    functions = _named(point, binary, pid, left_out)
+    sites = _of_functions(point, binary, functions, limit, left_out)
+    left_out += _copies(point, binary, functions, all)
     if not point.cpp:
         return sites
     before = f"{point.kind}:{binary.shown}:"
     return [replace(site, probe=f"{before}cpp:{site.probe.removeprefix(before)}") for site in sites]
 
 
-def _by_name(
-    point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str], pid: int | None
-) -> list[Site]:
+def _named(point: AttachPoint, binary: Binary, pid: int | None, left_out: list[str]) -> tuple[Function, ...]:
     name = point.name
     if name is None:
         raise TracerError("the attach point names no function", f"write {point.kind}:PATH:FUNCTION; * stands for any")
     functions = find_functions(binary, name, point.kind, point.cpp, pid, left_out)
     if not functions:
         raise not_found(binary, name)
-    limit.check(len(functions), f"{printable(binary.shown)}: '{printable(name)}' matches {len(functions)} functions")
+    return functions
+
+
+def _of_functions(
+    point: AttachPoint, binary: Binary, functions: tuple[Function, ...], limit: SiteLimit, left_out: list[str]
+) -> list[Site]:
+    shown = f"{printable(binary.shown)}: '{printable(point.name or '')}'"
+    limit.check(len(functions), f"{shown} matches {len(functions)} functions")
     if is_return(point):
         if point.offset:
             raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")
@@ -81,20 +87,31 @@ def _by_name(
     return _behind_stack_checks(binary, functions, sites) if binary.unwinding.go else sites
 
 
-def _copies(point: AttachPoint, binary: Binary, all: Sequence[AttachPoint]) -> list[str]:
+def _copies(
+    point: AttachPoint, binary: Binary, functions: Sequence[Function], all: Sequence[AttachPoint]
+) -> list[str]:
     """That some calls do not come by a function that is named exactly, since they go to a copy of it, which no other
     attach point names. A part that was split off is no such copy: the function itself calls it.
     """
     name = (point.name or "").partition("@")[0]
-    if point.cpp or point.offset or is_pattern(name):
+    if point.offset or len(functions) > _FEW:
         return []
-    copies = [each.name for each in binary.symbols.copies(name) if ".part." not in each.name]
+    # As people write it, a whole name means its own function alone; one without parameters its copies as well.
+    written = is_demangled(name) and not binary.symbols.named(name)
+    exact = written and any(binary.readable(each.name) == name for each in functions)
+    if not exact and (point.cpp or is_pattern(name)):
+        return []
+    named = sorted({each.name for each in functions}) if written else [name]
+    here = {each.address for each in functions} if written else ()
+    every = [copy for each in named for copy in binary.symbols.copies(each)]
+    copies = [each.name for each in every if each.address not in here and ".part." not in each.name]
     tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if copies else []
-    copies = [each for each in copies if not any(test(each) for test in tests)]
+    copies = [each for each in copies if not any(test(each) or test(binary.readable(each)) for test in tests)]
     if not copies:
         return []
     shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
-    return [f"some callers of {name} call a copy that the compiler made of it ({shown}): {name}* means all"]
+    wild = f'"{name}*"' if written else f"{name}*"
+    return [f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
 
 
 def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracer.errors import Diagnostic, Source
+from tracer.errors import Diagnostic, Source, TracerError
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Target
 from tracer.resolve.binary import Binary
@@ -15,10 +15,16 @@ from tracer.resolve.sites.expand import expand
 
 NAMES = (
     "mix", "mix.constprop.0.isra.0", "mix.part.0", "mix.constprop.0.cold", "remix", "remix.isra.3", "mixer",
-    "split", "split.part.0", "many", *(f"many.isra.{number}" for number in range(5)),
+    "split", "split.part.0", "gone.isra.0", "_ZN2ns1fEii",
+    "_ZN2ns1fEii.constprop.0", "many", *(f"many.isra.{number}" for number in range(5)),
 )  # fmt: skip
 MIX = "some callers of mix call a copy that the compiler made of it (mix.constprop.0.isra.0): mix* means all"
 MANY = "many.isra.0, many.isra.1, many.isra.2 and 2 more"
+
+NS = (
+    "some callers of ns::f(int, int) call a copy that the compiler made of it (_ZN2ns1fEii.constprop.0):"
+    ' "ns::f(int, int)*" means all'
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +50,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("uprobe:{0}:mix.*, uprobe:{0}:mix", []),
         ("uprobe:{0}:mix, uretprobe:{0}:mix*", [MIX]),
         ("uprobe:{0}:mix.constprop.0.isra.0", []),
+        ('uprobe:{0}:"ns::f(int, int)"', [NS]),
+        ('uprobe:{0}:"ns::f(int, int)", uprobe:{0}:"ns::f(int, int) *"', []),
+        ('uprobe:{0}:"ns::f"', []),
+        ('uprobe:{0}:"ns::*"', []),
+        ('uprobe:{0}:"ns::f(int, int)*"', []),
         ("uprobe:{0}:mixer, uprobe:{0}:split", []),
         ("uprobe:{0}:remix", [MIX.replace("mix", "remix").replace("remix.constprop.0.isra.0", "remix.isra.3")]),
         (
@@ -60,6 +71,11 @@ def test_that_calls_go_to_a_copy_is_said_each_time_unless_it_is_probed_too(
         expand(parse(Source(points.format(program) + " { @ = count(); }")), Target(), warnings=warnings)
         assert [each.message for each in warnings] == said
         assert all(each.lacking for each in warnings)
+
+
+def test_a_function_of_which_copies_alone_are_left_is_explained(program: Path) -> None:
+    with pytest.raises(TracerError, match=r"no function 'gone' of its own: the compiler made gone\.isra\.0 of it"):
+        expand(parse(Source(f"uprobe:{program}:gone {{ @ = count(); }}")), Target())
 
 
 def test_copies_are_those_of_exactly_that_name(program: Path) -> None:

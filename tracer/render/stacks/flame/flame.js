@@ -146,6 +146,7 @@
 
   function page() {
     var into = find("chart"), details = find("details"), search = find("search"), choice = find("map"), chart;
+    var around = into.parentNode;
 
     function told(text) { details.textContent = text; }
 
@@ -157,10 +158,13 @@
     }
 
     function fit() {
+      into.setAttribute("height", chart.height());  // there may be a scrollbar from now on
       chart.width = into.clientWidth || 1200;
-      into.setAttribute("height", chart.height());
       look();
     }
+
+    // Where the root is.
+    function scroll() { around.scrollTop = chart.rootOnTop ? 0 : around.scrollHeight; }
 
     function show(number) {
       var map = data.maps[number], kinds = {};
@@ -181,6 +185,7 @@
       find("beside").hidden = !map.compared;
       find("note").textContent = map.leftOut ? map.leftOut + " stacks left out: their values are 0 or less" : "";
       fit();
+      scroll();
     }
 
     data.maps.forEach(function (map, number) {
@@ -193,12 +198,16 @@
     choice.addEventListener("change", function () { show(+choice.value); });
     search.addEventListener("input", look);
     find("reset").addEventListener("click", function () { chart.zoom(0); });
-    find("flip").addEventListener("change", function () { chart.rootOnTop = find("flip").checked; chart.draw(); });
+    find("flip").addEventListener("change", function () {
+      chart.rootOnTop = find("flip").checked;
+      chart.draw();
+      scroll();
+    });
     find("before").addEventListener("change", function () { chart.useBefore = find("before").checked; look(); });
     document.addEventListener("keydown", function (event) { if (event.key === "Escape") chart.zoom(0); });
     window.addEventListener("resize", fit);
     if (data.maps.length) show(0);
-    window.scrollTo(0, document.documentElement.scrollHeight);
+    around.focus({ preventScroll: true });  // keys scroll it
   }
 
   function picture() {
