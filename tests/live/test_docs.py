@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, without_blanks
+from tests.harness.cli import PATIENCE, PATIENCE_S, ROOT, tracer, without_blanks
 from tests.live.conftest import need
 
 pytestmark = pytest.mark.live
@@ -150,3 +150,17 @@ def test_the_commands_are_found() -> None:
     assert all(one.is_exact for one in found["docs/language.md"] if not one.needs_more)
     waiting = [one.needs_more for one in found["docs/backends.md"]]
     assert waiting == [False, False, False, True, False, True, False, False]
+
+
+SPANS = re.findall(r"`((?:uprobe|uretprobe|usdt):[^`]*\{[^`…]*\})`", (ROOT / "docs/peers.md").read_text())
+LINES = [line.replace("\\|", "|") for line in SPANS if "FILE" not in line]
+
+
+def test_the_page_for_those_who_come_from_elsewhere_has_lines() -> None:
+    assert len(LINES) >= 15
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_for_those_who_come_from_elsewhere_is_right(line: str) -> None:
+    done = tracer("check", "-e", line)
+    assert (done.status, done.out) == (0, b""), done.err
