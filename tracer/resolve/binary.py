@@ -26,19 +26,21 @@ if TYPE_CHECKING:
 
 
 class Binary:
-    """One file. `path` is where it is opened, absolute; `named` its name in the user's text, `shown` that printable."""
+    """One file. `path` is the absolute path by which it is opened, `named` its name in the user's text, `shown` that
+    name made printable.
+    """
 
     reproducible = True
     """Whether what was found of it follows from this file and its debug files alone."""
 
     shows_functions = True
-    """Whether the program asks for the names of functions: of C++ they take as long as all the rest."""
+    """Whether the program asks for functions' names. To demangle those of C++ takes as long as all the rest."""
 
     unsafe_returns = False
-    """Whether the user takes the risk of return probes that an exception may meet."""
+    """Whether the user accepts return probes that an exception may meet."""
 
     walked = False
-    """Whether stacks are asked for, on which return probes would put an address of the kernel's."""
+    """Whether the program asks for stacks. A return probe would put an address of the kernel's on them."""
 
     switching: str | None = None
     """Why its stacks may be switched, though the file does not say so."""
@@ -121,7 +123,7 @@ class Binary:
         return SymbolOperands(self.elf, self.symbols)
 
     def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
-        """The arguments of a USDT site, symbols not looked up."""
+        """The arguments of a USDT site as its note states them, before symbols are looked up."""
         from tracer.resolve.usdt.operands import parse
 
         return parse(note.arguments, self.arch)
@@ -159,7 +161,7 @@ class Binary:
         return tuple(replace(each, operand=unknown) for each in self.arch.function_args())
 
     def readable(self, name: str) -> str:
-        """A symbol's name as people write it: of C++ and Rust the demangled one, where this machine can tell."""
+        """A symbol's name as people write it: demangled for C++ and Rust, where this machine has a demangler."""
         if name[:2] not in ("_Z", "_R"):
             return name
         return self._demangle(name) or name

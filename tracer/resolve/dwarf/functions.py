@@ -42,7 +42,7 @@ def function_at(entries: Entries, address: int) -> Entry | None:
 
 
 def units_at(entries: Entries, address: int) -> Iterator[Unit]:
-    """The units whose code holds an address, where they were split off as they are whole."""
+    """The units whose code holds an address. A unit that was split off is returned whole."""
     found = [unit for start, end, unit in listed(entries) if start <= address < end]
     for unit in found or [unit for unit in entries.units if covers(unit.top, address)]:
         yield from entries.whole(unit)
@@ -71,7 +71,7 @@ def listed(entries: Entries) -> Iterator[tuple[int, int, Unit]]:
 
 
 def origins(entry: Entry) -> Iterator[Entry]:
-    """An entry, what it is a copy of, and so on: each says what those before it leave out."""
+    """An entry, the entry that it is a copy of, and so on. Each states what those before it leave out."""
     for _ in range(_MOST_CHAIN):
         yield entry
         other = entry.follow(dw.ABSTRACT_ORIGIN) or entry.follow(dw.SPECIFICATION)
@@ -108,8 +108,8 @@ def name_of(entry: Entry) -> str:
 
 
 def parameters_of(entry: Entry) -> list[tuple[Entry, Entry]]:
-    """The parameters of a function in the order of its text: as declared, and as this copy has it (the same where it
-    has no word on it).
+    """The parameters of a function in the order of its text: as declared, and as this copy has them. Both are the same
+    where the copy says nothing of one.
     """
     own = [each for each in entry.children() if each.tag == dw.PARAMETER]
     abstract = entry.follow(dw.ABSTRACT_ORIGIN)

@@ -25,8 +25,8 @@ _MOST_UNITS = 64
 
 
 class Source(NamedTuple):
-    """A function, by the name that its linker or else its source knows, and a place in a file; "" and 0 where nothing
-    says it.
+    """A function and a place in a file. The name is the linker's, else the source's. "" and 0 stand for what nothing
+    tells.
     """
 
     name: str
@@ -42,8 +42,8 @@ class InlineFrames:
         self._known: dict[int, _UnitFrames] = {}
 
     def at(self, address: int) -> tuple[Source, ...]:
-        """Innermost first; the last is the function that was compiled. Nothing where nothing says it. Raises what
-        damaged debug information makes readers raise.
+        """The functions at an address, innermost first; the last is the one that was compiled. Empty where nothing
+        tells. Raises what readers raise on damaged debug information.
         """
         for unit in self._units(address):
             frames = self._known.get(unit.at)
@@ -78,7 +78,7 @@ class InlineFrames:
 
 
 class _UnitFrames:
-    """Of one unit: `unit` is what the traced file has of it."""
+    """The functions and lines of one unit. `unit` is the part of it in the traced file."""
 
     def __init__(self, entries: Entries, unit: Unit) -> None:
         self._entries, self._unit = entries, unit

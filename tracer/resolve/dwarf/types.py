@@ -48,7 +48,7 @@ class UnknownType(TracerError):
 
 
 def signed(entry: Entry | None) -> Entry | None:
-    """A type, out of its own unit where here only its signature stands."""
+    """A type. Where only its signature stands here, it is read from its own unit."""
     if entry is None or entry.tag not in _WORDS or dw.SIGNATURE not in entry:
         return entry
     return entry.follow(dw.SIGNATURE) or entry
@@ -111,7 +111,9 @@ def counts_of(array: Entry) -> list[int]:
 
 
 def bits_of(member: Entry) -> tuple[int, int] | None:
-    """The first bit of a bit field, counted from the start of its struct, and how many there are; else None."""
+    """The first bit of a bit field, counted from the start of its struct, and the number of its bits; None for another
+    member.
+    """
     width = member.number(dw.BIT_SIZE)
     if not width:
         return None

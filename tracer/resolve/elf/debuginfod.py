@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 URLS = "DEBUGINFOD_URLS"
 _TIMEOUT_S = 10.0
-"""Without a byte from the server; elfutils waits 90 seconds, in which nothing would be traced."""
+"""Seconds without a byte from the server. elfutils waits 90, in which nothing would be traced."""
 _ABSENT_S = 600.0
 """How long a file that no server had is not asked for again."""
 _MOST = 1 << 32
@@ -90,7 +90,7 @@ def _ask(url: str, path: str) -> bool | None:
 
 
 def _store(path: str, blocks: Iterator[bytes]) -> None:
-    """Whole or not at all."""
+    """Writes the file whole or not at all."""
     import tempfile
 
     descriptor, name = tempfile.mkstemp(dir=os.path.dirname(path))

@@ -57,7 +57,7 @@ class Function(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A symbol of any other use than naming a section or file."""
+    """A symbol that does more than name a section or a file."""
 
     name: str
     address: int
@@ -67,7 +67,7 @@ class Variable(NamedTuple):
 
 
 _COPY = rb"((?:constprop|isra|part)\.\d+(?:\.(?:constprop|isra|part|lto_priv)\.\d+)*)(?=\0)"
-"""How the names of copies go on; a `.cold` part is none."""
+"""How the names of copies go on. A `.cold` part is no copy."""
 
 
 class Table:
@@ -167,7 +167,7 @@ class Table:
         return [each for ending in sorted(found) for each in self.named(f"{name}.{ending.decode()}")]
 
     def _version(self, index: int) -> tuple[bool, str]:
-        """Of an entry whether it is the default of its name, and its version."""
+        """The version of an entry, and whether it is the default of its name."""
         return self._versions[index] if index < len(self._versions) else (True, "")
 
     def variables(self, name: str) -> list[Variable]:
@@ -193,8 +193,8 @@ class Table:
         return [_versioned(Function(self._name(row[0]), row[4], row[5], row[1] >> 4)) for row in rows]
 
     def starting(self, address: int) -> list[tuple[str, bool]]:
-        """The names of the functions that begin there, and whether each was made one of this file alone, as by a link
-        that optimises all files together; one that was hidden is not.
+        """The names of the functions that begin there. With each, whether a link that optimises all files together made
+        it local to this file; a hidden function does not count as such.
         """
         return [(self._name(row[0]), not row[1] >> 4 and not row[2] & 3) for row in self._starts.get(address, ())]
 

@@ -55,7 +55,7 @@ def loaded_files(program: str) -> tuple[str, ...]:
 
 
 def _interpreted(program: str) -> str:
-    """The ELF file that runs: of a script, its interpreter; of `env NAME` that program."""
+    """The ELF file that runs. For a script it is the interpreter, for `env NAME` the program of that name."""
     path = program
     for _ in range(_MAX_SCRIPTS + 1):
         try:

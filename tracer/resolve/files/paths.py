@@ -144,7 +144,7 @@ def _by_name(name: str, target: Target, prefix: str) -> Found:
 
 
 def _deleted(path: str, pid: int) -> str | None:
-    """What a process runs under a path where there is another file by now, or none: an upgrade leaves such, and
+    """The file that a process runs under a path where another file, or none, is now. An upgrade leaves such files, and
     memfd_create(2) makes files that no directory has.
     """
     try:

@@ -46,9 +46,9 @@ _TUNABLES = b"GLIBC_TUNABLES="
 def implemented(
     binary: Binary, functions: Sequence[Function], kind: str, pid: int | None, left_out: list[str]
 ) -> tuple[Function, ...]:
-    """The functions, the indirect ones where their implementation begins, each place once, in order of address. Those
-    of which that cannot be told are left out, and `left_out` gets a line about them. Raises `ElfError` where that is
-    all.
+    """The functions, indirect ones by the start of their implementation, each place once, in order of address. Where an
+    implementation cannot be told, the function is left out, and `left_out` gets a line. Raises `ElfError` where none is
+    left.
     """
     binary.reproducible = False  # another process, or the same file on another processor, has other ones
     chosen = _chosen(binary, [each for each in functions if each.ifunc], pid)

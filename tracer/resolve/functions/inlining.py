@@ -62,13 +62,15 @@ def inlined_of(path: str, address: int) -> Inlined | None:
 
 
 def inlined_by_name(path: str, name: str) -> Inlined | None:
-    """The same of a function by its name, for one that has no code of its own."""
+    """The same for a function without code of its own, by its name."""
     found = asked(path, "inlined", name, lambda entries: _counted(entries, name, None))
     return None if found is None else Inlined(*found)
 
 
 def _counted(entries: Entries, name: str, line: int | None) -> tuple[object, ...] | None:
-    """Of all functions of that name that are declared at that line: of a header each unit has its own entry."""
+    """The same for all functions of that name that are declared at that line: each unit has its own entry of a
+    header's.
+    """
     if not name:
         return None
     until = time.monotonic() + _LONGEST_S

@@ -30,14 +30,14 @@ from tracer.resolve.symbols.processes import Process, Processes
 INTERPRETERS: tuple[Interpreter, ...] = (PYTHON,)
 
 _MOST_FUNCTIONS, _MOST_NUMBERS = 1 << 16, 1 << 24
-"""When there are more, those that were met first are known."""
+"""The most functions that are known. Those that were met first stay."""
 _MOST_HELD = 64
 _WITH_NAME = ("python",)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An interpreter in a process; what its file says is `bias` further on there."""
+    """An interpreter in a process. Addresses of its file are `bias` further on there."""
 
     image: Image
     bias: int
@@ -83,8 +83,8 @@ class Interpreters:
             self._numbers[number] = first
 
     def stack(self, pid: int, addresses: Sequence[int], native: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """One stack of what a hit has: native addresses, zeros up to the most frames that were asked for, words.
-        `native` are the former where they were not known yet at the hit.
+        """One stack: native addresses, with zeros up to the most frames that were asked for, then words. `native` are
+        the addresses where the hit did not have them yet.
         """
         most = next((at for at, each in enumerate(addresses) if is_interpreted(each)), len(addresses))
         own = tuple(filter(None, addresses[:most])) if native is None else native
@@ -127,7 +127,7 @@ class Interpreters:
         return f"{function.file}:{function.name}" + ("" if line is None else f":{line}")
 
     def _complete(self, words: Sequence[int]) -> list[int]:
-        """Without the frames of functions that are not called yet; equal functions have one number."""
+        """The stack without frames of functions that are not called yet. Equal functions get one number."""
         kept = []
         for each in words:
             first = self._first_number(each) if is_frame(each) else 0
@@ -193,6 +193,6 @@ class Interpreters:
 
 
 def _may_hold(mapping: Mapping, every: Sequence[Mapping]) -> bool:
-    """Whether it is worth a look at its symbols: by its name, or as the program itself, which is mapped lowest."""
+    """Whether a file is worth a look at its symbols: by its name, or as the program itself, which is mapped lowest."""
     name = mapping.path.rpartition("/")[2].lower()
     return any(each in name for each in _WITH_NAME) or mapping.file == every[0].file

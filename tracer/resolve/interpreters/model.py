@@ -41,9 +41,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a program. `line` is from an instruction, as its word has it, to the line that runs there, None
-    where that is not known; `begun` is the first instruction at which it counts as called. `identity` is what no other
-    function has, if it is not the same one made again.
+    """A function of a program. `line` turns an instruction, as a word has it, into the line that runs there, None where
+    that is not known. `begun` is the first instruction at which the function counts as called. `identity` tells
+    functions apart, but not the same function made twice.
     """
 
     name: str
@@ -78,13 +78,15 @@ def with_number(word: int, number: int) -> int:
 
 
 def instruction_of(word: int) -> int | None:
-    """The instruction, counted from 1: 0 where none has run; None where it is too far on for the word."""
+    """The instruction, counted from 1; 0 where none has run, None where the word has no room for its number."""
     instruction = word & _INSTRUCTIONS
     return None if instruction == _INSTRUCTIONS else instruction
 
 
 def begins_evaluation(word: int) -> bool:
-    """Whether native code called it (its caller is another evaluation's), and not the function before."""
+    """Whether native code called the function, whose caller is then another evaluation's, rather than the function
+    before.
+    """
     return bool(word & _ENTRY)
 
 
@@ -99,7 +101,7 @@ def is_resumed(word: int) -> bool:
 
 
 def is_end(word: int) -> bool:
-    """Whether all frames stand before it."""
+    """Whether all frames stand before this word."""
     return word == _WHOLE
 
 

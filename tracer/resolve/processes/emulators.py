@@ -34,8 +34,8 @@ class Emulated:
 
 
 def emulated(files: Mapping[int, str], target: Target) -> Emulated | None:
-    """Of `files`, a path by the inode, one that an emulator reads within the `target`. The command of `-c` reads any of
-    them if it is an emulator itself. What belongs to other users is seen by root only.
+    """The path of a file, by its inode in `files`, that an emulator reads within the `target`. Where the command of
+    `-c` is an emulator, it reads any of them. Only root sees other users' processes.
     """
     if target.program is not None and (emulator := _emulator(os.path.realpath(target.program))) is not None:
         return Emulated(next(iter(files.values())), emulator, None)

@@ -1,6 +1,6 @@
-"""Which processes run the code of a file, and which that of another file of the same name.
+"""Which processes run the code of a file, and which run that of another file of the same name.
 
-A package that was upgraded leaves processes that run the file from before: what is probed is the one that is there now.
+After a package was upgraded, processes go on with the old file. What is probed is the new one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Other:
 
 @dataclass(slots=True)
 class Uses:
-    """The processes that have a file mapped as code, and those that have another one so which goes by its name."""
+    """The processes that have a file mapped as code, and those that have another file of its name mapped so."""
 
     own: list[int] = field(default_factory=list)
     others: list[Other] = field(default_factory=list)
 
 
 def uses_of(paths: Iterable[str], pid: int | None = None) -> dict[str, Uses]:
-    """Of each file, by processes' mappings; of `pid` alone where it is given. Tracer itself, and what works for it, are
-    not among them. A file that has gone has no uses. What belongs to other users is seen by root only.
+    """The users of each file, by the mappings of all processes, or of `pid` alone. Tracer itself and its workers are
+    left out. A file that has gone has no users. Only root sees the mappings of other users' processes.
     """
     found = {path: Uses() for path in paths}
     by_inode: dict[int, list[str]] = {}

@@ -59,8 +59,8 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
 
 
 def users(inodes: Set[int], pid: int | None = None) -> list[int]:
-    """The processes, or of them `pid` alone, that have one of these files mapped as code, told by inode alone: devices
-    differ between stat(2) and maps on btrfs and overlayfs. What belongs to other users is seen by root only.
+    """The processes, or `pid` alone, that have one of these files mapped as code. Files are told apart by inode alone:
+    on btrfs and overlayfs the devices of stat(2) and maps differ. Only root sees other users' processes.
     """
     found = []
     for number in [pid] if pid is not None else pids():
@@ -91,7 +91,7 @@ def _mapping(line: str) -> Mapping | None:
 
 
 def root(pid: int) -> str:
-    """The prefix for a process's paths to reach its files from here: "" if it sees the same files as tracer."""
+    """The prefix by which paths of a process reach its files from here; "" where it sees the same files as tracer."""
     try:
         same = os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
         if same and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root"):

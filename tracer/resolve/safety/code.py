@@ -65,8 +65,8 @@ class Code:
         return segment is not None and bool(segment.flags & PF_X)
 
     def spend(self, size: int) -> None:
-        """Counts bytes of code that are read. Raises `ElfError` where functions that lie one upon the other, as in no
-        compiler's file, would make that more than some times the code there is.
+        """Counts bytes of code that are read. Raises `ElfError` where they become some times the code that there is:
+        functions that lie over each other, which no compiler makes.
         """
         self._looked_at += size
         if self._looked_at > _AT_LEAST + _TIMES * self._size:
@@ -94,7 +94,7 @@ class Code:
         return None if frame is None else rule_at(frame.common, frame.program, frame.start, address)
 
     def frame_is_there(self, start: int) -> bool:
-        """Whether what begins there finds more on the stack than a function does: more than the return address."""
+        """Whether code that begins there finds more than the return address on the stack, unlike a function."""
         from tracer.resolve.unwind.rules import rule_at
 
         frame = self.frames.at(start)

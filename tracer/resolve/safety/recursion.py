@@ -33,8 +33,8 @@ class Recursion:
         self._code = code
 
     def of(self, function: Function, alone: bool = False) -> bool | None:
-        """Whether it can: True where it calls itself, if only through others of the file; False where it cannot; None
-        where that is not known. `alone`: its callees are not read.
+        """Whether it can: True where it calls itself, directly or through other functions of the file; False where it
+        cannot; None where that is not known. `alone`: its callees are not read.
         """
         if self._code.elf.machine != EM_X86_64:
             return None

@@ -22,7 +22,7 @@ _SEQUENCE = struct.Struct("<IIQQQ")  # version, flags, begin, size, where it goe
 
 
 def sequences(elf: Elf) -> list[range]:
-    """The addresses of each, in their order."""
+    """The addresses of each sequence, in their order."""
     section = elf.section("__rseq_cs")
     if section is None or elf.machine not in ARCHES:
         return []

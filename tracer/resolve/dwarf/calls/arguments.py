@@ -19,7 +19,7 @@ from tracer.resolve.dwarf.calls.forms import Form
 from tracer.resolve.dwarf.calls.shapes import Shape, shape_of_type
 
 Pieces = tuple[tuple[int, int, int, int], ...]
-"""(offset in the value, size, number of the register among the arguments, lowest bit there) each."""
+"""For each part: offset in the value, size, number of the register among the arguments, lowest bit there."""
 
 IN_FLOATS = "it is passed in a floating-point register, which no probe can read"
 EMPTY = "it is empty"
@@ -27,7 +27,7 @@ _WIDE = "a vector of more than 16 bytes, of which the compiler's flags say where
 
 
 class Place(NamedTuple):
-    """Registers, or bytes above the stack pointer, of a value or of its address; or why there is nothing to read."""
+    """The registers of a value or of its address, or bytes above the stack pointer; or why it cannot be read."""
 
     pieces: Pieces = ()
     stack: int | None = None
@@ -63,7 +63,7 @@ def alignment(type: Type) -> int:
 
 
 def words(size: int, first: int, start: int = 0) -> Pieces:
-    """A value in consecutive whole registers; the last one in parts if its size is not that of an integer."""
+    """A value in consecutive registers. The last is read in parts where its size is not that of an integer."""
     found = []
     for at in range(0, size, 8):
         left, shift = min(8, size - at), 0
@@ -79,7 +79,7 @@ def _shape(type: Type) -> Shape:
 
 
 class Convention:
-    """Gives out the registers and the stack to one parameter after the other."""
+    """Gives registers and stack to one parameter after the other."""
 
     def __init__(self, arch: Arch) -> None:
         self.arch = arch
@@ -88,7 +88,7 @@ class Convention:
         self.lost = self.stack_lost = ""
 
     def hidden(self, type: Type | Shape | Form, by_reference: bool) -> None:
-        """The caller may pass the address for the result in a register before all others."""
+        """Takes the first register where the caller passes the address for the result in it."""
         assert not isinstance(type, Form)
         if self.arch is not X86_64:
             return  # aarch64 has a register of its own for it
@@ -99,7 +99,7 @@ class Convention:
             self.integers += 1
 
     def place(self, type: Type | Shape | Form, by_reference: bool = False) -> Place:
-        """Where the next parameter is; on x86-64 its shape says so."""
+        """The place of the next parameter. On x86-64 its shape decides."""
         assert not isinstance(type, Form)
         if self.lost:
             return Place(reason=self.lost)

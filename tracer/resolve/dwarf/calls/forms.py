@@ -29,8 +29,8 @@ class Scalar(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A value: of one or two `scalars`, or of none and then in memory, or, where it has no size, nowhere. Not `known`:
-    it may be either.
+    """A value: one or two `scalars`; or none, and then it is in memory, or, without a size, nowhere. Where it is not
+    `known`, it may be either.
     """
 
     size: int

@@ -40,14 +40,14 @@ _OF_THE_ABI = (dw.NORMAL, dw.NO_CALL, dw.LLVM_SYSTEM_V, dw.LLVM_PRESERVE_MOST, d
 _DEEPEST = 16
 _ADDRESS = IntType(64, False)
 _IN_CLASS = 1
-"""DW_DEFAULTED_in_class; what is defaulted outside of it is a function as any other."""
+"""DW_DEFAULTED_in_class. A function that is defaulted outside of its class is a function like any other."""
 _GO_CHECK = 256
-"""Bytes of a Go function that check its stack; its arguments stay where they are there."""
+"""Bytes of a Go function that check its stack. While they run the arguments stay where they are."""
 
 
 def parameters_at(entries: Entries, site: Site, file: str) -> tuple[Parameter, ...] | str | None:
-    """Those of the function at a site, or why they are not known there; None where nothing tells of a function. `file`
-    is the name by which types remember where they stand.
+    """The parameters of the function at a site, or why they are not known there; None where no debug information tells
+    of the function. `file` is the name by which types remember where they stand.
     """
     function = function_at(entries, site.address)
     if function is None:
@@ -162,16 +162,16 @@ def _convention(arch: Arch, language: int, producer: str) -> Convention:
 
 
 def _is_clangs_own(shape: Shape | Type | Form, kinds: Entry | None, left: int) -> bool:
-    """Whether clang passes a value in a way of its own, with so many registers left. Clang 14 aligns an __int128 on the
-    stack to eight bytes and leaves no register behind it, and puts a struct that holds a nullptr_t in memory.
+    """Whether clang passes a value in its own way while so many registers are left. Clang 14 aligns an __int128 on the
+    stack to eight bytes and leaves no register behind it. It puts a struct that holds a nullptr_t in memory.
     """
     assert isinstance(shape, Shape)
     return (left < 2 and not shape.made and shape.size == 16 and "integer" in shape.classes) or holds_nullptr(kinds)
 
 
 def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
-    """Whether a class of C++ must not be copied as bytes, so that its address is passed: some compilers say so; else it
-    has virtual functions, a destructor or a copy constructor of its own, or holds such a class.
+    """Whether a C++ class must not be copied as bytes, so that its address is passed. Some compilers say so. Else the
+    class has virtual functions, a destructor or a copy constructor of its own, or holds such a class.
     """
     found = types.plain(entry)
     if found is None or found.tag not in dw.RECORDS or deep > _DEEPEST:
@@ -203,8 +203,8 @@ def _by_reference(entry: Entry | None, deep: int = 0) -> bool:
 
 
 def _copies(constructor: Entry, record: Entry) -> tuple[bool, bool]:
-    """Whether what a constructor takes first is a reference to its own class, and whether it takes more, which may have
-    default values: nothing tells.
+    """Whether a constructor's first parameter is a reference to its own class, and whether it has more parameters.
+    Those may have default values, which nothing tells.
     """
     taken = [each for each in constructor.children() if each.tag == dw.PARAMETER and dw.ARTIFICIAL not in each]
     kind = types.plain(taken[0].follow(dw.TYPE)) if taken else None

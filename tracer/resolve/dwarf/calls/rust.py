@@ -51,7 +51,7 @@ class RustConvention(Convention):
         return self._older and not form.scalars and _WORD < form.size <= 2 * _WORD
 
     def _holds_wide(self, form: Form) -> bool:
-        """Whether 16 bytes find their registers, if there are such: without, versions differ."""
+        """Whether 16 bytes find their registers where there are such. Without them versions differ."""
         wide = sum(each.size > _WORD for each in form.scalars)
         return not wide or (self.arch is X86_64 and self.integers + 2 * wide <= len(self.arch.args))
 

@@ -16,7 +16,9 @@ NONSENSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 
 
 def entries_of(elf: Elf, keep: bool = False) -> Entries | None:
-    """None where there is none. Where it is the debug file's, the file itself is closed unless it is to be kept."""
+    """The entries; None where there are none. Where they are the debug file's, the file itself is closed, unless it is
+    to be kept.
+    """
     found: Elf | None = elf
     if not _has_info(elf):
         found = find_debug_file(elf)
@@ -40,7 +42,7 @@ def _has_info(elf: Elf) -> bool:
 
 
 def _alternate(elf: Elf) -> Elf | None:
-    """The file that dwz moved to what several files have in common: its path and build id stand in a section."""
+    """The file to which dwz moved what several files have in common. A section holds its path and build id."""
     section = elf.section(".gnu_debugaltlink")
     if section is None:
         return None

@@ -140,9 +140,8 @@ class Abbreviations(dict[int, Abbreviation]):
         return skip_of(form, self)
 
     def names(self, tags: frozenset[int], declared: bool, wanted: int) -> tuple[list[tuple[int, int, int]], set[int]]:
-        """Of entries with one of these tags, and of declarations only if `declared`, each code, how many bytes behind
-        it the name is (of which attribute is `wanted`), and its form; and the forms of names where that depends on what
-        is before the name.
+        """For each code of entries with one of these tags (declarations only with `declared`): how many bytes behind it
+        the attribute `wanted` is, and its form. Also the forms of names whose place depends on what stands before them.
         """
         self._read()
         found, loose = [], set[int]()

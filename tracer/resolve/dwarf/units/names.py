@@ -34,8 +34,8 @@ def named(
     file: Entries, name: str, tags: frozenset[int], within: Unit | None = None, declared: bool = False,
     attribute: int = dw.NAME,
 ) -> Iterator[Entry]:  # fmt: skip
-    """The entries of that name and one of these tags, all or those of a unit, in no order worth mentioning; with
-    `declared` those too that only declare what it names. `attribute` is which name: the linker's, for one.
+    """The entries of that name with one of these tags, of all units or of one, in no particular order. With `declared`
+    also those that only declare what it names. `attribute` chooses the name: the source's or the linker's.
     """
     wanted = name.encode("utf-8", "surrogateescape")
     if within is not None and within.file is not file:
@@ -168,9 +168,8 @@ class _Search:
 
 @lru_cache(maxsize=2)
 def _string_places(strings: bytes, mark: bytes) -> tuple[list[int], list[int]]:
-    """Offsets of a name in .debug_str: those where a string begins, and else those where one ends, likely ones
-    first. A linker that lets strings share their ends sorts them by their ends, and takes for the shortest its
-    neighbour.
+    """Offsets of a name in .debug_str: those where a string begins, else those where one ends, likely ones first. A
+    linker that lets strings share their ends sorts strings by their ends, and shares the shortest with its neighbour.
     """
     starts: list[int] = []
     tails: list[tuple[bytes, int]] = []

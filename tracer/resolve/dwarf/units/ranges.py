@@ -174,7 +174,7 @@ def location_at(entry: Entry, address: int) -> bytes | None:
 
 
 def fixed_address(entry: Entry) -> int | None:
-    """The address of a variable that has one for all time."""
+    """The address of a variable that has the same one at all times."""
     expression = entry.block(dw.LOCATION) or b""
     if expression[:1] == b"\x03":  # DW_OP_addr
         return int.from_bytes(expression[1:], "little")

@@ -82,7 +82,7 @@ class SplitUnits(Generic[F]):
         return [unit for unit in self._file.units if _name_of(unit)]
 
     def of(self, skeleton: Unit) -> F | None:
-        """The part that was split off from a unit; None if nothing was, or it is not there."""
+        """The part that was split off from a unit; None if no part was, or if its file is not there."""
         if self._file.skeleton is not None or not _name_of(skeleton):
             return None
         if skeleton.at not in self._known:
@@ -90,7 +90,7 @@ class SplitUnits(Generic[F]):
         return self._known[skeleton.at]
 
     def numbered(self, number: int) -> F:
-        """That of a unit by the number in the numbers of its entries."""
+        """The split part of a unit, by the unit's place in the numbers of its entries."""
         if number > _TYPES:
             return self._types[number - _TYPES] if number - _TYPES in self._types else self._type(number - _TYPES)
         found = self.of(next(unit for unit in self._file.units if unit.at == number - 1))
@@ -99,7 +99,9 @@ class SplitUnits(Generic[F]):
         return found
 
     def naming(self, name: bytes) -> Iterator[F]:
-        """All, first those of which .debug_gnu_pubnames and .debug_gnu_pubtypes say that they have the name."""
+        """All split parts. Those come first of which .debug_gnu_pubnames and .debug_gnu_pubtypes say that they have the
+        name.
+        """
         skeletons = self._skeletons
         if not skeletons:
             return
@@ -161,7 +163,7 @@ class SplitUnits(Generic[F]):
         return None
 
     def _published(self, name: bytes) -> Iterator[int]:
-        """The units that have a name outside of functions, perhaps some more."""
+        """The units that define a name outside of functions, and perhaps some more."""
         for section in (".debug_gnu_pubtypes", ".debug_gnu_pubnames"):
             data = self._file.section(section)
             starts: list[int] = []

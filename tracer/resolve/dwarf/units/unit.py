@@ -125,8 +125,8 @@ class Unit:
         return self._top
 
     def walk(self, near: int | None = None, start: int | None = None) -> Iterator[tuple[int, int, Abbreviation]]:
-        """Offset, depth and abbreviation of the entries from `start` on, parents first, until its subtree ends; with
-        `near` the subtrees that do not hold that place are left out where they say where they end.
+        """Offset, depth and abbreviation of the entries from `start` on, parents first, until its subtree ends. With
+        `near`, subtrees that do not hold that place are left out where they state their end.
         """
         data, codes = self.data, self.codes()
         at, depth, end = self.first if start is None else start, 0, self.end
