@@ -69,7 +69,7 @@ def conversions(format: str, known: bool = True) -> Iterator[Conversion]:
 
 
 def fault(conversion: Conversion) -> tuple[str, str | None] | None:
-    """What is wrong with a conversion by itself: message and hint."""
+    """The fault of a conversion by itself, if any: message and hint."""
     text = conversion.text.encode("unicode_escape").decode()
     written = [part for part in (conversion.width, conversion.precision) if part and part != "*"]
     if any(len(part) > 4 or int(part) > MOST_WIDTH for part in written):

@@ -49,7 +49,7 @@ def parse_glob(pattern: bytes) -> Glob:
 
 
 def _class(inside: bytes) -> tuple[tuple[int, int], ...]:
-    """What stands between brackets."""
+    """The characters that a pair of brackets means."""
     negated = inside.startswith((b"!", b"^"))
     members: set[int] = set()
     at = int(negated)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 _LONGEST = 256
-"""What is longer is no misspelt name, and takes difflib seconds."""
+"""Longer texts are no misspelt names, and take difflib seconds."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

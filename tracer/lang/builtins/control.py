@@ -1,4 +1,4 @@
-"""What ends a trace."""
+"""Functions that end a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What prints."""
+"""Functions that print."""
 
 from __future__ import annotations
 

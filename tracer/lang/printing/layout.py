@@ -225,7 +225,7 @@ def _statements(words: list[_Word]) -> Iterator[list[_Word]]:
 
 
 def _end(words: list[_Word], at: int) -> int:
-    """Where the statement ends that begins there."""
+    """The end of the statement that begins there."""
     first, depth = words[at].text, 0
     while at < len(words):
         word = words[at]
@@ -335,7 +335,7 @@ def _line(words: list[_Word]) -> str:
 
 
 def _casts(words: list[_Word]) -> set[int]:
-    """Where the brackets close that hold a type before a value."""
+    """The closing parenthesis of a type before a value."""
     found = set()
     for index, word in enumerate(words):
         if word.text != "(" or (index and words[index - 1].kind == "name" and words[index - 1].text not in ("return",)):

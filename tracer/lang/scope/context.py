@@ -196,7 +196,7 @@ class Context:
 
     @contextmanager
     def unread(self) -> Iterator[None]:
-        """What is typed meanwhile is asked for its type alone, and never computed."""
+        """What is typed meanwhile is never computed: only its type is asked for."""
         self._unread += 1
         try:
             yield

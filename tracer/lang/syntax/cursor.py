@@ -65,4 +65,4 @@ class Cursor(ABC):
 
     @abstractmethod
     def defined(self, token: Token) -> ast.Expr:
-        """What a `#define` says."""
+        """The value of a `#define`."""

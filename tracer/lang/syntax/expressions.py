@@ -204,7 +204,7 @@ class ExpressionParser(Cursor):
         self._no_operand(token)
 
     def defined(self, token: Token) -> ast.Expr:
-        """What a `#define` says, an expression of its own; inside, the macro's own name is a plain one."""
+        """The value of a `#define`, an expression of its own. Inside, the macro's own name is a plain one."""
         from tracer.lang.syntax.c.directives import placed_at
 
         body = self.defines[token.text]

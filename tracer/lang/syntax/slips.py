@@ -1,4 +1,4 @@
-"""What is written so in other languages, and what is written for it here: hints for those who come from them."""
+"""Hints for those who come from other languages: how what they wrote is written here."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _sizeof(call: Call) -> typed.Expr:
 
 
 def _offset(call: Call, type: Type, members: list[str], span_of: int) -> int | None:
-    """Where a member of a member lies in a struct."""
+    """The offset in a struct of a member of a member."""
     offset = 0
     for name in members:
         if not isinstance(type, StructType):

@@ -115,7 +115,7 @@ def _integers(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
 
 
 def _literals(ctx: Context, op: str, one: int, other: int, span: Span) -> typed.Expr | None:
-    """Of two literals, where 64 bits hold the result."""
+    """An operation on two literals, where 64 bits hold the result."""
     if op in ("<<", ">>") and not 0 <= other < 64:
         ctx.error(f"{other} is not a valid shift count", span, "a shift count is 0 to 63")
         return None

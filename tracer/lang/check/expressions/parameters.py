@@ -48,7 +48,7 @@ def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
 
 
 def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
-    """Those that all the functions of the clause have."""
+    """The parameters that all the functions of the clause have."""
     unit = ctx.unit
     if not unit.reads("probe"):
         ctx.untyped(f"args is not known in {unit.place}", span, "args is for uprobes")

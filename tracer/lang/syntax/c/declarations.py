@@ -38,7 +38,7 @@ _BASIC = frozenset(
 )
 _TAGS = ("struct", "union", "enum")
 _WIDE = Sized(ArrayType(IntType(8, False), 16), 16)
-"""What has 16 bytes and no form in the language: `long double`, `__int128`."""
+"""Types of 16 bytes that have no form in the language: `long double`, `__int128`."""
 
 
 class Declarations(Declarators):

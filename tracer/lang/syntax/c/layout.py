@@ -43,7 +43,7 @@ class Attributes(NamedTuple):
     pack: int = 0
 
     def with_(self, other: Attributes) -> Attributes:
-        """What both say."""
+        """The attributes of both."""
         return Attributes(
             self.packed or other.packed, max(self.align, other.align), other.bits or self.bits, other.pack or self.pack
         )
