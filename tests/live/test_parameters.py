@@ -115,6 +115,18 @@ def test_classes_references_and_templates(backend: str, name: str, place: Callab
     }
 
 
+def test_a_member_that_several_base_classes_have_is_refused(
+    backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    program = place("hierarchy-O2")
+    site = f'uprobe:{program}:cpp:"twins"'
+    done = tracer("--backend", backend, "-e", f"{site} {{ print(args.both.id); }}", "-c", f"{program} 1")
+    assert done.status == 2 and "struct Both has several members 'id', at its bytes 0 and 4" in done.err
+    text = f"{site} {{ print((args.both.z, args.both.own, *(int32 *)(arg0 + 4))); }}"
+    done = tracer("-q", "--backend", backend, "-e", text, "-c", f"{program} 1")
+    assert "(3, 4, 2)" in done.out.decode().splitlines(), done.err
+
+
 def test_a_go_functions_registers_and_strings(backend: str, clean: None) -> None:
     program = build_go("records")
     text = (

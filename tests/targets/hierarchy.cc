@@ -28,6 +28,11 @@ NOINLINE int mix(const Box<int> &box, int &number, std::string text, const std::
 NOINLINE std::unique_ptr<int> made(int value, Plain &&plain) { return std::make_unique<int>(value + plain.x); }
 }
 
+struct Left { int id = 1; };
+struct Right { int id = 2; int z = 3; };
+struct Both : Left, Right { int own = 4; };
+NOINLINE int twins(const Both &both) { return both.z + both.own; }
+
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? std::atoi(argv[1]) : 3, total = 0;
   for (int i = 0; i < rounds; i++) {
@@ -35,7 +40,7 @@ int main(int argc, char **argv) {
     geo::Box<long> wide(2, i);
     int number = 10 + i;
     total += geo::mix(box, number, "hi", "there", {i, 5}, std::make_unique<int>(i), i % 2);
-    total += box.area() + wide.area() + *geo::made(i, {1, 2});
+    total += box.area() + wide.area() + *geo::made(i, {1, 2}) + twins(Both());
   }
   std::printf("rounds %d sum %d %d\n", rounds, rounds * (rounds - 1) / 2, total != 0);
 }

@@ -67,10 +67,13 @@ def member(ctx: Context, operand: typed.Expr, name: str, span: Span) -> typed.Ex
         known = f"it has {', '.join(names)}" if names else "none is known: it is empty or only declared"
         ctx.error(f"{type.name} has no member '{name}'", span, suggest.hint(name, names, known))
         return None
+    if len(places := [str(each.offset) for each in type.fields if each.name == name]) > 1:  # of several base classes
+        what = f"{type.name} has several members '{name}', at its bytes {' and '.join(places)}"
+        ctx.error(what, span, "read the one that you mean at its address, as in *(int32 *)(arg0 + 4)")
+        return None
     holder = IntType(8, False) if field.width and isinstance(field.type, BoolType) else field.type
-    room = type.size - field.offset
-    if field.width and 0 < room < memory_size(holder):
-        found = _in_parts(ctx, operand, field.offset, room, span)
+    if field.width and 0 < type.size - field.offset < memory_size(holder):
+        found = _in_parts(ctx, operand, field.offset, type.size - field.offset, span)
     else:
         found = _at(ctx, holder, operand, _constant(field.offset, span), span)
     return found if found is None or not field.width else bits(found, field, span)
