@@ -57,14 +57,18 @@ def test_every_copy_that_runs_is_traced(backend: str, ticker: tuple[Path, str], 
     with target(path, "60") as first, target(other, "60") as second:
         for process, name in (first, path), (second, other):
             runs(process.pid, name)
-        program = f"usdt:build-id:{build_id}:tick {{ @[probe, pid] = count(); }} interval:ms:500 {{ exit(); }}"
+        body = "@[probe, pid] = count(); @first[pid] = min(nsecs); @last[pid] = max(nsecs);"
+        program = f"usdt:build-id:{build_id}:tick {{ {body} }} interval:ms:500 {{ exit(); }}"
         options = ("-p", str(second.pid)) if whom == "-p" else ()
         done = tracer("--backend", backend, "-f", "json", *options, "-e", program)
         wanted = {f"usdt:{other}:ticker:tick,{second.pid}"}
         if whom != "-p":
             wanted.add(f"usdt:{path}:ticker:tick,{first.pid}")
-        assert set(maps(done)["@"]) == wanted
-        assert all(20 <= hits <= 60 for hits in maps(done)["@"].values())
+        found = maps(done)
+        assert set(found["@"]) == wanted
+        for name, hits in found["@"].items():  # one every 10 ms, or fewer on a busy machine
+            pid = name.rpartition(",")[2]
+            assert 5 <= hits <= (found["@last"][pid] - found["@first"][pid]) / 10_000_000 + 1.5
 
 
 def test_one_that_nobody_runs_is_an_error_under_the_attach_point(backend: str) -> None:

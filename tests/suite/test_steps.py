@@ -22,7 +22,8 @@ from tests.suite.case import TARGET, Case, cases
 from tests.suite.orders import is_at, registers, said, session
 from tests.suite.runs import difference
 from tests.targets.build import build
-from tracer.backends.bcc.codegen.generate import Generated, generate
+from tracer.backends.bcc.codegen.generate import Generated
+from tracer.backends.bcc.program import BccProgram
 from tracer.errors import Source, TracerError
 from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan
@@ -100,7 +101,7 @@ def _in_c(case: Case) -> tuple[Plan, Generated] | None:
         bodies = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
         if len(plan.program.clauses) != 1 or not bodies or any(isinstance(step, Each) for step in bodies):
             return None
-        generated = generate(plan)
+        generated = BccProgram(plan).generated
     except TracerError:
         return None
     return None if generated.tasks or _WITHOUT.search(generated.text) else (plan, generated)
