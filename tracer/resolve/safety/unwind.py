@@ -76,7 +76,9 @@ copies, Ruby, libcoro, libco and others; of PHP, Ruby, QEMU, Guile (whose contin
 SBCL.
 """
 _CONTEXTS, _OPENSSL = ("makecontext", "setcontext"), "ASYNC_pause_job"
-"""Of the C library: with them and longjmp() stacks are switched. OpenSSL's jobs do so too, if an engine asks for it."""
+"""Functions of the C library by which, with longjmp(), stacks are switched. OpenSSL's jobs switch them too, if an
+engine asks for it.
+"""
 _ALTERNATE, _THREADS, _PYTHON = "sigaltstack", "pthread_create", "Py_BytesMain"
 _RETURNS_TWICE = """
 setjmp _setjmp __setjmp sigsetjmp __sigsetjmp getcontext __getcontext __swapcontext makecontext setcontext
@@ -125,7 +127,7 @@ class Unwinding:
         self._through_pointers: dict[tuple[int, int], bool] = {}
 
     def is_never_called(self, function: Function) -> bool:
-        """Whether it is jumped to, or entered by the kernel."""
+        """Whether it is entered by a jump or by the kernel, and not by a call."""
         name = function.name
         if name.endswith(_HASKELL_CODE) and self._haskell:
             return True
@@ -147,11 +149,11 @@ class Unwinding:
 
     @cached_property
     def collected(self) -> bool:
-        """Whether a collector looks return addresses up: then a return probe ends the program by itself."""
+        """Whether a garbage collector looks return addresses up. Then a return probe ends the program by itself."""
         return self.go or self._mentioned((_OCAML,)) is not None
 
     def harmed(self, function: Function) -> bool:
-        """Whether a return probe does harm by itself, exception or none."""
+        """Whether a return probe does harm by itself, without any exception."""
         named = self.c_library and function.name in READS_CALLER
         return self.collected or named or reads_own_return(self._code, function)
 
@@ -163,7 +165,9 @@ class Unwinding:
 
     @property
     def _switch(self) -> str | None:
-        """What of that the file uses. An alternate stack lies above that of a thread, but for the main one's."""
+        """The functions that switch stacks which the file uses. An alternate signal stack lies above a thread's stack,
+        except the main thread's.
+        """
         names = (_SWITCHES + _SUSPENDS).split()
         if self._mentioned((_OPENSSL,)) is None:
             names += _CONTEXTS
@@ -187,7 +191,7 @@ class Unwinding:
 
     @cached_property
     def library(self) -> bool:
-        """Whether it is a shared library and no program."""
+        """Whether it is a shared library, and not a program."""
         return self._elf.type != ET_EXEC and not any(segment.type == PT_INTERP for segment in self._elf.segments)
 
     @cached_property
@@ -224,7 +228,7 @@ class Unwinding:
 
     @cached_property
     def _static_c(self) -> bool:
-        """A static program whose symbols are there and name no C++: its tables are the C library's."""
+        """Whether it is a static program with symbols that name no C++. Its unwind tables are the C library's then."""
         return not self._elf.needed and self._code.symbols.static is not None
 
     def through(self, function: Function) -> str | None:

@@ -123,13 +123,15 @@ def _asks_for(names: tuple[str, ...], clause: Clause) -> bool:
 
 
 def _and_without(hint: str | None) -> str:
-    """The remedy for an attach point that matches nothing where others mean something."""
+    """The remedy for an attach point that matches nothing, while others match."""
     remedy = "config = { missing_probes = warn } leaves it out"
     return remedy if hint is None else f"{hint} ({remedy})"
 
 
 def _each_once(sites: list[Site]) -> list[Site]:
-    """Two attach points may mean one place; it is probed once, for the one that means fewer."""
+    """Keeps one site for each place. Where two attach points mean a place, it belongs to the one that means fewer
+    places.
+    """
     meant = Counter(site.point for site in sites)
     found: dict[tuple[str, int, int, int, str], Site] = {}
     for site in sites:
@@ -172,9 +174,9 @@ class _Searched:
 def sites_of(
     point: AttachPoint, files: _Files, target: Target, limit: SiteLimit, left_out: list[str], believe: bool = True
 ) -> tuple[Site, ...]:
-    """The sites of one attach point; `left_out` gets a line for each file in which a pattern means more. Raises
-    `TracerError` where there is none, one that must not be probed, or no room for all. `believe`: what an earlier run
-    found.
+    """The sites of one attach point. `left_out` gets a line for each file in which a pattern means more. Raises
+    `TracerError` where there is no site, where one must not be probed, and where there are too many. `believe`: what an
+    earlier run found is used.
     """
     from tracer.resolve.files.paths import find_files
     from tracer.resolve.sites.site_cache import keep, recall

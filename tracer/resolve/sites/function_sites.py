@@ -90,7 +90,7 @@ def _of_functions(
 def _copies(
     point: AttachPoint, binary: Binary, functions: Sequence[Function], all: Sequence[AttachPoint]
 ) -> list[str]:
-    """That some calls do not come by a function that is named exactly, since they go to a copy of it, which no other
+    """The warning that some calls do not reach a function that is named exactly, since they go to a copy that no other
     attach point names. A part that was split off is no such copy: the function itself calls it.
     """
     name = (point.name or "").partition("@")[0]
@@ -115,7 +115,7 @@ def _copies(
 
 
 def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:
-    """The sites of Go functions where each call comes by once, and the arguments are still where they were."""
+    """The sites of Go functions at the place that each call reaches once, with the arguments still where they were."""
     for index, function in enumerate(functions):
         around = binary.code.range_of(function)
         address, _ = binary.stack_checks.body(around.start, around.end)
@@ -203,8 +203,8 @@ def site_inside(binary: Binary, around: Range, address: int, probe: str) -> Site
 
 
 def later(args: tuple[ArgSpec, ...]) -> tuple[ArgSpec, ...]:
-    """The arguments after the function's first instruction: registers as they are then, which is what the user asked to
-    see there, but nothing on the stack, for the stack pointer may have moved.
+    """The arguments behind the function's first instruction: registers as they are there, which is what the user asked
+    to see. Those on the stack are left out, for the stack pointer may have moved.
     """
     gone = Unreadable("arguments on the stack can be read only at the function's first instruction")
     return tuple(replace(each, operand=gone) if isinstance(each.operand, Mem) else each for each in args)
@@ -265,7 +265,7 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
 
 
 def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
-    """If it is one function, or all of them, it is an error; if some, a line in `left_out`."""
+    """Raises the error where one function or all of them are refused; where some are, adds a line to `left_out`."""
     if not refused:
         return
     if number == 1:

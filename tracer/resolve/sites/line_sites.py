@@ -67,13 +67,15 @@ def _programs(binary: Binary) -> LinePrograms:
 
 
 def _is_loaded(binary: Binary, sequence: Sequence) -> bool:
-    """Whether the code is in the file: of a function that the linker dropped the rows stay, at 0 or beyond all."""
+    """Whether the file holds the code. Of a function that the linker dropped, rows stay at address 0 or beyond
+    everything.
+    """
     address = sequence[0].address
     return address != 0 and binary.code.executable(address)
 
 
 class _Piece(NamedTuple):
-    """Where a piece of the line begins. A function's cold part lies elsewhere, under a name of its own."""
+    """The place where a piece of the line begins. A function's cold part lies elsewhere, under a name of its own."""
 
     function: str | int
     cold: bool

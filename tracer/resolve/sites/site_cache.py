@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _KIND = "sites"
 _MOST_SITES = 1 << 17
 _MOST_BYTES = 32 << 20
-"""Of one attach point: no more than a quarter of what is kept of all."""
+"""Bytes for one attach point: a quarter of all that is kept."""
 
 SETTLED_NS = 2_000_000_000
 _CLASSES: dict[str, type] = {
@@ -65,7 +65,9 @@ _PATH, _IDENTITY, _OFFSET, _ARGS = (_FIELDS.index(name) for name in ("path", "id
 _TEXTS = tuple(_FIELDS.index(name) for name in ("probe", "function"))
 
 _MARSHAL = 2
-"""Without references to objects that came before: looking for those takes four times as long as to write."""
+"""The version of marshal's format that has no references to earlier objects. To look for those takes four times as long
+as to write.
+"""
 
 _Column = tuple[str, Any]
 """What all sites have in one field: one value of "all", or "each" one's, or of "texts" what they begin with and the
@@ -135,9 +137,7 @@ def keep(point: AttachPoint, binary: Binary, sites: Sequence[Site]) -> None:
 
 
 def _column(values: Sequence[Any], ends: list[str] | None) -> _Column:
-    """One field of all sites: most have one value, and names begin alike. `ends`: of names; those of this field go
-    there.
-    """
+    """One field of all sites. Most fields have one value, and names begin alike. `ends` collects the ends of names."""
     if ends is not None and values:
         start = os.path.commonprefix([min(values), max(values)])  # noqa: RUF071 (these are names, not paths)
         rest = "\0".join([text[len(start) :] for text in values] if start else values)
@@ -166,7 +166,7 @@ def _key(point: AttachPoint, path: str, shown: str, functions: bool, walked: boo
 
 @lru_cache(maxsize=1)
 def _resolver() -> str:
-    """What resolves, in the version that is here."""
+    """The version of the code that resolves."""
     return repr([marshalling.version(), *_disassembler()])
 
 

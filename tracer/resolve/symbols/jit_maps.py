@@ -40,7 +40,7 @@ class JitMaps:
 
 
 def jit_map(pid: int) -> tuple[str, int]:
-    """Where a just-in-time compiler of the process writes its functions, and who must own that file."""
+    """The path of the process's map, and the user who must own it."""
     inner, owner, prefix = pid, 0, ""
     try:
         fields = status_of(pid)
@@ -62,7 +62,7 @@ def _trusted(path: str, owner: int) -> os.stat_result | None:
 
 
 def _read(path: str) -> list[tuple[int, int, str]]:
-    """The entries in order of address; of those at one address the last, for code is replaced."""
+    """The entries in order of address. Of several at one address the last one is kept, since code is replaced."""
     entries: dict[int, tuple[int, int, str]] = {}
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -47,7 +47,7 @@ class Module:
         return None if function is None or address is None else (function, address - function.address)
 
     def rule(self, file_offset: int) -> Rule | None:
-        """How the caller's registers are found at a file offset; None where no table says it."""
+        """The rule for the caller's registers at a file offset; None where no table has one."""
         if file_offset not in self._rules:
             if len(self._rules) >= _MOST_RULES:
                 self._rules.clear()
@@ -110,8 +110,8 @@ class Module:
 
 
 class Modules:
-    """The files of any number of mappings. Of very many those used last are open, the last ones at the end of the dict;
-    one that was closed is opened again where it is the same.
+    """The files of any number of mappings. Where there are very many, the ones used last stay open, at the end of the
+    dict. A closed file is opened again if it is the same.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from tracer.resolve.dwarf.leb import leb
 
 _MAX_REMEMBERED = 64
 _MAX_REGISTERS = 64
-"""Registers of one row; all of a processor are fewer, but for vectors, whose rules are of no use here."""
+"""Registers of one row at most. Processors have fewer but for vectors, whose rules are of no use here."""
 
 OFFSET, VALUE, REGISTER, EXPRESSION, VALUE_EXPRESSION, UNDEFINED = range(6)
 """Where a register's value is: at CFA + n; CFA + n itself; in another register; at what an expression says; what that
@@ -47,7 +47,7 @@ class Rule:
 
 
 class Unsupported(Exception):
-    """The instructions use what is not understood here: nothing may be concluded from the others."""
+    """An instruction is not understood, so the others prove nothing."""
 
 
 def rule_at(common: Common, program: bytes, start: int, address: int) -> Rule | None:
@@ -133,7 +133,7 @@ class _Run:
         self._save(register, self.first.get(register))
 
     def _operation(self, code: int, program: bytes, at: int, initial: bool) -> int:
-        """Does the others; returns where the next instruction is."""
+        """Executes the other instructions; returns the place of the next one."""
         factor = self.common.data_factor
         if code == 0x0F:  # DW_CFA_def_cfa_expression
             self.expression, at = _block(program, at)

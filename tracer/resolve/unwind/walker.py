@@ -81,7 +81,7 @@ class Short(str):
     wanted: int
 
     def __new__(cls, place: int) -> Short:
-        """The word that is lacking is at that place."""
+        """The word at that place is missing."""
         ending = super().__new__(cls, SHORT)
         ending.wanted = place + 8
         return ending
@@ -114,7 +114,7 @@ def walk(
 def _walk_plain(
     at: dict[int, int | None], stack: memoryview, registers: Registers, find: Find, most: int, here: bool
 ) -> tuple[tuple[int, ...], str] | None:
-    """The walk as far as frames are plain to its end; None where one is not."""
+    """The walk where all frames are plain; None where one is not."""
     low, ip, fp = at[registers.sp], at[registers.ip], at[registers.fp]
     assert low is not None and ip is not None and fp is not None
     sp, size = low, 8 * len(stack)
@@ -220,7 +220,7 @@ class _Walk:
             found.append(ip)
 
     def _leaf(self, step: Step) -> bool:
-        """Whether it may have no frame: where the return address is in a register."""
+        """Whether a function may have no frame there, with the return address in a register."""
         return self.registers.link is not None and step.rule is not None
 
     def leave(self, step: Step) -> int | None:
