@@ -75,7 +75,7 @@ def unprobable(plan: Plan, watcher: Watcher, stop: Callable[[], bool]) -> dict[S
 
 
 def _point(probe: ProbePlan, site: Site, plan: Plan) -> Span:
-    """Where the attach point stands that a site is of."""
+    """The place in the user's text of a site's attach point."""
     spans = probe.clause.spans
     return spans[site.point] if site.point < len(spans) else attach_points(probe.clause, plan.program.source)
 

@@ -1,4 +1,4 @@
-"""Which command a line means: `tracer -e …`, `-l`, `--info` and `--version` are spelled as in bpftrace."""
+"""The command that a line means: `tracer -e …`, `-l`, `--info` and `--version` are spelled as in bpftrace."""
 
 from __future__ import annotations
 

@@ -144,7 +144,9 @@ def _construct(feature: Feature, capabilities: Capabilities) -> Construct:
 
 
 def merged(known: dict[str, str], backend: str, facts: Mapping[str, str]) -> dict[str, str]:
-    """Those known with those of a backend; where two say different things both stand, the second with its name."""
+    """The facts that are known, and those of a backend. Where two differ both are shown, the second with the backend's
+    name.
+    """
     result = dict(known)
     for name, state in facts.items():
         if result.setdefault(name, state) != state:
@@ -153,7 +155,7 @@ def merged(known: dict[str, str], backend: str, facts: Mapping[str, str]) -> dic
 
 
 def host_text(host: Host) -> str:
-    """The same for people, in 80 columns."""
+    """The facts for people, in 80 columns."""
     chosen = host.chosen or "none: nothing can be traced here"
     lines = [f"kernel    {host.kernel}", f"chosen    {chosen}", "", "Backends"]
     for name, state in host.backends.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def readable(descriptors: Iterable[int], timeout_s: float) -> list[int]:
-    """Those that can be read, have hung up or failed, after at most `timeout_s`; [] where the time is up."""
+    """The descriptors that can be read, have hung up or failed, after at most `timeout_s`; [] where the time is up."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

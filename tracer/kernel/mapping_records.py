@@ -54,8 +54,8 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many records found no room: what is known of any process may be of the past. 0: a ring was full, and says how
-    many only with the next record that it has room for.
+    """So many records were lost, so what is known of any process may be outdated. 0: a ring was full; the next record
+    that it has room for tells how many.
     """
 
     count: int

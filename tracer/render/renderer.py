@@ -114,7 +114,7 @@ class Renderer(ABC):
         """A map: of its entries in printing order the last `top`, or all for 0; numbers divided by `div`, if not 0."""
 
     def attaching(self) -> None:  # noqa: B027 - a format may say nothing of these five
-        """That `attached` will be called, which may come before what is shown until then."""
+        """Says that `attached` will be called. Its line may come before what is shown until then."""
 
     def attached(self, probes: int) -> None:  # noqa: B027
         """How many probes are attached: whoever reads that may rely on it."""
@@ -123,13 +123,13 @@ class Renderer(ABC):
         """What was lost, if anything. What stderr says of it is `render.loss`."""
 
     def silent(self, probe: str, reason: str) -> None:  # noqa: B027
-        """That an attach point was never hit, and why."""
+        """Says that an attach point was never hit, and why."""
 
     def detached(  # noqa: B027
         self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]
     ) -> None:
-        """That an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`; `maps`
-        are incomplete from here on.
+        """Says that an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`.
+        `maps` are incomplete from here on.
         """
 
     def finish(self) -> None:  # noqa: B027

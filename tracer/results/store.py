@@ -119,7 +119,7 @@ class LocalMaps:
             table[key] = updated
 
     def _renew(self, name: str, key: Key) -> None:
-        """Of a map that forgets: the key goes to the end of those in the order in which they were written."""
+        """In a map that forgets, moves the key behind all others in the order of their writing."""
         if self._decls[name].forgets and key in self._tables[name]:
             table = self._tables[name]
             table[key] = table.pop(key)

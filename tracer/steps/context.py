@@ -101,7 +101,7 @@ class Context:
         return written
 
     def choice(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], type: Type) -> Value:
-        """One of two values; only the chosen one is computed."""
+        """Chooses one of two values. Only that one is computed."""
         if isinstance(condition, Const):
             return then() if condition.value else otherwise()
         condition = self.once(condition)

@@ -19,7 +19,7 @@ from tracer.steps.walk import blocks, with_blocks
 NO_ROUNDS = 1 << 40
 """As a number of rounds that a hit has had: more than any limit."""
 KEYS_A_ROUND = 16
-"""Of a map's room, for one round of a loop over it inside another."""
+"""Keys of a map's room for which a loop over it inside another takes one round."""
 
 
 def counted(block: Block, limit: int, rooms: Mapping[str, int]) -> Block:

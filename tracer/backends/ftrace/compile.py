@@ -53,7 +53,7 @@ def compile_plan(plan: Plan, return_place: str) -> FtraceProgram:
 
 
 _Clauses = list[tuple[Clause, Variant, int]]
-"""With the number of the attach point."""
+"""Each clause with its variant and the number of the attach point."""
 
 
 def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:

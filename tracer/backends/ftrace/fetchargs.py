@@ -84,7 +84,7 @@ class Block:
 
 
 _NUMBERS = 64
-"""Of an array, 8 bytes each (MAX_ARRAY_LEN)."""
+"""Elements of an array at most, 8 bytes each (MAX_ARRAY_LEN)."""
 
 _MOST_IN_ARRAYS = 2560
 """Bytes of an event: it has a page with its strings together, and from 6.12 on 3,072 bytes without them."""

@@ -143,7 +143,7 @@ def _comparison(op: str, left: Value, right: Value, source_of: SourceOf, fetches
 
 
 def plain(value: Value) -> Value:
-    """Without casts between 64-bit integers, whose bits stay, and between widths of strings."""
+    """A value without casts between 64-bit integers, whose bits stay, and between widths of strings."""
     while isinstance(value, Op) and value.op in ("wrap", "as"):
         (inner,) = value.args
         if value.op == "wrap" and not (is_word(value.type) and is_word(inner.type)):

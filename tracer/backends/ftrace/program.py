@@ -64,12 +64,12 @@ class Event(uprobe_events.Event):
         return (*place.fetches, Fetch(f"\\{place.branch}", "u16"))
 
     def sampled(self, reason: str) -> Event:
-        """Without hist triggers."""
+        """The program without hist triggers."""
         reasons = tuple((name, reason) for name in sorted(self.hist_maps))
         return replace(self, hist=(), reasons=self.reasons + reasons)
 
     def uncounted(self) -> Event:
-        """With samples, where counters cannot see one process alone."""
+        """The program with samples, where counters cannot see one process alone."""
         reason = "this kernel's counters cannot follow the threads of one process"
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracer.resolve.symbols.unwinder import Unwinder
 
 _LONGEST_COPY = 65024
-"""Of a stack, with a sample or a record of bcc."""
+"""Bytes of a stack at most that come with a sample, or with a record of bcc."""
 
 
 _LACKING = "they were hit just as it began or ended, or their memory could not be read"

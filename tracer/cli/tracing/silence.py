@@ -41,7 +41,9 @@ _WRITES = (typed.Aggregate, typed.MapSet, typed.MapAdd)
 
 
 class Silence:
-    """Of one trace. `say` gets the lines of its first seconds; `verbose`: all places that were not hit are told."""
+    """The silence of one trace. `say` gets the lines of its first seconds. `verbose`: all places that were not hit are
+    told.
+    """
 
     def __init__(
         self, plan: Plan, target: Target, session: Session, say: Callable[[str], None], verbose: bool = False

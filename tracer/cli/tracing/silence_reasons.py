@@ -50,8 +50,8 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
 
 
 class Reasons:
-    """Of one trace, as it is now. `refused` are the sites that the kernel does not probe, `values` what semaphores said
-    while they were attached.
+    """The reasons for one trace, as it is now. `refused` are the sites that the kernel does not probe, `values` what
+    semaphores said while they were attached.
     """
 
     def __init__(self, points: Sequence[Point], target: Target, refused: Collection[Site], values: Values) -> None:
@@ -111,7 +111,7 @@ class Reasons:
         return pid is not None and not self._target.follow and not os.path.exists(f"/proc/{pid}/exe")
 
     def _elsewhere(self, paths: Sequence[str]) -> str | None:
-        """That nobody runs the files; None where somebody does, or did."""
+        """The reason that nobody runs the files; None where somebody does, or did."""
         target = self._target
         if target.program is not None and not target.follow and (others := _not_its_own(target.program, paths)):
             name = os.path.basename(target.program)
@@ -218,7 +218,7 @@ def _kind_of_code(site: Site, binaries: Binaries, choices: bool = True) -> str |
 
 
 def _copies(symbols: Symbols, address: int) -> list[str]:
-    """Those of the function that begins there, under any of its names."""
+    """The copies of the function that begins there, under any of its names."""
     names = {each.name for each in symbols.functions if each.address == address}
     return [copy.name for name in sorted(names) for copy in symbols.copies(name) if copy.address != address]
 

@@ -52,8 +52,8 @@ class Wanted:
             raise UsageError(_TWO, f"name them with --map; there is {listed}")
 
     def chosen(self, files: Sequence[Sequence[Profile]], names: Sequence[str]) -> Sequence[Profile]:
-        """Of what was read from files those that are wanted; where files have maps of one name, with the file's.
-        Raises `UsageError` where one is not there.
+        """The wanted maps of those that were read from files. Where files have maps of one name, the file's name goes
+        before it. Raises `UsageError` where one is not there.
         """
         every = [profile.name for file in files for profile in file]
         for name in self.maps:
@@ -69,7 +69,7 @@ class Wanted:
         return found
 
     def of(self, profiles: Sequence[Profile]) -> Sequence[Profile]:
-        """Those that are wanted, in the order in which they are named, with the unit."""
+        """The wanted maps, in the order in which they are named, with the unit."""
         kept = [
             each
             for name in self.maps or ("",)

@@ -237,7 +237,7 @@ def _regularly(names: Names, silence: Silence) -> None:
 
 
 def _take(leases: Leases, plan: Plan, session: Session) -> None:
-    """Of each file that is to be probed one, from the moment before: who is about to write it ends the trace."""
+    """Takes a lease on each file that is to be probed, the moment before. Who is about to write it ends the trace."""
     sites = {id(site.identity): site for site in plan.sites}.values()
     leases.take({(site.identity.device, site.identity.inode): site.path for site in sites}.values())
     session.kept = leases.descriptors

@@ -18,7 +18,7 @@ _LINES, _NAMED = 3, 3
 
 
 def unhit_lines(point: Point, unhit: Sequence[Site], reasons: Reasons, number: int, verbose: bool) -> list[str]:
-    """Of one attach point, and its number."""
+    """The lines about one attach point, by its number."""
     unknown, known = reasons.known_of(number, unhit, verbose)
     total = len(point.sites)
     lines = [

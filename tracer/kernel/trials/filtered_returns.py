@@ -46,7 +46,7 @@ def end_filtered_programs() -> bool:
 
 
 def _fails() -> bool:
-    """The same, of this thread, which cannot make the call any more afterwards."""
+    """Whether a return probe ends this thread, once its filter forbids the call; it cannot make it any more then."""
     from tracer.kernel.trials.scratch import Scratch
 
     with Scratch(_CODE) as scratch:

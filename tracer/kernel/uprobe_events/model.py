@@ -7,7 +7,7 @@ from tracer.errors import TracerError
 from tracer.probes.site import Site
 
 MOST_FETCHES = 128
-"""Of one probe (MAX_TRACE_ARGS)."""
+"""Fetch arguments of one probe at most (MAX_TRACE_ARGS)."""
 
 MOST_PLACES = 2048
 """Of one event. The kernel compares a new place with all that its event has (some 25 ns each), and to close an event

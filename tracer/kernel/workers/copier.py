@@ -61,7 +61,7 @@ class Copier:
         self._memory = _Memory(size, len(rings))
         self._seen = 0
         self.priority = ""
-        """With which priority it runs, for people."""
+        """The priority with which it runs, for people."""
         go, self._go = os.pipe2(os.O_CLOEXEC)
         self._back, back = os.pipe2(os.O_CLOEXEC)
         try:

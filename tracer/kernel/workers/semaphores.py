@@ -133,7 +133,7 @@ class Counting:
         self._images.clear()
 
     def _lower_late(self) -> None:
-        """Those that were forked while the others were lowered; a fork has its parent's number, or one more."""
+        """Processes that were forked while the others were lowered. A fork's semaphore is its parent's, or one more."""
         for _ in range(_ROUNDS):
             late = self._heirs()
             if not late:

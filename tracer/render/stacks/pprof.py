@@ -99,7 +99,7 @@ class _Writer:
 
 
 def _name(profile: Profile) -> str:
-    """Without the `@`: on pprof's command line it is the value of an option."""
+    """The name without `@`: on pprof's command line it is the value of an option."""
     return profile.name.removeprefix("@") or "samples"
 
 

@@ -165,7 +165,7 @@ class Function:
         self.variables: dict[str, str] = {}
         """The variables here, with their types; of an array that of the pointer to it."""
         self.changing: set[str] = set()
-        """Those that are assigned more than once."""
+        """The variables that are assigned more than once."""
         self.declarations: list[str] = []
         for flag in range(steps.flags):
             self.declare_changing(f"told{flag}", "u64")

@@ -172,8 +172,8 @@ class _Placer:
                 self.homes.setdefault(name.id, part)
 
     def _record(self, block: Block, index: int, step: RecordStep, made: Mapping[int, int]) -> None:
-        """Those that can be read into a record in their turn: no other record is made meanwhile, and whatever stands
-        before them in this one is there by then.
+        """The leaves that can be read into a record in their turn: no other record is made meanwhile, and whatever
+        stands before them in this one is there by then.
         """
         names = {name.id: at for at, each in enumerate(block[:index]) if (name := defined(each)) is not None}
         ready = max((at + 1 for at in range(index) if any(map(_sends_bytes, walk((block[at],))))), default=0)

@@ -23,9 +23,9 @@ from tracer.steps.values import Const, Name, Value
 from tracer.steps.walk import parts, walk
 
 VERIFIABLE_ROUNDS = 1024
-"""Of one loop, where the verifier goes through each round: it takes a million instructions in all."""
+"""Rounds of one loop at most where the verifier goes through each. It takes a million instructions in all."""
 _MOST_ROUNDS = 1 << 23
-"""Of one loop that the kernel runs (`BPF_MAX_LOOPS`)."""
+"""Rounds of one loop at most where the kernel runs them (`BPF_MAX_LOOPS`)."""
 
 
 def run(function: Function, block: Block) -> None:

@@ -1,4 +1,4 @@
-"""Where the fixed C lies."""
+"""The folder of the fixed C."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _Edge = tuple[int, bool]
 
 
 def closed_by_jumps(code: bytes) -> bytes:
-    """The same program with a jump at the end of each loop. Every way of it must end in an exit."""
+    """The same program with a jump at the end of each loop. Every path through it must end in an exit."""
     while (heads := _fallen_into(code)) != ():
         for head in sorted(heads, reverse=True):
             code = _with_jump_before(code, head)

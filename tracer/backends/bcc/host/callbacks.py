@@ -41,7 +41,7 @@ def name_of(function: str, kind: Kind, number: int) -> str:
 
 
 def called_back(name: str, compiled: Mapping[str, bytes]) -> dict[int, bytes]:
-    """Those of a function as the kernel is to call them, by their numbers."""
+    """The functions that the kernel calls back from a function, in the form that it calls, by their numbers."""
     found: dict[int, bytes] = {}
     while True:
         number = len(found)

@@ -30,7 +30,7 @@ NO_ATOMICS = Unsupported(
     "leave out min(), max(), ++ as a value; or --backend ftrace",
 )
 MOST_MAPS = 64
-"""Of one program (MAX_USED_MAPS in include/linux/bpf.h, E2BIG)."""
+"""Maps of one program at most (MAX_USED_MAPS in include/linux/bpf.h, E2BIG)."""
 TOO_MANY_MAPS = Unsupported(
     f"the clause uses more maps than a BPF program may ({MOST_MAPS})", "split the clause, or --backend ftrace"
 )

@@ -28,7 +28,7 @@ MOST_ELEMENTS = 4096
 """Elements of an array, buckets included: 32 KiB for each CPU, whether used or not."""
 
 MOST_OF_SITES = 16384
-"""The same where texts of sites are keys: each of them is one that somebody asked for."""
+"""The same for a key of sites' texts, of which somebody asked for each."""
 
 @dataclass(frozen=True, slots=True)
 class Numbers:

@@ -43,7 +43,7 @@ def generation_of(raw: Raw) -> int:
 
 
 def moved_to(raw: Raw, generation: int) -> Raw:
-    """The same key in another generation."""
+    """The key in another generation."""
     return raw[0], _generation.pack(generation) + raw[1][4:]
 
 

@@ -22,7 +22,7 @@ class Uses:
 
     @classmethod
     def of(cls, plan: Plan) -> Uses:
-        """Of a whole plan."""
+        """What all clauses of a plan do with their maps."""
         probes = [step for probe in plan.probes for step in walk(plan.steps[probe.clause.id].body)]
         user = [step for clause in plan.user for step in walk(plan.steps[clause.id].body)]
         return cls(

@@ -60,8 +60,8 @@ class Copy:
 
 
 class Copies:
-    """Those of a session, by the id of their event. `unwinder` tells what its stacks lack; `doubles` counts by the
-    number of an event the samples of hits that had been sampled already.
+    """The copies of a session's stacks, by the id of their event. `unwinder` tells what its stacks lack. `doubles`
+    counts, by the number of an event, samples of hits that had been sampled already.
     """
 
     def __init__(self, copies: dict[int, Copy], unwinder: Unwinder, shape: Shape, doubles: Counter[int]) -> None:

@@ -42,8 +42,8 @@ class EventHits:
         self._again = 0.0
 
     def hits(self, rarely: bool = True) -> list[int] | None:
-        """Of each attach point so far; None where the kernel's list is needed and cannot be had at the moment, with
-        `rarely` also while reading it again would take too much of the time.
+        """The hits of each attach point so far. None where the kernel's list is needed and cannot be had at the moment,
+        with `rarely` also while reading it again would take too much of the time.
         """
         listed: dict[str, list[int]] = {}
         if not all(map(_is_counted, self._events)):
@@ -69,8 +69,8 @@ class EventHits:
         return found
 
     def unhit_sites(self) -> dict[int, list[Site]]:
-        """Of each attach point with several sites those that the kernel has counted no hit for; {} where its list
-        cannot be had. It counts what others' probes there bring, too: what is told was surely not hit.
+        """For each attach point with several sites those for which the kernel has counted no hit; {} where its list
+        cannot be had. The list counts hits of others' probes there too, so what is told was surely not hit.
         """
         places = [len(event.places) for _, event in self._events]
         wanted = sum(places) > 1 and sum(places) <= _MOST_PLACES

@@ -46,7 +46,7 @@ class Leader:
 
 
 def leader_of(pid: int | None) -> Leader | None:
-    """Of a process, None for none. Raises `TracerError`."""
+    """The leader of a process; None for no process. Raises `TracerError`."""
     if pid is None:
         return None
     try:

@@ -252,7 +252,7 @@ _BIRTH = struct.Struct("=IHHII8xQ")
 
 
 def _of_family(samples: list[Sample], family: set[int]) -> list[Sample]:
-    """Those of the family, which its forks extend. Exits do not matter: a number that is used again comes by a fork."""
+    """The samples of the family, which its forks extend. Exits do not matter: only a fork uses a number again."""
     kept = []
     for sample in samples:
         if sample[0] != perf.RECORD_FORK:

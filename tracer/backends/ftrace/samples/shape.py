@@ -20,10 +20,10 @@ from tracer.kernel import perf
 Sample = tuple[Any, ...]
 
 Bytes = bytes | memoryview
-"""Of a ring. Where samples have copies of stacks they are not copied again."""
+"""Bytes of a ring. Samples with copies of stacks are not copied again."""
 
 PID, TID, TIME, CPU = 3, 4, 5, 6
-"""Where these stand in a sample."""
+"""The places of these in a sample."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ _LARGEST, _MOST = 1024, 4096
 
 
 def noted_sites(plan: Plan) -> dict[int, range]:
-    """Of each attach point that has several sites, by its own number: their numbers, from 1 on, in their order."""
+    """For each attach point that has several sites, by its own number: the numbers of its sites, from 1 on, in their
+    order.
+    """
     found: dict[int, range] = {}
     following = 1
     for number, point in enumerate(points(plan)):
