@@ -97,7 +97,8 @@ def test_classes_references_and_templates(backend: str, name: str, place: Callab
         " @x = sum(args.plain.x); @yes = sum(args.yes);"
         " @owned = sum(*args.owned._M_t._M_t._M_head_impl); }"
         f" uprobe:T:{made} {{ @value = sum(args.value); @moved[args.plain.x, args.plain.y] = count(); }}"
-        f" uprobe:T:{area} {{ @this = sum(args.this->w); @h[args.this->h, args.this->id] = count(); }}",
+        f" uprobe:T:{area} {{ @this = sum(args.this->w); @h[args.this->h, args.this->id] = count();"
+        " @cast = sum(((struct geo::Box<int> *)arg0)->w); }",
     )
     total = sum(range(ROUNDS))
     assert found == {
@@ -111,6 +112,7 @@ def test_classes_references_and_templates(backend: str, name: str, place: Callab
         "@value": total,
         "@moved": {"1,2": ROUNDS},
         "@this": total,
+        "@cast": total,
         "@h": {"4,9": ROUNDS},
     }
 

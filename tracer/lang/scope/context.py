@@ -98,6 +98,7 @@ class Context:
     def begin(self, unit: Unit) -> None:
         """Goes on with a clause."""
         self.unit = unit
+        self.types = replace(self.types, sites=unit.sites)
         self.scopes, self.slots, self.loops, self.lost = [{}], {}, [], False
 
     def expr(self, node: ast.Expr) -> typed.Expr | None:

@@ -125,6 +125,10 @@ class Lexer:
         if first == "$" or first == "@":
             return self._sigil(start, first)
         if (end := _end(_WORD, self.text, start)) > start:
+            while not first.isdigit() and self.text.startswith("::", end):  # a name of C++ or Rust, with its namespace
+                if (last := _end(_WORD, self.text, end + 2)) == end + 2:
+                    break
+                end = last
             word, span = self.text[start:end], Span(start, end)
             self.position = end
             if first.isdigit():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracer.dataclass import replace
+from tracer.errors import Span
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.cursor import QUALIFIERS, TAGS, TYPE_WORDS, Cursor
 from tracer.lang.syntax.lexer import Token
@@ -13,7 +14,9 @@ _OPENS_OPERAND = frozenset(("name", "int", "string", "var", "map", "param", "par
 
 
 def type_name(parser: Cursor) -> ast.TypeName:
-    """`int32`, `int32 *`, `uint8[4]`, `struct sock *`; several words of C (`unsigned long`) make one name."""
+    """`int32`, `int32 *`, `uint8[4]`, `struct sock *`, `struct ns::Cart<int> *`; several words of C (`unsigned long`)
+    make one name.
+    """
     _qualifiers(parser)
     first = parser.lexer.take()
     if first.kind not in ("name", "keyword"):
@@ -25,7 +28,11 @@ def type_name(parser: Cursor) -> ast.TypeName:
     name, span = first.text, first.span
     while _qualifiers(parser).kind == "name":
         word = parser.lexer.take()
-        name, span = f"{name} {word.text}", span.to(word.span)
+        span = span.to(word.span)
+        if struct and (end := _template_end(parser.source.text, span.end)):
+            span = Span(span.start, end)
+            parser.lexer.seek(end)
+        name = f"{name} {parser.source.text[word.span.start : span.end]}"
     return _with_suffixes(parser, ast.TypeName(name, span, struct=struct))
 
 
@@ -97,6 +104,16 @@ def _with_suffixes(parser: Cursor, type: ast.TypeName) -> ast.TypeName:
         if len(suffixes) > MAX_SUFFIXES:
             parser.fail("the type is nested too deeply", span, f"at most {MAX_SUFFIXES} pointers and arrays")
     return replace(type, span=span, suffixes=tuple(suffixes))
+
+
+def _template_end(text: str, start: int) -> int:
+    """Where the arguments of a template end that begin there, 0 where none do."""
+    depth = 0
+    for at in range(start, len(text)):
+        depth += {"<": 1, ">": -1}.get(text[at], 0)
+        if depth <= 0 or text[at] in ";{}":
+            return at + 1 if text[at] == ">" and depth == 0 else 0
+    return 0
 
 
 def _qualifiers(parser: Cursor) -> Token:

@@ -10,6 +10,7 @@ from tracer.lang.types import INT64, INTEGER_TYPES, BoolType, CharType, IntType,
 
 if TYPE_CHECKING:
     from tracer.lang.types.outside import Outside
+    from tracer.probes.site import Site
 
 _words = str.split
 
@@ -45,28 +46,33 @@ def integer_of(words: list[str]) -> IntType | None:
 @dataclass(frozen=True, slots=True)
 class Declared:
     """`types` by name as C writes it: `struct sock`, `union u`, `enum e`, or a typedef's bare name. `constants` are the
-    names of enumerators and of `#define`s of numbers, each with its type. `outside`: what the program does not declare.
+    names of enumerators and of `#define`s of numbers, each with its type. `outside`: what the program does not declare,
+    as it is known at `sites`.
     """
 
     types: Mapping[str, Type] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, Type]] = field(default_factory=dict)
     outside: Callable[[], Outside] | None = None
+    sites: tuple[Site, ...] = ()
 
-    def find(self, name: str) -> Type | None:
-        """The type of a name, None where there is none."""
+    def find(self, name: str) -> Type | str | None:
+        """The type of a name, None where there is none; where it has several meanings, which they are."""
         found = self.types.get(name) or USUAL.get(name) or integer_of(name.split())
-        return found if found is not None or self.outside is None else self.outside().type(name)
+        return found if found is not None or self.outside is None else self.outside().type(name, self.sites)
 
     def complete(self, type: Type) -> Type | None:
         """A type that can be read: what a pointer leads to, looked up where it is known by name alone."""
         if not isinstance(type, NamedType):
             return type
         if type.place is None or type.name in self.types or self.outside is None:
-            return self.find(type.name)
+            found = self.find(type.name)
+            return None if isinstance(found, str) else found
         return self.outside().at(type.place)
 
-    def constant(self, name: str) -> tuple[int, Type] | None:
-        """The value of an enumerator, and its type."""
+    def constant(self, name: str) -> tuple[int, Type] | str | None:
+        """The value of an enumerator, and its type; where it has several, which they are."""
         found = self.constants.get(name)
-        value = self.outside().constant(name) if found is None and self.outside is not None else None
-        return found if value is None else (value, INT64)
+        if found is not None or self.outside is None:
+            return found
+        value = self.outside().constant(name, self.sites)
+        return (value, INT64) if isinstance(value, int) else value

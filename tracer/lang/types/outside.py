@@ -32,14 +32,16 @@ class Parameter:
 class Outside(Protocol):
     """What the debug information of the traced files says, looked up when somebody asks. Raises `TracerError`."""
 
-    def type(self, name: str) -> Type | None:
-        """The type of a name, as `Declared.find` has it."""
+    def type(self, name: str, sites: tuple[Site, ...]) -> Type | str | None:
+        """The type of a name, as `Declared.find` has it: what it means in the functions of these sites, else in their
+        files. Where it has several meanings, which they are.
+        """
 
     def at(self, place: tuple[str, int]) -> Type | None:
         """The type at a place of a file (`NamedType.place`)."""
 
-    def constant(self, name: str) -> int | None:
-        """The value of an enumerator."""
+    def constant(self, name: str, sites: tuple[Site, ...]) -> int | str | None:
+        """The value of an enumerator, likewise."""
 
     def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
         """The parameters of the function that a site is the entry of; else why they are not known."""

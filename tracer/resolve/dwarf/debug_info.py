@@ -7,7 +7,7 @@ all where a file has none: a debug file of a hundred megabytes is then not even 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -38,6 +38,7 @@ from tracer.resolve.dwarf.functions import (
     name_of,
     parameters_of,
 )
+from tracer.resolve.dwarf.name_lookup import constant_named, layout, several, type_named
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of
 from tracer.resolve.dwarf.units.entries import Entries
@@ -55,29 +56,40 @@ _VARIABLES = frozenset((dw.VARIABLE,))
 _NOTHING = "there is no debug information of it"
 
 
-
 class DebugInfo:
     """The `Outside` of the files of these sites. `demangler` reads names of C++ and Rust."""
 
     def __init__(self, sites: Iterable[Site], demangler: Callable[[], Demangler] | None = None) -> None:
         self._files: dict[str, _File] = {}
-        for site in sites:
+        self._sites = tuple(sites)
+        for site in self._sites:
             key = _key(site.identity)
-            file = self._files.get(key)
-            if file is None:
+            if key not in self._files:
                 lasting = site.identity.build_id is not None
-                file = self._files[key] = _File(key, site.path, lasting, demangler)
-            if site.kind != "usdt":
-                file.addresses.add(site.address)
+                self._files[key] = _File(key, site.path, lasting, demangler)
 
-    def type(self, name: str) -> Type | None:
-        return next((found for file in self._files.values() if (found := file.type(name)) is not None), None)
+    def type(self, name: str, sites: tuple[Site, ...] = ()) -> Type | str | None:
+        found: Type | str | None = self._meaning(name, sites, _File.type)
+        return found
 
     def at(self, place: tuple[str, int]) -> Type | None:
         return self._files[place[0]].at(place[1])
 
-    def constant(self, name: str) -> int | None:
-        return next((found for file in self._files.values() if (found := file.constant(name)) is not None), None)
+    def constant(self, name: str, sites: tuple[Site, ...] = ()) -> int | str | None:
+        found: int | str | None = self._meaning(name, sites, _File.constant)
+        return found
+
+    def _meaning(self, name: str, sites: tuple[Site, ...], ask: Callable[[_File, str, list[int]], Any]) -> Any:
+        """What a name means in the files of these sites, of all without any; else in another that knows it."""
+        traced: dict[_File, list[int]] = {}
+        for site in sites or self._sites:
+            traced.setdefault(self._files[_key(site.identity)], []).append(site.address)
+        found = {file: each for file, at in traced.items() if (each := ask(file, name, at)) is not None}
+        others = (file for file in self._files.values() if file not in traced)
+        found = found or {file: each for file in others if (each := ask(file, name, [])) is not None}
+        if len(set(map(layout, found.values()))) > 1:
+            return f"{several(name, sorted(file.path for file in found))}; write a clause for one of them"
+        return next(iter(found.values()), None)
 
     def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
         return self._files[_key(site.identity)].parameters(site)
@@ -96,8 +108,7 @@ class _File:
     """One file. `known` are the answers so far."""
 
     def __init__(self, key: str, path: str, lasting: bool, demangler: Callable[[], Demangler] | None = None) -> None:
-        self.key, self._path, self._lasting, self._demangler = key, path, lasting, demangler
-        self.addresses: set[int] = set()
+        self.key, self.path, self._lasting, self._demangler = key, path, lasting, demangler
         self._variables: dict[str, tuple[int, Type] | str] = {}
         self._elf: Elf | None = None
         self._new = False
@@ -129,29 +140,28 @@ class _File:
     def _entries(self) -> Entries | None:
         """The debug information, of the file itself or of its debug file; None where there is none."""
         try:
-            found = entries_of(Elf(self._path))
+            found = entries_of(Elf(self.path))
         except TracerError:
             return None
         self._elf = None if found is None else found.elf
         return found
 
-    def type(self, name: str) -> Type | None:
-        """The type of a name: of those in the units of the traced functions, else of any."""
-        found: Type | None = self._answer("type", name, lambda entries: self._type(entries, name))
+    def type(self, name: str, addresses: Sequence[int]) -> Type | str | None:
+        """What a name means for code at these addresses (`name_lookup.type_named`)."""
+        found: Type | str | None = self._meaning(
+            "type", name, addresses, lambda entries: type_named(entries, name, addresses, self.key)
+        )
         return found
 
-    def _type(self, entries: Entries, name: str) -> Type | None:
-        word, _, rest = name.partition(" ")
-        tags = types.TAGS.get(word)
-        wanted = rest
-        if tags is None or not rest:
-            tags, wanted = types.TAGS[""], name
-        functions = [function_at(entries, address) for address in sorted(self.addresses)[:16]]
-        units = {id(each.unit): each.unit for each in functions if each is not None}
-        for unit in (*units.values(), None):
-            for entry in named(entries, wanted, tags, unit):
-                return types.named(entry, self.key)
-        return None
+    def constant(self, name: str, addresses: Sequence[int]) -> int | str | None:
+        """The value of an enumerator, likewise."""
+        found: int | str | None = self._meaning(
+            "constant", name, addresses, lambda entries: constant_named(entries, name, addresses)
+        )
+        return found
+
+    def _meaning(self, question: str, name: str, addresses: Sequence[int], find: Callable[[Entries], Any]) -> Any:
+        return self._answer(question, f"{name} {cache.key_of(*map(hex, addresses))}", find)
 
     def at(self, place: int) -> Type | None:
         """The type at a place."""
@@ -161,10 +171,6 @@ class _File:
             return None if entry is None else types.type_of(entry, self.key)
 
         found: Type | None = self._answer("at", place, find)
-        return found
-
-    def constant(self, name: str) -> int | None:
-        found: int | None = self._answer("constant", name, lambda entries: types.constant(entries, name))
         return found
 
     def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
@@ -187,7 +193,7 @@ class _File:
 
     def _variable(self, name: str) -> tuple[int, Type] | str:
         try:
-            with closing(Elf(self._path)) as elf:
+            with closing(Elf(self.path)) as elf:
                 found = variable_of(Symbols(elf, find_debug_file), name, self._demangler)
         except TracerError as error:
             return error.message

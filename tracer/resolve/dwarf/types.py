@@ -12,7 +12,6 @@ from tracer.errors import TracerError
 from tracer.lang.types import (
     ArrayType,
     CharType,
-    EnumType,
     Field,
     FloatType,
     IntType,
@@ -26,18 +25,10 @@ from tracer.lang.types.sizes import bit_field
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units import names
-from tracer.resolve.dwarf.units.entries import Entries, file_of
+from tracer.resolve.dwarf.units.entries import file_of
 from tracer.resolve.dwarf.units.unit import Entry
 
 _WORDS = {dw.STRUCTURE: "struct ", dw.CLASS: "struct ", dw.UNION: "union ", dw.ENUMERATION: "enum "}
-TAGS = {
-    "struct": frozenset((dw.STRUCTURE, dw.CLASS)),
-    "union": frozenset((dw.UNION,)),
-    "enum": frozenset((dw.ENUMERATION,)),
-    "": frozenset((dw.TYPEDEF, dw.BASE_TYPE, dw.STRUCTURE, dw.CLASS)),
-}
-"""The tags to search for a name, by the C keyword before it."""
-
 _DEEPEST = 24
 _MOST_FIELDS, _MOST_BYTES = 4096, 1 << 31
 _BYTE = IntType(8, False)
@@ -125,17 +116,6 @@ def bits_of(member: Entry) -> tuple[int, int] | None:
     return 8 * (offset_of(member) or 0) + 8 * storage - (member.signed(dw.BIT_OFFSET) or 0) - width, width
 
 
-def named(entry: Entry, key: str) -> Type:
-    """The type that a name stands for in a program: an enum with its words."""
-    found = plain(entry)
-    if found is not None and found.tag == dw.ENUMERATION:
-        kind = type_of(found, key)
-        words = tuple((each.text(), each.signed(dw.CONST_VALUE) or 0) for each in found.children())
-        assert isinstance(kind, IntType)
-        return EnumType(kind.bits, kind.signed, _WORDS[found.tag] + (found.text() or entry.text()), words)
-    return type_of(entry, key)
-
-
 def defined(entry: Entry) -> Entry | None:
     """The definition of a type that may only be declared here."""
     entry = signed(entry) or entry
@@ -148,13 +128,6 @@ def defined(entry: Entry) -> Entry | None:
     return next(names.named(file_of(entry), name, tags, entry.unit), None) or next(
         names.named(file_of(entry), name, tags), None
     )
-
-
-def constant(entries: Entries, name: str) -> int | None:
-    """The value of an enumerator."""
-    for entry in names.named(entries, name, frozenset((dw.ENUMERATOR,))):
-        return entry.signed(dw.CONST_VALUE)
-    return None
 
 
 def spelling(entry: Entry | None, deep: int = 0) -> str:

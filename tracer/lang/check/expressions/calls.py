@@ -39,10 +39,14 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
 
         return parameters.whole(ctx, span)
     value = VALUES.get(word)
-    if value is None and (constant := ctx.types.constant(word)) is not None:
-        return typed.IntLit(constant[1], span, constant[0])
     if value is None:
-        _no_value(ctx, node)
+        constant = ctx.types.constant(word)
+        if isinstance(constant, tuple):
+            return typed.IntLit(constant[1], span, constant[0])
+        if constant is not None:
+            ctx.error(constant, span)
+        else:
+            _no_value(ctx, node)
         return None
     if value.place == "return" and not ctx.unit.returns_only:
         kind = named("return")
@@ -74,6 +78,8 @@ def _no_value(ctx: Context, node: ast.Name) -> None:
     else:
         near = suggest.nearest(word, (*ctx.types.constants, *VALUES, *FUNCTIONS, "arg0", "true", "false"))
         other = f"variables are written ${word}, maps @{word}, strings in quotes"
+        if "::" in word:
+            other = "no debug information of the traced files knows it"
         ctx.error(f"unknown name '{word}'", span, f"did you mean {near}?" if near else other)
 
 

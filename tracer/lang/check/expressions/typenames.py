@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from tracer.lang import suggest, typed
+from tracer.lang.builtins.registry import VALUES
 from tracer.lang.fold import array_in_memory, width
 from tracer.lang.scope.context import Context
 from tracer.lang.syntax import ast
@@ -67,6 +68,10 @@ def asked(ctx: Context, node: ast.Expr, smallest: bool = False, in_memory: bool 
     """
     if isinstance(node, ast.TypeExpr):
         return named(ctx, node.type)
+    if isinstance(node, ast.Name) and node.name not in VALUES:
+        type = ctx.types.find(node.name)
+        if type is not None and not isinstance(type, str):
+            return type
     if isinstance(node, ast.StrLit):  # with what stands behind a NUL
         return StringType(len(node.value) + 1)
     facts = ctx.known.maps.get(node.name) if isinstance(node, ast.MapRef) and not node.key else None
@@ -97,6 +102,9 @@ def _base(ctx: Context, node: ast.TypeName) -> Type | None:
             return None
         return StringType(first or ctx.config.max_strlen)
     found = ctx.types.find(name)
+    if isinstance(found, str):
+        ctx.error(found, node.span)
+        return None
     if isinstance(found, NamedType) and not pointed:
         ctx.error(f"'{found}' is an incomplete type, which can only be pointed to", node.span, f"write {name} *")
         return None

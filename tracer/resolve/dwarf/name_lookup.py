@@ -1,0 +1,194 @@
+"""What the name of a type or of a constant means in a file.
+
+A name may have several meanings: types of several namespaces or classes, and types that source files have each for
+itself. It means what the units of the traced code know by it. Where several differ, none of them is chosen.
+
+Sources: DWARF 5, 3.1.1, 3.2.5 (partial and imported units), 3.2.2 (namespaces), 5.7 (structures), 5.8 (enumerations).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
+
+from tracer.errors import TracerError
+from tracer.lang.types import EnumType, IntType, StructType, Type
+from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.functions import origin, units_at
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.names import named
+from tracer.resolve.dwarf.units.unit import Entry, Unit
+
+_TAGS = {
+    "struct": frozenset((dw.STRUCTURE, dw.CLASS)),
+    "union": frozenset((dw.UNION,)),
+    "enum": frozenset((dw.ENUMERATION,)),
+    "": frozenset((dw.TYPEDEF, dw.BASE_TYPE, dw.STRUCTURE, dw.CLASS)),
+}
+"""The tags to search for a name, by the C keyword before it."""
+
+_ENUMERATORS = frozenset((dw.ENUMERATOR,))
+_ENCLOSING = frozenset((*dw.RECORDS, dw.NAMESPACE, dw.ENUMERATION, dw.SUBPROGRAM))
+_MOST_ADDRESSES, _MOST_SCOPES = 64, 24
+_MOST_WALKED = 1 << 24
+"""Bytes of units that are gone through for the meanings of a name that the units of the traced code do not know."""
+
+
+def type_named(entries: Entries, name: str, addresses: Iterable[int], key: str) -> Type | str | None:
+    """The type of `struct node`, `enum ns::colour`, `struct ns::Cart<int>` or a typedef's `node_t` for code at these
+    addresses. None where there is none; where there are several, which. `key` names the file in `NamedType.place`.
+    """
+    word, _, rest = name.partition(" ")
+    tags = _TAGS.get(word) if rest else None
+    found = _meant(
+        entries, name if tags is None else rest, tags or _TAGS[""], addresses,
+        lambda entry: layout(_type(entry, key)), name,
+    )  # fmt: skip
+    return _type(found, key) if isinstance(found, Entry) else found
+
+
+def constant_named(entries: Entries, name: str, addresses: Iterable[int]) -> int | str | None:
+    """The value of an enumerator, likewise: `RED`, `colour::RED`, `ns::colour::RED`."""
+    found = _meant(entries, name, _ENUMERATORS, addresses, _value, name)
+    return _value(found) if isinstance(found, Entry) else found
+
+
+def layout(of: Type | int | str) -> Hashable:
+    """What is equal of meanings that show the same bytes in the same way, wherever they are defined."""
+    if isinstance(of, StructType):
+        return of.size, tuple([(each.name, each.offset, each.shift, each.width, str(each.type)) for each in of.fields])
+    return of if isinstance(of, EnumType) else str(of)
+
+
+def several(name: str, meanings: Iterable[str]) -> str:
+    """The sentence for a name that means something else in each of these places."""
+    return f"'{name}' is one thing in {', another in '.join(meanings)}"
+
+
+def _value(entry: Entry) -> int:
+    return entry.signed(dw.CONST_VALUE) or 0
+
+
+def _type(entry: Entry, key: str) -> Type:
+    """The type that a name stands for in a program: an enum with its words."""
+    found = types.plain(entry)
+    if found is None or found.tag != dw.ENUMERATION:
+        return types.type_of(entry, key)
+    kind = types.type_of(found, key)
+    assert isinstance(kind, IntType)
+    words = tuple((each.text(), _value(each)) for each in found.children())
+    return EnumType(kind.bits, kind.signed, f"enum {found.text() or entry.text()}", words)
+
+
+def _meant(
+    entries: Entries, name: str, tags: frozenset[int], addresses: Iterable[int], meaning: Callable[[Entry], Hashable],
+    asked: str,
+) -> Entry | str | None:  # fmt: skip
+    scope, last = _split(name)
+    units = _traced(entries, addresses)
+    typed = _of_all(entries, last, tags) if any(unit.type_at for unit in entries.units) else ()
+    for group in (
+        (entry for unit in units for entry in named(entries, last, tags, unit)),
+        (entry for entry in typed if _refer(units, entry.unit.signature)),
+        _of_all(entries, last, tags),
+    ):
+        found: dict[str, dict[Hashable, Entry]] = {}
+        for entry in group:
+            own = next((each for each in _scopes(entry) if f"::{each}".endswith(f"::{scope}" if scope else "")), None)
+            if own is not None:
+                with suppress(types.UnknownType):
+                    key = meaning(entry)
+                    found.setdefault(own, {}).setdefault(key, entry)
+        # As in C++, a name alone is first of all that of no namespace.
+        chosen = {scope: found[scope]} if scope in found else found
+        different = {each: entry for own in chosen.values() for each, entry in own.items()}
+        if len(different) == 1:
+            return next(iter(different.values()))
+        if different:
+            return _several(asked, last, chosen)
+    return None
+
+
+def _several(asked: str, last: str, found: dict[str, dict[Hashable, Entry]]) -> str:
+    if len(found) > 1:
+        *most, final = sorted(f"{own}::{last}" if own else last for own in found)
+        return f"'{asked}' is several: {', '.join(most)} and {final}; write which one"
+    files = {os.path.basename(entry.unit.top.text()) for each in found.values() for entry in each.values()}
+    what = several(asked, sorted(files)) if "" not in files else f"'{asked}' is several things of one name"
+    return f"{what}; write a clause for functions of one source file"
+
+
+def _traced(entries: Entries, addresses: Iterable[int]) -> list[Unit]:
+    """The units of the code at these addresses."""
+    every = sorted(addresses)
+    units: dict[int, Unit] = {}
+    for address in every[:: len(every) // _MOST_ADDRESSES + 1]:
+        for unit in units_at(entries, address):
+            if id(unit) not in units:
+                units.update({id(each): each for each in _with_imports(unit)})
+    return list(units.values())
+
+
+def _with_imports(unit: Unit) -> Iterator[Unit]:
+    """A unit and what dwz moved from it to units that it imports."""
+    seen, waiting = set(), [unit]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            for child in each.top.children():
+                if child.tag == dw.IMPORTED_UNIT:
+                    try:
+                        imported = child.follow(dw.IMPORT)
+                    except TracerError:
+                        continue  # dwz's file is not there
+                    waiting += [imported.unit] if imported is not None else []
+
+
+def _refer(units: list[Unit], signature: int) -> bool:
+    """Whether one of these units has a type that stands in a unit of its own."""
+    mark = signature.to_bytes(8, "little")
+    return signature != 0 and any(unit.data.find(mark, unit.first, unit.end) >= 0 for unit in units)
+
+
+def _of_all(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
+    walked = 0
+    for entry in named(entries, name, tags):
+        yield entry
+        walked += entry.unit.end - entry.unit.first
+        if walked > _MOST_WALKED:
+            return
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`ns::Cart<a::b>` as `ns` and `Cart<a::b>`."""
+    scope, _, last = name.partition("<")[0].rpartition("::")
+    return scope, last + name[len(name.partition("<")[0]) :]
+
+
+def _scopes(entry: Entry) -> tuple[str, ...]:
+    """What encloses an entry, as C++ and Rust write it; of an enumerator without and with its enum."""
+    names = list(_enclosing(entry))[::-1]
+    scope = "::".join(names)
+    return ("::".join(names[:-1]), scope) if entry.tag == dw.ENUMERATOR else (scope,)
+
+
+def _enclosing(entry: Entry) -> Iterator[str]:
+    """The names of what encloses an entry, from the inside to the outside."""
+    for _ in range(_MOST_SCOPES):
+        entry = origin(entry)  # it may stand elsewhere than what it defines was declared
+        parents: list[tuple[int, int]] = []
+        for at, depth, abbreviation in entry.unit.walk(near=entry.at):
+            while parents and parents[-1][0] >= depth:
+                parents.pop()
+            if at >= entry.at:
+                break
+            if abbreviation.tag in _ENCLOSING:
+                parents.append((depth, at))
+        if not parents:
+            return
+        entry = entry.unit.entry(parents[-1][1])
+        yield entry.text() or origin(entry).text() or "(anonymous namespace)"
