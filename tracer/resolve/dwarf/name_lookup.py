@@ -3,7 +3,7 @@
 A name may have several meanings: types of several namespaces or classes, and types that source files have each for
 itself. It means what the units of the traced code know by it. Where several differ, none of them is chosen.
 
-Sources: DWARF 5, 3.1.1, 3.2.5 (partial and imported units), 3.2.2 (namespaces), 5.7 (structures), 5.8 (enumerations).
+Sources: DWARF 5, 3.1.1 and 3.2.5 (partial and imported units), 5.7 (structures), 5.8 (enumerations).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from contextlib import suppress
 from tracer.errors import TracerError
 from tracer.lang.types import EnumType, IntType, StructType, Type
 from tracer.resolve.dwarf import types
-from tracer.resolve.dwarf.functions import origin, units_at
+from tracer.resolve.dwarf.functions import units_at
+from tracer.resolve.dwarf.scopes import definitions, scope
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
 from tracer.resolve.dwarf.units.names import named
@@ -30,10 +31,7 @@ _TAGS = {
 """The tags to search for a name, by the C keyword before it."""
 
 _ENUMERATORS = frozenset((dw.ENUMERATOR,))
-_ENCLOSING = frozenset((*dw.RECORDS, dw.NAMESPACE, dw.ENUMERATION, dw.SUBPROGRAM))
-_MOST_ADDRESSES, _MOST_SCOPES = 64, 24
-_MOST_WALKED = 1 << 24
-"""Bytes of units that are gone through for the meanings of a name that the units of the traced code do not know."""
+_MOST_ADDRESSES = 64
 
 
 def type_named(entries: Entries, name: str, addresses: Iterable[int], key: str) -> Type | str | None:
@@ -86,23 +84,25 @@ def _meant(
     entries: Entries, name: str, tags: frozenset[int], addresses: Iterable[int], meaning: Callable[[Entry], Hashable],
     asked: str,
 ) -> Entry | str | None:  # fmt: skip
-    scope, last = _split(name)
+    within, last = _split(name)
     units = _traced(entries, addresses)
-    typed = _of_all(entries, last, tags) if any(unit.type_at for unit in entries.units) else ()
+    typed = definitions(entries, last, tags) if any(unit.type_at for unit in entries.units) else ()
     for group in (
         (entry for unit in units for entry in named(entries, last, tags, unit)),
         (entry for entry in typed if _refer(units, entry.unit.signature)),
-        _of_all(entries, last, tags),
+        definitions(entries, last, tags),
     ):
         found: dict[str, dict[Hashable, Entry]] = {}
         for entry in group:
-            own = next((each for each in _scopes(entry) if f"::{each}".endswith(f"::{scope}" if scope else "")), None)
+            names = scope(entry)
+            every = (names[:-1], names) if entry.tag == dw.ENUMERATOR else (names,)  # with and without its enum
+            own = next((each for each in map("::".join, every) if f"::{each}".endswith(within and f"::{within}")), None)
             if own is not None:
                 with suppress(types.UnknownType):
                     key = meaning(entry)
                     found.setdefault(own, {}).setdefault(key, entry)
         # As in C++, a name alone is first of all that of no namespace.
-        chosen = {scope: found[scope]} if scope in found else found
+        chosen = {within: found[within]} if within in found else found
         different = {each: entry for own in chosen.values() for each, entry in own.items()}
         if len(different) == 1:
             return next(iter(different.values()))
@@ -154,41 +154,7 @@ def _refer(units: list[Unit], signature: int) -> bool:
     return signature != 0 and any(unit.data.find(mark, unit.first, unit.end) >= 0 for unit in units)
 
 
-def _of_all(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
-    walked = 0
-    for entry in named(entries, name, tags):
-        yield entry
-        walked += entry.unit.end - entry.unit.first
-        if walked > _MOST_WALKED:
-            return
-
-
 def _split(name: str) -> tuple[str, str]:
     """`ns::Cart<a::b>` as `ns` and `Cart<a::b>`."""
     scope, _, last = name.partition("<")[0].rpartition("::")
     return scope, last + name[len(name.partition("<")[0]) :]
-
-
-def _scopes(entry: Entry) -> tuple[str, ...]:
-    """What encloses an entry, as C++ and Rust write it; of an enumerator without and with its enum."""
-    names = list(_enclosing(entry))[::-1]
-    scope = "::".join(names)
-    return ("::".join(names[:-1]), scope) if entry.tag == dw.ENUMERATOR else (scope,)
-
-
-def _enclosing(entry: Entry) -> Iterator[str]:
-    """The names of what encloses an entry, from the inside to the outside."""
-    for _ in range(_MOST_SCOPES):
-        entry = origin(entry)  # it may stand elsewhere than what it defines was declared
-        parents: list[tuple[int, int]] = []
-        for at, depth, abbreviation in entry.unit.walk(near=entry.at):
-            while parents and parents[-1][0] >= depth:
-                parents.pop()
-            if at >= entry.at:
-                break
-            if abbreviation.tag in _ENCLOSING:
-                parents.append((depth, at))
-        if not parents:
-            return
-        entry = entry.unit.entry(parents[-1][1])
-        yield entry.text() or origin(entry).text() or "(anonymous namespace)"

@@ -23,9 +23,10 @@ from tracer.lang.types import (
 )
 from tracer.lang.types.sizes import bit_field
 from tracer.resolve.dwarf.leb import leb
+from tracer.resolve.dwarf.scopes import definitions, scope, shape
 from tracer.resolve.dwarf.units import constants as dw
-from tracer.resolve.dwarf.units import names
 from tracer.resolve.dwarf.units.entries import file_of
+from tracer.resolve.dwarf.units.names import named
 from tracer.resolve.dwarf.units.unit import Entry
 
 _WORDS = {dw.STRUCTURE: "struct ", dw.CLASS: "struct ", dw.UNION: "union ", dw.ENUMERATION: "enum "}
@@ -117,17 +118,20 @@ def bits_of(member: Entry) -> tuple[int, int] | None:
 
 
 def defined(entry: Entry) -> Entry | None:
-    """The definition of a type that may only be declared here."""
+    """The definition of a type that may only be declared here; None where it has none, or several that differ."""
     entry = signed(entry) or entry
     if dw.DECLARATION not in entry:
         return entry
     name = entry.text()
-    tags = dw.RECORDS if entry.tag in dw.RECORDS else frozenset((entry.tag,))
     if not name:
         return None
-    return next(names.named(file_of(entry), name, tags, entry.unit), None) or next(
-        names.named(file_of(entry), name, tags), None
-    )
+    tags = dw.RECORDS if entry.tag in dw.RECORDS else frozenset((entry.tag,))
+    where = scope(entry)
+    for found in (named(file_of(entry), name, tags, entry.unit), definitions(file_of(entry), name, tags)):
+        different = {shape(each): each for each in found if scope(each) == where}
+        if different:
+            return next(iter(different.values())) if len(different) == 1 else None
+    return None
 
 
 def spelling(entry: Entry | None, deep: int = 0) -> str:

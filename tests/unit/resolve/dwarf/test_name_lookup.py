@@ -10,7 +10,7 @@ import pytest
 from tests.harness.cli import tracer
 from tests.unit.resolve.dwarf.test_debug_info import sites
 from tracer import cache
-from tracer.lang.types import EnumType, StructType, Type
+from tracer.lang.types import EnumType, NamedType, PointerType, StructType, Type
 from tracer.resolve.dwarf.debug_info import DebugInfo
 
 ONE = """
@@ -139,3 +139,40 @@ def test_the_refusal_stands_under_the_name(tmp_path: Path) -> None:
     assert f"error: {STATES.replace('struct state', 'LIMIT')}" in done.err
     text = text.replace("fm", "fb").replace("LIMIT", "LIMIT, sizeof(struct state)")
     assert tracer("check", "-e", text).status == 0
+
+
+OPAQUE = """
+namespace a { struct Item; } namespace b { struct Item; } struct Holder { b::Item *inner; };
+a::Item *mka(); b::Item *mkb();
+long use(a::Item *x, b::Item *y, Holder *h) { return x != nullptr && y != nullptr && h; }
+int main() { Holder h{mkb()}; return use(mka(), mkb(), &h); }
+"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_only_declared_is_defined_in_its_namespace(form: str, tmp_path: Path) -> None:
+    texts = {"use.cc": OPAQUE}
+    for name, members in (("a", "int id;"), ("b", "long x; int id;")):
+        own = f"namespace {name} {{ struct Item {{ {members} }}; }} static {name}::Item one;"
+        texts[f"{name}.cc"] = f"{own} {name}::Item *mk{name}() {{ return &one; }}"
+    program = built(tmp_path, form, texts)
+    assert [size(each) for each in pointed(program)[:2]] == [4, 16]
+
+
+def pointed(program: Path) -> list[Type | None]:
+    """What the parameters of `use` lead to."""
+    (site,) = sites(program, "use")
+    info = DebugInfo([site])
+    found = info.parameters(site)
+    assert isinstance(found, tuple)
+    types = [each.type.target for each in found if isinstance(each.type, PointerType)]
+    return [info.at(each.place) for each in types if isinstance(each, NamedType) and each.place is not None]
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if name != "split"])
+def test_what_is_declared_and_defined_differently_is_not_known(form: str, tmp_path: Path) -> None:
+    use = "struct alike; long use(struct state *s, struct alike *a)"
+    main = MAIN.replace("long fm(void)", use).replace("fm()", "0")
+    program = built(tmp_path, form, {"one.c": ONE, "other.c": OTHER, "main.c": main})
+    state, alike = pointed(program)
+    assert state is None and size(alike) == 8

@@ -1,0 +1,60 @@
+"""Where an entry stands in the source, its namespaces and classes; and the definitions of a name by that.
+
+Source: DWARF 5, 3.2.2 (namespaces), 5.7.1 (structures that are defined elsewhere than declared).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from tracer.resolve.dwarf.functions import origin
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.names import named
+from tracer.resolve.dwarf.units.unit import Entry
+
+_ENCLOSING = frozenset((*dw.RECORDS, dw.NAMESPACE, dw.ENUMERATION, dw.SUBPROGRAM))
+_MOST_SCOPES = 24
+_MOST_WALKED = 1 << 24
+"""Bytes of units that are gone through for the definitions of one name."""
+
+
+def scope(entry: Entry) -> tuple[str, ...]:
+    """The names of what encloses an entry, from the outside to the inside."""
+    found: list[str] = []
+    for _ in range(_MOST_SCOPES):
+        entry = origin(entry)  # it may stand elsewhere than what it defines was declared
+        parents: list[tuple[int, int]] = []
+        for at, depth, abbreviation in entry.unit.walk(near=entry.at):
+            while parents and parents[-1][0] >= depth:
+                parents.pop()
+            if at >= entry.at:
+                break
+            if abbreviation.tag in _ENCLOSING:
+                parents.append((depth, at))
+        if not parents:
+            break
+        entry = entry.unit.entry(parents[-1][1])
+        found.append(entry.text() or origin(entry).text() or "(anonymous namespace)")
+    return tuple(found[::-1])
+
+
+def definitions(entries: Entries, name: str, tags: frozenset[int]) -> Iterator[Entry]:
+    """The entries of a file that define a name, as many as can be found in a moment."""
+    walked = 0
+    for entry in named(entries, name, tags):
+        yield entry
+        walked += entry.unit.end - entry.unit.first
+        if walked > _MOST_WALKED:
+            return
+
+
+def shape(record: Entry) -> Hashable:
+    """What is equal of structs that are defined alike: the size, and the names, places and types of the members."""
+    return record.tag, record.number(dw.BYTE_SIZE), tuple(_part(each) for each in record.children())
+
+
+def _part(member: Entry) -> Hashable:
+    told = [member.raw(name) for name in (dw.MEMBER_LOCATION, dw.DATA_BIT_OFFSET, dw.BIT_OFFSET, dw.BIT_SIZE)]
+    of = member.follow(dw.TYPE)
+    return (member.text(), *[each and each[1] for each in told], of and (of.tag, of.text()))
