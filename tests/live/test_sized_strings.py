@@ -181,7 +181,7 @@ def test_names_of_java_methods_are_whole(backend: str) -> None:
     done = tracer("run", "--backend", backend, "-f", "json", "-e", text, "-c", command)
     assert done.err == "Attached 1 probe\n"
     found = {name.replace("/", ".").replace(",", "::") for name in maps(done)["@"]}
-    said = re.findall(r"^ +\d+ +\d+ ([ %!sbn]+) +\d? +(\S+::\S+) ", done.out.decode(), re.M)
+    said = re.findall(r"^ *\d+ +\d+ ([ %!sbn]+) +\d? +(\S+::\S+) ", done.out.decode(), re.M)
     # Native methods get their wrapper without a compiler.
     assert found == {name for flags, name in said if "n" not in flags}
     assert len(found) > 200
