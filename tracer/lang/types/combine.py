@@ -68,8 +68,10 @@ def join(left: Type, right: Type) -> Type | None:
         return _join_addresses(left, right)
     if isinstance(left, VariablePointer) or isinstance(right, VariablePointer):
         return None
+    if isinstance(left, PointerType) and isinstance(right, PointerType):
+        return _join_pointers(left, right)
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, PointerType) and isinstance(other, PointerType | LiteralType):
+        if isinstance(one, PointerType) and isinstance(other, LiteralType):
             return one
     if isinstance(left, IntType) and isinstance(right, IntType):
         return join_ints(left, right)
@@ -82,6 +84,18 @@ def join(left: Type, right: Type) -> Type | None:
     if type(left) is type(right) is ArrayType and isinstance(left.item, PointerType) and left.count == right.count:
         return left if isinstance(right.item, PointerType) else None
     return left if left == right else None
+
+
+def _join_pointers(left: PointerType, right: PointerType) -> PointerType | None:
+    """A type is the same by its name, wherever it is defined. A void * takes any, since nothing can be read there."""
+    one, other = left.target, right.target
+    if one is None or other is None:
+        return PointerType()
+    if isinstance(one, PointerType) and isinstance(other, PointerType):
+        return left if _join_pointers(one, other) else None
+    if isinstance(one, IntType) and isinstance(other, IntType):
+        return left if one.bits >= other.bits else right
+    return left if str(one) == str(other) else None
 
 
 def anywhere(address: VariablePointer) -> VariablePointer:

@@ -18,6 +18,7 @@ from tracer.lang.types import (
     INT64,
     FloatType,
     IntType,
+    PointerType,
     TupleType,
     VariablePointer,
 )
@@ -150,6 +151,10 @@ def _unary(ctx: Context, node: ast.Unary) -> typed.Expr | None:
         return None
     if node.op == "!":
         return fold(typed.Unary(BOOL, node.span, "!", operand))
+    if isinstance(operand.type, PointerType) and node.op in ("-", "~"):
+        hint = f"(uint64){ctx.text(operand.span)} is its address as a number"
+        ctx.error(f"the operand of '{node.op}' must be an integer, not {a_type(operand.type)}", operand.span, hint)
+        return None
     if node.op == "+":
         return operand
     value = constant(operand)

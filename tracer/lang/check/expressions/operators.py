@@ -45,9 +45,12 @@ def binary(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Spa
         return fold(typed.Binary(BOOL, span, op, left, right))
     if all(numbers):
         pointer, count = (left, right) if isinstance(left.type, PointerType) else (right, left)
-        moves = op == "+" or (op == "-" and pointer is left)
-        if moves and isinstance(pointer.type, PointerType) and not isinstance(count.type, PointerType):
-            return _moved(ctx, op, pointer, count, span)
+        if isinstance(pointer.type, PointerType) and op not in COMPARISON:
+            if (op == "+" or (op == "-" and pointer is left)) and not isinstance(count.type, PointerType):
+                return _moved(ctx, op, pointer, count, span)
+            hint = f"(uint64){ctx.text(pointer.span)} is its address as a number"
+            ctx.error(f"'{op}' needs integers, not {a_type(pointer.type)}", pointer.span, hint)
+            return None
         return _integers(ctx, op, left, right, span)
     if op in ("==", "!="):
         return _equality(ctx, op, left, right, span)
