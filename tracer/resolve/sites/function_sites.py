@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import repeat
 
@@ -90,8 +91,8 @@ def _of_functions(
 def _copies(
     point: AttachPoint, binary: Binary, functions: Sequence[Function], all: Sequence[AttachPoint]
 ) -> list[str]:
-    """The warning that some calls do not reach a function that is named exactly, since they go to a copy that no other
-    attach point names. A part that was split off is no such copy: the function itself calls it.
+    """The warnings that some calls do not reach a function that is named exactly: they go to a copy that no other
+    attach point names, or its beginning was inlined. A part that was split off is no copy: the function calls it.
     """
     name = (point.name or "").partition("@")[0]
     if point.offset or len(functions) > _FEW:
@@ -104,14 +105,31 @@ def _copies(
     named = sorted({each.name for each in functions}) if written else [name]
     here = {each.address for each in functions} if written else ()
     every = [copy for each in named for copy in binary.symbols.copies(each)]
-    copies = [each.name for each in every if each.address not in here and ".part." not in each.name]
-    tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if copies else []
-    copies = [each for each in copies if not any(test(each) or test(binary.readable(each)) for test in tests)]
+    names = [each.name for each in every if each.address not in here]
+    tests = [matcher(each.name) for each in all if each.kind == point.kind and each.name] if names else []
+    names = [each for each in names if not any(test(each) or test(binary.readable(each)) for test in tests)]
+    copies = [each for each in names if ".part." not in each]
+    said = _begun_elsewhere(binary, name, functions, [each for each in names if each not in copies])
     if not copies:
-        return []
+        return said
     shown = ", ".join(copies[:_NAMED]) + (f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else "")
     wild = f'"{name}*"' if written else f"{name}*"
-    return [f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
+    return [*said, f"some callers of {name} call a copy that the compiler made of it ({shown}): {wild} means all"]
+
+
+def _begun_elsewhere(binary: Binary, name: str, functions: Sequence[Function], parts: Sequence[str]) -> list[str]:
+    """The warning that callers hold the beginning of a function, and call the rest, a part of it, or do not."""
+    if not parts:
+        return []
+    from tracer.resolve.functions.inlining import at_places, inlined_of
+
+    found = None
+    with suppress(TracerError):  # of damaged debug information
+        found = next(filter(None, [inlined_of(binary.path, each.address) for each in functions]), None)
+    if found is None:
+        return []
+    where, rest = at_places(found), " and ".join(map(printable, parts[:_NAMED]))
+    return [f"the beginning of {name} was inlined {where}: calls there are no hits; those that go on call {rest}"]
 
 
 def _behind_stack_checks(binary: Binary, functions: Sequence[Function], sites: list[Site]) -> list[Site]:

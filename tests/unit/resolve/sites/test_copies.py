@@ -83,3 +83,41 @@ def test_copies_are_those_of_exactly_that_name(program: Path) -> None:
     assert [each.name for each in symbols.copies("mix")] == ["mix.constprop.0.isra.0", "mix.part.0"]
     assert [each.name for each in symbols.copies("split")] == ["split.part.0"]
     assert symbols.copies("mixer") == symbols.copies("ix") == ()
+
+
+PARTS = """
+__attribute__((noinline, noipa)) void mark(int n) { (void)n; }
+int big(int *p, int n) {
+  if (!p) return 0;
+  int s = 0;
+  for (int i = 0; i < n; i++) { s += p[i] * i; s ^= i; if (s > 1000) { mark(s); s -= 1000; } mark(i); }
+  mark(s);
+  return s;
+}
+__attribute__((noinline)) int one(int *p) { return big(p, 3) + 1; }
+__attribute__((noinline)) int two(int *p) { return big(p, 4) + 2; }
+int main(void) { int x[5] = {1}; int (*volatile f)(int *, int) = big; return one(x) + two(0) + f(x, 2); }
+"""
+
+
+@pytest.mark.parametrize(("debug", "said"), [(True, True), (False, False)])
+def test_that_callers_hold_the_beginning_of_a_function_is_said(debug: bool, said: bool, tmp_path: Path) -> None:
+    (tmp_path / "parts.c").write_text(PARTS)
+    flags = ["-O2", "--param", "max-inline-insns-auto=3", "--param", "max-inline-insns-small=0", *["-g"] * debug]
+    subprocess.run(["gcc", *flags, "-o", "parts", "parts.c"], check=True, cwd=tmp_path)
+    program = tmp_path / "parts"
+    assert [each.name for each in Binary(str(program)).symbols.copies("big")] == ["big.part.0"]
+
+    def warned(points: str) -> list[str]:
+        warnings: list[Diagnostic] = []
+        expand(parse(Source(points.format(program) + " { @ = count(); }")), Target(), warnings=warnings)
+        return [each.message for each in warnings]
+
+    found = warned("uprobe:{0}:big")
+    assert len(found) == said
+    for each in found:  # the compiler's order of the callers is its own
+        assert each.replace("two and one", "one and two") == (
+            "the beginning of big was inlined at 2 places (in one and two): calls there are no hits;"
+            " those that go on call big.part.0"
+        )
+    assert warned("uprobe:{0}:big*") == warned("uprobe:{0}:big, uprobe:{0}:big.part.0") == []
