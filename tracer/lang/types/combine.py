@@ -10,6 +10,8 @@ compared, assigned and as a key. Of the two `/` and `%` compute in uint64, and g
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from tracer.dataclass import dataclass, replace
 from tracer.lang.types import (
     INT64,
@@ -20,6 +22,7 @@ from tracer.lang.types import (
     IntType,
     PointerType,
     StringType,
+    StructType,
     TupleType,
     Type,
     VariablePointer,
@@ -86,8 +89,15 @@ def join(left: Type, right: Type) -> Type | None:
     return left if left == right else None
 
 
+def layout(of: Type | int | str) -> Hashable:
+    """What is equal of types, and of constants, that show the same bytes in the same way, wherever they are defined."""
+    if isinstance(of, StructType):
+        return of.size, tuple([(each.name, each.offset, each.shift, each.width, str(each.type)) for each in of.fields])
+    return of if isinstance(of, EnumType) else str(of)
+
+
 def _join_pointers(left: PointerType, right: PointerType) -> PointerType | None:
-    """A type is the same by its name, wherever it is defined. A void * takes any, since nothing can be read there."""
+    """To types of one name, if they are not known to differ. A void * takes any, since nothing can be read there."""
     one, other = left.target, right.target
     if one is None or other is None:
         return PointerType()
@@ -95,7 +105,8 @@ def _join_pointers(left: PointerType, right: PointerType) -> PointerType | None:
         return left if _join_pointers(one, other) else None
     if isinstance(one, IntType) and isinstance(other, IntType):
         return left if one.bits >= other.bits else right
-    return left if str(one) == str(other) else None
+    differ = isinstance(one, StructType) and isinstance(other, StructType) and layout(one) != layout(other)
+    return left if str(one) == str(other) and not differ else None
 
 
 def anywhere(address: VariablePointer) -> VariablePointer:

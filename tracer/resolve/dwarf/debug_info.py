@@ -27,6 +27,7 @@ from tracer.lang.types import (
     StructType,
     Type,
 )
+from tracer.lang.types.combine import layout
 from tracer.lang.types.outside import Parameter
 from tracer.probes.site import FileIdentity, Site
 from tracer.resolve import marshalling
@@ -38,7 +39,7 @@ from tracer.resolve.dwarf.functions import (
     name_of,
     parameters_of,
 )
-from tracer.resolve.dwarf.name_lookup import constant_named, layout, several, type_named
+from tracer.resolve.dwarf.name_lookup import constant_named, several, type_named
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of
 from tracer.resolve.dwarf.units.entries import Entries

@@ -13,7 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 
 from tracer.errors import TracerError
-from tracer.lang.types import EnumType, IntType, StructType, Type
+from tracer.lang.types import EnumType, IntType, Type
+from tracer.lang.types.combine import layout
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.functions import units_at
 from tracer.resolve.dwarf.scopes import definitions, scope
@@ -51,13 +52,6 @@ def constant_named(entries: Entries, name: str, addresses: Iterable[int]) -> int
     """The value of an enumerator, likewise: `RED`, `colour::RED`, `ns::colour::RED`."""
     found = _meant(entries, name, _ENUMERATORS, addresses, _value, name)
     return _value(found) if isinstance(found, Entry) else found
-
-
-def layout(of: Type | int | str) -> Hashable:
-    """What is equal of meanings that show the same bytes in the same way, wherever they are defined."""
-    if isinstance(of, StructType):
-        return of.size, tuple([(each.name, each.offset, each.shift, each.width, str(each.type)) for each in of.fields])
-    return of if isinstance(of, EnumType) else str(of)
 
 
 def several(name: str, meanings: Iterable[str]) -> str:

@@ -176,3 +176,11 @@ def test_what_is_declared_and_defined_differently_is_not_known(form: str, tmp_pa
     program = built(tmp_path, form, {"one.c": ONE, "other.c": OTHER, "main.c": main})
     state, alike = pointed(program)
     assert state is None and size(alike) == 8
+
+
+def test_pointers_to_different_structs_of_one_name_do_not_mix(tmp_path: Path) -> None:
+    program = built(tmp_path, "dwarf-5", {"one.c": ONE, "other.c": OTHER, "main.c": MAIN})
+    text = " ".join(f"uprobe:{program}:{name} {{ @p = (struct state *)arg0; }}" for name in ("fa", "fb"))
+    done = tracer("check", "-e", text)
+    assert done.status == 1 and "error: @p is assigned a struct state * here, but a struct state * at 1:" in done.err
+    assert tracer("check", "-e", text.replace("state", "alike")).status == 0
