@@ -16,7 +16,7 @@ from tracer.errors import TracerError
 from tracer.lang.types import EnumType, IntType, Type
 from tracer.lang.types.combine import layout
 from tracer.resolve.dwarf import types
-from tracer.resolve.dwarf.functions import units_at
+from tracer.resolve.dwarf.functions import function_at, origin, units_at
 from tracer.resolve.dwarf.scopes import definitions, scope
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.entries import Entries
@@ -33,6 +33,8 @@ _TAGS = {
 
 _ENUMERATORS = frozenset((dw.ENUMERATOR,))
 _MOST_ADDRESSES = 64
+_OF_LTO = "<artificial>"
+"""GCC's name of a unit with the code of several source files, which have units of their own for what they define."""
 
 
 def type_named(entries: Entries, name: str, addresses: Iterable[int], key: str) -> Type | str | None:
@@ -120,6 +122,8 @@ def _traced(entries: Entries, addresses: Iterable[int]) -> list[Unit]:
     units: dict[int, Unit] = {}
     for address in every[:: len(every) // _MOST_ADDRESSES + 1]:
         for unit in units_at(entries, address):
+            if unit.top.text() == _OF_LTO and (function := function_at(entries, address)) is not None:
+                unit = origin(function).unit
             if id(unit) not in units:
                 units.update({id(each): each for each in _with_imports(unit)})
     return list(units.values())
