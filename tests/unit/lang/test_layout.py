@@ -16,6 +16,7 @@ PROGRAMS = [block.program for kind in ("dumps", "errors") for file in files(kind
 PROGRAMS += [case.program for case in CASES]
 PROGRAMS += [case.program for case in cases()]
 PROGRAMS += ["BEGIN { ; }", "BEGIN { if (1) { ; } else {; } }"]
+PROGRAMS += ["BEGIN { print(((struct a::Box<b::Item<int>, 2>*)1)->v < a::Col::Red); let $x: a::Item * = 0; }"]
 PROGRAMS += ["BEGIN { $x = 1; print((- -$x, + +1, - - -1, !!$x, - --$x)); }"]
 
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from tracer.dataclass import NamedTuple
 from tracer.errors import Fault, ProgramError, Source
 from tracer.lang.syntax import attach
+from tracer.lang.syntax.cursor import TAGS
 from tracer.lang.syntax.lexer import OPERATORS
 from tracer.lang.syntax.parser import parse
+from tracer.lang.syntax.type_names import template_end
 
 _WORD = re.compile(
     r"(?P<blank>[ \t\r\n\f\v]+)|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
-    r"|(?P<name>[$@]?[A-Za-z_]\w*|@|\$#|\$?[0-9]\w*)"
+    r"|(?P<name>[$@]?[A-Za-z_]\w*(?:::\w+)*|@|\$#|\$?[0-9]\w*)"
     r"|(?P<op>\?:|" + "|".join(map(re.escape, OPERATORS)) + ")|(?P<other>.)",
     re.S,
 )
@@ -53,6 +55,7 @@ class _Layout:
         self.text = text
         self.at = 0
         self.out: list[str] = []
+        self._tagged = False
 
     def whole(self) -> str:
         while True:
@@ -174,7 +177,10 @@ class _Layout:
         if found is None or found.lastgroup is None:
             return _Word("end", "", lines)
         self.at = found.end()
-        return _Word(found.lastgroup, found.group(), lines)
+        if self._tagged and found.lastgroup == "name":
+            self.at = template_end(self.text, self.at) or self.at
+        self._tagged = found.group() in TAGS
+        return _Word(found.lastgroup, self.text[found.start() : self.at], lines)
 
 
 def _words(text: str) -> Iterator[_Word]:

@@ -29,7 +29,7 @@ def type_name(parser: Cursor) -> ast.TypeName:
     while _qualifiers(parser).kind == "name":
         word = parser.lexer.take()
         span = span.to(word.span)
-        if struct and (end := _template_end(parser.source.text, span.end)):
+        if struct and (end := template_end(parser.source.text, span.end)):
             span = Span(span.start, end)
             parser.lexer.seek(end)
         name = f"{name} {parser.source.text[word.span.start : span.end]}"
@@ -106,7 +106,7 @@ def _with_suffixes(parser: Cursor, type: ast.TypeName) -> ast.TypeName:
     return replace(type, span=span, suffixes=tuple(suffixes))
 
 
-def _template_end(text: str, start: int) -> int:
+def template_end(text: str, start: int) -> int:
     """Where the arguments of a template end that begin there, 0 where none do."""
     depth = 0
     for at in range(start, len(text)):
