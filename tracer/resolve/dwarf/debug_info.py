@@ -54,6 +54,8 @@ _KIND = "types"
 _TYPES = (ArrayType, CharType, EnumType, Field, FloatType, IntType, NamedType, Parameter, PointerType, StructType)
 _CLASSES: dict[str, type] = {each.__name__: each for each in _TYPES}
 _VARIABLES = frozenset((dw.VARIABLE,))
+_MOST_KEPT = 4096
+"""Answers about one file; the next run reads all that are kept."""
 _NOTHING = "there is no debug information of it"
 
 
@@ -218,7 +220,8 @@ class _File:
     def keep(self) -> None:
         """Keeps the answers, and closes the file."""
         if self._new and self._lasting:
-            cache.store(_KIND, cache.key_of(marshalling.version(), self.key), marshal.dumps(self._known))
+            last = dict([*self._known.items()][-_MOST_KEPT:])
+            cache.store(_KIND, cache.key_of(marshalling.version(), self.key), marshal.dumps(last))
             self._new = False
         if self._elf is not None:
             self._elf.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import shutil
 import subprocess
@@ -304,6 +305,21 @@ def test_a_second_run_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     second = DebugInfo([site])
     assert (second.parameters(site), second.type("struct node"), second.constant("BLUE"),
             second.type("struct nothing")) == answers  # fmt: skip
+
+
+def test_the_last_answers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, bytes] = {}
+    monkeypatch.setattr(cache, "load", lambda kind, key: kept.get(key))
+    monkeypatch.setattr(cache, "store", lambda kind, key, content: kept.update({key: content}))
+    monkeypatch.setattr("tracer.resolve.dwarf.debug_info._MOST_KEPT", 3)
+    made = compiled(tmp_path, HERE / "records.c", "-O1", "-g")
+    for name in ("node", "inner", "nothing", "node", "shape"):
+        info = DebugInfo(sites(made, "take"))
+        info.type(f"struct {name}")
+        info.keep()
+    (content,) = kept.values()
+    asked = [about.split()[1] for _, about in marshal.loads(content)]
+    assert asked == ["inner", "nothing", "shape"]
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
