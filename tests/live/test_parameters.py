@@ -81,6 +81,14 @@ def test_wholes_are_shown_as_bpftrace_shows_them(backend: str, place: Callable[[
     ]
 
 
+def test_of_wholes_that_cannot_be_read_the_readable_parts_are_named(place: Callable[[str], Path]) -> None:
+    done = tracer("check", "-e", f"uprobe:{place('records-O2')}:floats {{ print(args); }}")
+    faults = [line.split("error: ")[1] for line in done.err.splitlines() if "error: " in line]
+    named = [fault.split(" cannot")[0] for fault in faults]
+    assert named == ["args.d (double)", "args.m (struct mixed)", "args.f (float)"]
+    assert all(fault.endswith("; these can be read: args.i, args.j") for fault in faults)
+
+
 @pytest.mark.parametrize("name", ["hierarchy-O0", "hierarchy-O2"])
 def test_classes_references_and_templates(backend: str, name: str, place: Callable[[str], Path], clean: None) -> None:
     program = place(name)

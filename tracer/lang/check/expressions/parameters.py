@@ -25,7 +25,9 @@ def whole(ctx: Context, span: Span) -> typed.Expr | None:
     if not parameters:
         ctx.error("the function has no parameters, so there are no args", span)
         return None
-    values = [_value(ctx, parameter, span) for parameter in parameters]
+    others = ", ".join(f"args.{each.name}" for each in parameters if not each.reason and each.type is not None)
+    hint = f"these can be read: {others}" if others else None
+    values = [_value(ctx, parameter, span, hint) for parameter in parameters]
     found = [value for value in values if value is not None]
     if len(found) < len(values):
         return None
@@ -76,10 +78,10 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     return first
 
 
-def _value(ctx: Context, parameter: Parameter, span: Span) -> typed.Expr | None:
+def _value(ctx: Context, parameter: Parameter, span: Span, hint: str | None = None) -> typed.Expr | None:
     type, what = parameter.type, f"args.{parameter.name}"
     if parameter.reason or type is None:
-        ctx.error(f"{what} ({parameter.text}) cannot be read: {parameter.reason}", span)
+        ctx.error(f"{what} ({parameter.text}) cannot be read: {parameter.reason}", span, hint)
         return None
     complete = ctx.types.complete(type)
     if parameter.reference and (complete is None or not (isinstance(complete, IntType) or is_block(complete))):
