@@ -39,7 +39,8 @@ from tracer.resolve.dwarf.functions import (
     name_of,
     parameters_of,
 )
-from tracer.resolve.dwarf.name_lookup import constant_named, several, type_named
+from tracer.resolve.dwarf.name_lookup import constant_named, several, traced_units, type_named
+from tracer.resolve.dwarf.scopes import scope
 from tracer.resolve.dwarf.units import constants as dw
 from tracer.resolve.dwarf.units.debug_entries import NONSENSE, entries_of
 from tracer.resolve.dwarf.units.entries import Entries
@@ -98,7 +99,7 @@ class DebugInfo:
         return self._files[_key(site.identity)].parameters(site)
 
     def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
-        found = self._files[_key(site.identity)].variable(name)
+        found = self._files[_key(site.identity)].variable(name, site.address)
         return found if isinstance(found, str) else (found[0] - site.address, found[1])
 
     def keep(self) -> None:
@@ -188,11 +189,31 @@ class _File:
             return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
         return found
 
-    def variable(self, name: str) -> tuple[int, Type] | str:
-        """The address and the type of a variable, or why it has none."""
+    def variable(self, name: str, at: int) -> tuple[int, Type] | str:
+        """The address and the type of a variable, or why it has none. Of several that of the source file of the code at
+        an address.
+        """
         if name not in self._variables:
             self._variables[name] = self._variable(name)
-        return self._variables[name]
+        found = self._variables[name]
+        if isinstance(found, str):
+            own: tuple[int, Type] | None
+            own = self._answer("own", f"{name} {at}", lambda entries: self._own(entries, name, at))
+            return own or found
+        return found
+
+    def _own(self, entries: Entries, name: str, at: int) -> tuple[int, Type] | None:
+        """A variable at the top of the source file of the code at an address."""
+        found = {
+            place: each
+            for unit in traced_units(entries, [at])
+            for each in named(entries, name, _VARIABLES, unit)
+            if (place := fixed_address(each)) is not None and not scope(each)
+        }
+        if len(found) != 1:
+            return None
+        ((place, entry),) = found.items()
+        return place, types.type_of(attribute(entry, dw.TYPE), self.key)
 
     def _variable(self, name: str) -> tuple[int, Type] | str:
         try:

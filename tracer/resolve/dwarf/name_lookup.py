@@ -81,7 +81,7 @@ def _meant(
     asked: str,
 ) -> Entry | str | None:  # fmt: skip
     within, last = _split(name)
-    units = _traced(entries, addresses)
+    units = traced_units(entries, addresses)
     typed = definitions(entries, last, tags) if any(unit.type_at for unit in entries.units) else ()
     for group in (
         (entry for unit in units for entry in named(entries, last, tags, unit)),
@@ -116,8 +116,8 @@ def _several(asked: str, last: str, found: dict[str, dict[Hashable, Entry]]) -> 
     return f"{what}; write a clause for functions of one source file"
 
 
-def _traced(entries: Entries, addresses: Iterable[int]) -> list[Unit]:
-    """The units of the code at these addresses."""
+def traced_units(entries: Entries, addresses: Iterable[int]) -> list[Unit]:
+    """The units of the code at these addresses, of some where they are many, and what they import."""
     every = sorted(addresses)
     units: dict[int, Unit] = {}
     for address in every[:: len(every) // _MOST_ADDRESSES + 1]:

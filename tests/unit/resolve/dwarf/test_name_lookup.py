@@ -10,8 +10,9 @@ import pytest
 from tests.harness.cli import tracer
 from tests.unit.resolve.dwarf.test_debug_info import sites
 from tracer import cache
-from tracer.lang.types import EnumType, NamedType, PointerType, StructType, Type
+from tracer.lang.types import EnumType, IntType, NamedType, PointerType, StructType, Type
 from tracer.resolve.dwarf.debug_info import DebugInfo
+from tracer.resolve.elf.file import Elf
 
 ONE = """
 struct state { int pad; int v; }; enum { LIMIT = 1, SAME = 7 }; struct alike { long a; };
@@ -186,3 +187,23 @@ def test_pointers_to_different_structs_of_one_name_do_not_mix(tmp_path: Path) ->
     done = tracer("check", "-e", text)
     assert done.status == 1 and "error: @p is assigned a struct state * here, but a struct state * at 1:" in done.err
     assert tracer("check", "-e", text.replace("state", "alike")).status == 0
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if name != "lto"])  # which gives them names of its own
+def test_a_variable_of_several_is_that_of_the_probes_file(form: str, tmp_path: Path) -> None:
+    def text(name: str, first: int) -> str:
+        step = "static __attribute__((noinline)) long step(int x) { static int inner = 9; return hits += x + inner++; }"
+        own = f"static int hits = {first}, once{first} = 4;"
+        return f"{own} {step} long {name}(int x) {{ return step(x) + once{first}++; }}"
+
+    main = "long ra(int), rb(int); int main(int c, char **v) { return ra(c) + rb(c); }"
+    program = built(tmp_path, form, {"one.c": text("ra", 5), "other.c": text("rb", 100), "main.c": main})
+    at = {name: sites(program, name)[0] for name in ("ra", "rb", "main")}
+    info = DebugInfo(at.values())
+    with Elf(str(program)) as elf:
+        for name, first in (("ra", 5), ("rb", 100)):
+            found = info.variable(at[name], "hits")
+            assert not isinstance(found, str) and found[1] == IntType(32)
+            assert elf.memory(at[name].address + found[0], 4, "hits") == first.to_bytes(4, "little")
+            assert not isinstance(info.variable(at[name], "once5"), str)
+    assert info.variable(at["main"], "hits") == "hits is the name of 2 different variables in this file"

@@ -174,8 +174,8 @@ FUNCTIONS = (
     ),
     Function(
         "uaddr", "value", "uaddr(variable)", (Argument("text", "the variable of uaddr()"),), None,
-        "address of a global or static variable of the probe's file, with its type", 'print(*uaddr("counter"));',
-        "pointer", place="probe", rule=_variable,
+        "address of a global or static variable of the probe's file, with its type; of several that of its source file",
+        'print(*uaddr("counter"));', "pointer", place="probe", rule=_variable,
     ),
     Function(
         "reg", "value", "reg(name)", (Argument("text", "the register of reg()"),), UINT64,
