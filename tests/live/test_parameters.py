@@ -37,7 +37,7 @@ def test_each_parameter_is_what_was_passed(backend: str, name: str, place: Calla
         " uprobe:T:more { @neg[args.c, args.ch, args.e, args.sh, args.t->q, args.seventh, args.eighth] = count(); }"
         " uprobe:T:pass { @by_value = sum(args.s.a); @g = sum(args.g.a[4]);"
         " @m[args.m.b, args.after, args.o.text] = count(); }"
-        " uprobe:T:floats { @i = sum(args.i); @j = sum(args.j); }"
+        " uprobe:T:floats { @i = sum(args.i); @j = sum(args.j); @l = sum(args.m.l); }"
         " uprobe:T:make { @hidden = sum(args.i); }",
     )
     total = sum(range(ROUNDS))
@@ -57,6 +57,7 @@ def test_each_parameter_is_what_was_passed(backend: str, name: str, place: Calla
         "@m": {"4,13,0123456789": ROUNDS},
         "@i": total,
         "@j": -total,
+        "@l": total,
         "@hidden": total,
     }
 
@@ -86,6 +87,9 @@ def test_of_wholes_that_cannot_be_read_the_readable_parts_are_named(place: Calla
     faults = [line.split("error: ")[1] for line in done.err.splitlines() if "error: " in line]
     named = [fault.split(" cannot")[0] for fault in faults]
     assert named == ["args.d (double)", "args.m (struct mixed)", "args.f (float)"]
+    done = tracer("check", "-e", f"uprobe:{place('records-O2')}:floats {{ print(args.m.d); }}")
+    assert "args.m (struct mixed) cannot be read: a part of it" in done.err
+    assert "; a member that is elsewhere can be: args.m.MEMBER\n" in done.err
     assert all(fault.endswith("; these can be read: args.i, args.j") for fault in faults)
 
 

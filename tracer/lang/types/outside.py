@@ -15,8 +15,8 @@ class Parameter:
 
     In `pieces` of registers: (byte offset in the value, size, index of the argument that is the register, bit); or at
     `stack` bytes above the stack pointer. `indirect`: what stands there is the value's address; `reference`: it is
-    one in the program too, C++'s `T &`, whose `type` is T. `reason` says why none of it can be read. `text` is the type
-    as the program has it.
+    one in the program too, C++'s `T &`, whose `type` is T. `reason` says why it cannot be read: none of it, or only its
+    `pieces` can. `text` is the type as the program has it.
     """
 
     name: str

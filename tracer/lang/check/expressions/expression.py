@@ -257,6 +257,11 @@ def _field(ctx: Context, node: ast.Field) -> typed.Expr | None:
         from tracer.lang.check.expressions import parameters
 
         return parameters.named(ctx, node.name, node.span)
+    if isinstance(node.operand, ast.Field):
+        from tracer.lang.check.expressions import parameters
+
+        if (found := parameters.part(ctx, node)) is not None:
+            return found
     operand = expr(ctx, node.operand)
     if operand is None:
         return None

@@ -9,7 +9,8 @@ from tracer.lang.builtins.hit.probe import RETURN_HINT
 from tracer.lang.check.expressions import memory
 from tracer.lang.fold import cast, convert, fold
 from tracer.lang.scope.context import Context
-from tracer.lang.types import UINT64, IntType, PointerType, TupleType, Type, is_block, memory_size
+from tracer.lang.syntax import ast
+from tracer.lang.types import UINT64, IntType, PointerType, StructType, TupleType, Type, is_block, memory_size
 from tracer.lang.types.combine import a_type
 from tracer.lang.types.outside import Parameter
 from tracer.probes.site import STACK_POINTER
@@ -49,6 +50,34 @@ def named(ctx: Context, name: str, span: Span) -> typed.Expr | None:
     return _value(ctx, found, span)
 
 
+def part(ctx: Context, node: ast.Field) -> typed.Expr | None:
+    """`args.name.member` of a parameter that cannot be read as a whole, where the member can; None elsewhere."""
+    path: list[ast.Field] = []
+    at: ast.Expr = node
+    while isinstance(at, ast.Field):
+        path.insert(0, at)
+        at = at.operand
+    if len(path) < 2 or not isinstance(at, ast.Name) or at.name != "args":
+        return None
+    found = next((each for each in _parameters(ctx, path[0].span) or () if each.name == path[0].name), None)
+    if found is None or found.type is None or not (found.reason and found.pieces):
+        return None
+    whole = type = ctx.types.complete(found.type) or found.type
+    start = 0
+    for each in path[1:]:
+        field = type.field(each.name) if isinstance(type, StructType) else None
+        if field is None:
+            return None
+        start, type = start + field.offset, ctx.types.complete(field.type) or field.type
+    held = {byte for offset, size, _, _ in found.pieces for byte in range(offset, offset + size)}
+    if not held.issuperset(range(start, start + memory_size(type))):
+        return None
+    value = _at_entry(ctx, replace(found, reason=""), whole, path[0].span)
+    for each in path[1:]:
+        value = value and memory.member(ctx, value, each.name, each.span)
+    return value
+
+
 def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
     """The parameters that all the functions of the clause have."""
     unit = ctx.unit
@@ -81,6 +110,8 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
 def _value(ctx: Context, parameter: Parameter, span: Span, hint: str | None = None) -> typed.Expr | None:
     type, what = parameter.type, f"args.{parameter.name}"
     if parameter.reason or type is None:
+        if parameter.pieces and hint is None:
+            hint = f"a member that is elsewhere can be: {what}.MEMBER"
         ctx.error(f"{what} ({parameter.text}) cannot be read: {parameter.reason}", span, hint)
         return None
     complete = ctx.types.complete(type)

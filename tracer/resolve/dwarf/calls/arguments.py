@@ -27,7 +27,9 @@ _WIDE = "a vector of more than 16 bytes, of which the compiler's flags say where
 
 
 class Place(NamedTuple):
-    """The registers of a value or of its address, or bytes above the stack pointer; or why it cannot be read."""
+    """The registers of a value or of its address, or bytes above the stack pointer; or why it cannot be read, with the
+    registers of those parts that can.
+    """
 
     pieces: Pieces = ()
     stack: int | None = None
@@ -150,7 +152,7 @@ class Convention:
                 self.integers += 1
         self.reals += reals
         if reals:
-            return Place(reason=IN_FLOATS if not integers else f"a part of it: {IN_FLOATS}")
+            return Place(pieces, reason=IN_FLOATS if not integers else f"a part of it: {IN_FLOATS}")
         return Place(pieces)
 
     def _aapcs64(self, type: Type) -> Place:
@@ -198,7 +200,7 @@ class GoConvention(Convention):
             return self._on_stack(memory_size(type), alignment(type))
         self.integers, self.reals, with_reals = integers, reals, reals > self.reals
         if with_reals:
-            return Place(reason=IN_FLOATS if not pieces else f"a part of it: {IN_FLOATS}")
+            return Place(tuple(pieces), reason=IN_FLOATS if not pieces else f"a part of it: {IN_FLOATS}")
         return Place(tuple(pieces))
 
     def _on_stack(self, size: int, align: int) -> Place:

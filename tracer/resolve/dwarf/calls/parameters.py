@@ -149,7 +149,9 @@ def _each(
             inner = type.target
             reference = inner is not None
             inner = inner or type
-        found.append(Parameter(name, text, inner, () if reason else pieces, None if reason else place.stack,
+        if reason and (reason != place.reason or register is not None or changed or moved):
+            pieces = ()
+        found.append(Parameter(name, text, inner, pieces, None if reason else place.stack,
                                place.indirect, reference, reason))  # fmt: skip
     return found
 
