@@ -59,8 +59,13 @@ def part(ctx: Context, node: ast.Field) -> typed.Expr | None:
         at = at.operand
     if len(path) < 2 or not isinstance(at, ast.Name) or at.name != "args":
         return None
-    found = next((each for each in _parameters(ctx, path[0].span) or () if each.name == path[0].name), None)
+    if ctx.types.outside is None or not ctx.unit.sites:
+        return None
+    known = ctx.types.outside().parameters(ctx.unit.sites[0])
+    found = next((each for each in known if each.name == path[0].name), None) if isinstance(known, tuple) else None
     if found is None or found.type is None or not (found.reason and found.pieces):
+        return None
+    if _parameters(ctx, path[0].span) is None:  # they are not those of all sites
         return None
     whole = type = ctx.types.complete(found.type) or found.type
     start = 0
