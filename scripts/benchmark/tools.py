@@ -156,7 +156,7 @@ def _uprobe(setting: Setting) -> Reading:
 
     def command(pid: int) -> list[str]:
         # It looks for tracefs under debugfs, which need not be mounted; here it is for this process alone.
-        mount = 'mount -t debugfs none /sys/kernel/debug && exec "$@"'
+        mount = '[ -d /sys/kernel/debug/tracing ] || mount -t debugfs none /sys/kernel/debug && exec "$@"'
         return ["unshare", "--mount", "sh", "-c", mount, "sh", _command("uprobe"), "-p", str(pid), probe]
 
     done = _attend(setting, subjects.command("ftw", setting.events), command, _when_quiet)
