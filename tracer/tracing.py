@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent
+from tracer.results.store import LocalMaps
 from tracer.steps.python.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tracer.plan.model import Plan
     from tracer.probes.site import Site
     from tracer.render.renderer import Renderer
+    from tracer.results.values import MapStore
 
 _LONGEST_WAIT_S = 1.0
 _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones
@@ -98,23 +100,32 @@ class _Trace:
         self.in_handler = False
         self.told = False
         self.ending = False
-        self.runtime = Runtime(maps=session.maps, emit=self.handle, loss=Loss())
-        self.begin = self._user("begin")
-        self.end = self._user("end")
-        self.timers = [_Timer(entry) for entry in self._user("interval")]
+        self.loss = Loss()
+        self.begun: list[Event] = []
+        self.maps: MapStore = LocalMaps(plan.program, self.loss)
+        self.runtime = Runtime(maps=self.maps, emit=self.hold, loss=self.loss)
+        self.end: list[_Entry] = []
+        self.timers: list[_Timer] = []
 
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
         self.session.wake = self.controls.wake
-        self.renderer.attaching()
-        self.run_handler(self.begin)
+        self.begin()
         attached = 0
         if self.code is None:
             self.controls.before_attach()
             attached = self.session.attach(lambda: self.controls.stop)
+        self.maps = self.session.maps
+        self.runtime = Runtime(self.maps, self.handle, self.loss, start_ns=self.runtime.start_ns)
+        self.end = self._user("end")
+        self.timers = [_Timer(entry) for entry in self._user("interval")]
         self.renderer.attached(probe_count(self.plan, self.session.left_out))
-        self.renderer.flush()
         if self.code is None and not self.controls.stop:
             on_attached(attached)
+        for event in self.begun:
+            self.renderer.event(event, self.maps)
+        self.begun.clear()
+        self.renderer.flush()
+        if self.code is None and not self.controls.stop:
             if self.watched is not None:
                 self.watched.start()
             self.loop()
@@ -127,8 +138,27 @@ class _Trace:
                 self.session.drop()
         self.ending = True
         self.run_handler(self.end, self._maps() if self.plan.program.config.print_maps_on_exit else ())
-        loss = self.session.loss() + self.runtime.loss
+        loss = self.session.loss() + self.loss
         return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told)
+
+    def begin(self) -> None:
+        """Runs BEGIN before anything is attached: what it puts into maps is there at the first hit. What it shows waits
+        for the attach, and so does what it does besides (system(), cat()).
+        """
+        clauses = self._user("begin")
+        if clauses:
+            self.run_handler(clauses)
+            assert isinstance(self.maps, LocalMaps)
+            self.session.begin(self.maps)
+
+    def hold(self, event: Event) -> None:
+        """Keeps an event of BEGIN; a map is shown as it was."""
+        if isinstance(event, ExitEvent):
+            self.handle(event)
+        elif isinstance(event, MapEvent):
+            self.begun.append(event._replace(snapshot=self.maps.snapshot(event.map)))
+        else:
+            self.begun.append(event)
 
     def loop(self) -> None:
         now = time.monotonic_ns()
@@ -198,7 +228,7 @@ class _Trace:
             if self.code is None or self.ending:
                 self.code = event.code
         else:
-            self.renderer.event(event, self.session.maps)
+            self.renderer.event(event, self.maps)
 
     def run_handler(self, entries: Sequence[_Entry], closing: Sequence[str] | None = None) -> None:
         """Runs clauses in user space, then prints these maps and ends the text; every map is read at one moment."""
@@ -212,7 +242,7 @@ class _Trace:
                 if self.runtime.exiting:
                     break
             if closing is not None:
-                self.renderer.maps([self.session.maps.snapshot(name) for name in closing])
+                self.renderer.maps([self.maps.snapshot(name) for name in closing])
         finally:
             self.leave()
         self.renderer.flush()
@@ -223,12 +253,12 @@ class _Trace:
     def enter(self) -> None:
         if not self.in_handler:
             self.in_handler = True
-            self.session.maps.begin_handler()
+            self.maps.begin_handler()
 
     def leave(self) -> None:
         if self.in_handler:
             self.in_handler = False
-            self.session.maps.end_handler()
+            self.maps.end_handler()
 
     def _user(self, kind: str) -> list[_Entry]:
         clauses = [clause for clause in self.plan.user if clause.kind == kind]

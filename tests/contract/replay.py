@@ -135,6 +135,10 @@ class Replay:
     def left_out(self) -> Sequence[Site]:
         return ()
 
+    def begin(self, maps: LocalMaps) -> None:
+        """What BEGIN has put into the maps."""
+        self.maps.receive(maps)
+
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Hits begin to count."""
         self._attached = True

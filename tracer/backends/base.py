@@ -1,8 +1,8 @@
 """The interface of a backend.
 
 It differs from the design in one point: `open` makes a session whose maps exist but whose probes are not yet
-attached, and `Session.attach` attaches them. BEGIN runs between the two, so that what it puts into a map is there at
-the first hit.
+attached, and `Session.attach` attaches them. Between the two `Session.begin` hands over what BEGIN has put into the
+maps, so that it is there at the first hit.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tracer.plan.features import Capabilities, Feature
     from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.unwind.walker import Step
+    from tracer.results.store import LocalMaps
 
 
 class Unwinder(Protocol):
@@ -92,6 +93,9 @@ class Session(Protocol):
     @property
     def left_out(self) -> Sequence[Site]:
         """Sites of a pattern that the kernel does not probe, known after `attach`; see `kernel.trials.instructions`."""
+
+    def begin(self, maps: LocalMaps) -> None:
+        """Before `attach`, if there is a BEGIN: what it has put into the maps, which nobody writes any more."""
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches all probes or none, but for those `left_out`; returns how many sites. `stop` is asked now and then:

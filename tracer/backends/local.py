@@ -36,6 +36,9 @@ class LocalSession:
     def left_out(self) -> Sequence[Site]:
         return ()
 
+    def begin(self, maps: LocalMaps) -> None:
+        self.maps.receive(maps)
+
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         return 0
 

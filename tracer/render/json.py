@@ -14,10 +14,9 @@ from tracer.render.values import json_key, json_number, json_string, json_value
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:
-    from tracer.lang.typed import MapDecl, Output, Program
+    from tracer.lang.typed import MapDecl, Output
     from tracer.lang.types import Type
-    from tracer.render.renderer import Effects, Sink
-    from tracer.render.values import Show, Symbolizer
+    from tracer.render.values import Show
     from tracer.results.events import Loss
     from tracer.results.values import Key, MapSnapshot, MapValue
 
@@ -29,14 +28,6 @@ _NUL = rb"\u0000"
 
 class JsonRenderer(Renderer):
     """Lines of JSON. Losses other than of events and returns are said on stderr alone."""
-
-    def __init__(
-        self, program: Program, symbolizer: Symbolizer | None, out: Sink, quiet: bool = False,
-        effects: Effects | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(program, symbolizer, out, quiet, effects)
-        self._write = out.write
-        self._waiting: list[bytes] = []
 
     def show(self, type: Type) -> Show:
         return json_value(type, self.text)
@@ -97,16 +88,9 @@ class JsonRenderer(Renderer):
         name = json_string(decl.name.encode())
         self.write(_line(type, b"{%b: %b}" % (name, data)))
 
-    def attaching(self) -> None:
-        """What BEGIN shows waits, as in bpftrace: the first line says how many probes are attached once they are."""
-        if not self.quiet:
-            self._write, self.write = self.write, self._waiting.append
-
     def attached(self, probes: int) -> None:
         if not self.quiet:
-            self.write = self._write
             self._count(b"attached_probes", b"probes", probes)
-            self.write(b"".join(self._waiting))
 
     def lost(self, loss: Loss) -> None:
         """`lost_events` and `lost_returns`; null for a number that is not known. `runtime_error`, and `helper_error`

@@ -113,10 +113,7 @@ class Renderer(ABC):
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """A map: of its entries in printing order the last `top`, or all for 0; numbers divided by `div`, if not 0."""
 
-    def attaching(self) -> None:  # noqa: B027 - a format may say nothing of these five
-        """Says that `attached` will be called. Its line may come before what is shown until then."""
-
-    def attached(self, probes: int) -> None:  # noqa: B027
+    def attached(self, probes: int) -> None:  # noqa: B027 - a format may say nothing of these five
         """How many probes are attached: whoever reads that may rely on it."""
 
     def lost(self, loss: Loss) -> None:  # noqa: B027
@@ -168,10 +165,11 @@ class Renderer(ABC):
             self.printf(texts)
             return
         for text in texts:
+            if output.kind != "join":
+                self.flush()  # where stdout and stderr are one terminal, what was printed before stands before it
             if output.kind == "cat":
                 self.print_bytes(output, self._effects.file(text, self._program.config.max_cat_bytes))
             elif output.kind == "system":
-                self.flush()
                 self._effects.command(text, partial(self.print_bytes, output))
             elif output.kind == "join":
                 self.print_bytes(output, text)

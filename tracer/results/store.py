@@ -75,6 +75,11 @@ class LocalMaps:
 
         return insert
 
+    def receive(self, begun: LocalMaps) -> None:
+        """Takes what another store holds, which is not written any more. This one is empty."""
+        for name, table in begun._tables.items():
+            self._tables[name].update(table)
+
     def get(self, name: str, key: Key) -> MapValue | None:
         inner = self._tables[name].get(key)
         return None if inner is None else _outer(self._decls[name], inner)

@@ -64,18 +64,6 @@ def test_text_says_nothing_of_what_is_attached_and_json_does() -> None:
     assert json_out.getvalue() == b'{"type": "attached_probes", "count": 3, "data": {"probes": 3}}\n'
 
 
-def test_json_keeps_what_begin_shows_until_the_probes_are_attached() -> None:
-    out = io.BytesIO()
-    renderer = JsonRenderer(PROGRAM, None, out)
-    renderer.attaching()
-    renderer.printf([b"begun"])
-    assert out.getvalue() == b""
-    renderer.attached(1)
-    renderer.printf([b"hit"])
-    kinds = [line.split(b'"')[3] for line in out.getvalue().splitlines()]
-    assert kinds == [b"attached_probes", b"printf", b"printf"]
-
-
 def test_lost_events_are_a_line_of_json() -> None:
     out = io.BytesIO()
     renderer = JsonRenderer(PROGRAM, None, out)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.resolve.interpreters.frames import Interpreters
+    from tracer.results.store import LocalMaps
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
 """The intervals between looks at the ring while nothing happens: the first one after an event, doubling up to the
@@ -119,6 +120,9 @@ class BccSession:
     @property
     def left_out(self) -> Sequence[Site]:
         return sorted(self._attachments.left_out.values(), key=where)
+
+    def begin(self, maps: LocalMaps) -> None:
+        self._maps.receive(maps)
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         if self.plan.has_return_probes:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
     from tracer.resolve.interpreters.frames import Interpreters
+    from tracer.results.store import LocalMaps
 
 _COMPILED_AT_ONCE = 64
 """Branches of an event: of more many may never be hit, and each takes 0.1 ms."""
@@ -82,6 +83,9 @@ class FtraceSession:
     @property
     def left_out(self) -> Sequence[Site]:
         return sorted(self._left_out.values(), key=where)
+
+    def begin(self, maps: LocalMaps) -> None:
+        self._maps.receive(maps)
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Defines, opens and enables everything; undoes all of it where one step fails."""

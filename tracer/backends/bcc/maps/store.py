@@ -78,6 +78,18 @@ class KernelMaps:
         """How often probes have added to an array, whatever user space has cleared since."""
         return self._kernel[table.decl.name].hits()
 
+    def receive(self, begun: LocalMaps) -> None:
+        """Takes what BEGIN has put into the maps, before anything is attached. Values that probes assign go to the
+        kernel; to what probes add user space's part is added on reading.
+        """
+        self._local.receive(begun)
+        for name, kernel in self._kernel.items():
+            if isinstance(kernel, ScalarMap):
+                values = self._local.table(name)
+                for key, value in values.items():
+                    kernel.set(key, value)
+                values.clear()
+
     # --- what probes reset ---
 
     def look_back(self, name: str, mark: int | None) -> None:
