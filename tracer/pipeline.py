@@ -9,7 +9,7 @@ Each arrow is one function; each result is an immutable value that `-d` can prin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, replace
@@ -20,6 +20,7 @@ from tracer.probes.site import EVERY_PROCESS, Target
 if TYPE_CHECKING:
     from tracer.backends.base import Program, Session
     from tracer.backends.choose import Activation, Choice
+    from tracer.backends.fallback import FallbackSession
     from tracer.lang.syntax.ast import Program as Tree
     from tracer.plan.model import Plan
     from tracer.resolve.dwarf.debug_info import DebugInfo
@@ -145,34 +146,30 @@ def _program(choice: Choice, plan: Plan) -> Program:
     return choice.backend.compile(plan)
 
 
-def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> tuple[Compiled, Session]:
+def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> Session | FallbackSession[Compiled]:
     """Program → Session, with its maps but nothing attached yet.
 
-    Only the kernel knows whether it accepts a program. If it does not, the program goes to the next backend, unless the
-    user has named this one. The first value is what runs; its last note says why.
+    Only the kernel knows whether it takes a program, and whether it attaches it. If it does not, the program goes to
+    the next backend, unless the user has named this one: `running` says then what runs, and its last note why.
     """
-    if compiled.program is None or compiled.backend is None:
+    if compiled.program is None:
         from tracer.backends.local import LocalSession
 
-        return compiled, LocalSession(compiled.plan)
+        return LocalSession(compiled.plan)
+    from tracer.backends.fallback import FallbackSession
     from tracer.backends.precheck import refuse_emulated, refuse_rewritten
 
     refuse_emulated(compiled.plan, target)
     if any(site.red_zone for site in compiled.plan.sites):
         refuse_rewritten(compiled.plan)
-    try:
-        return compiled, _opened(compiled.backend, compiled.program, compiled, target)
-    except ProgramError as error:
-        other = _instead(compiled, error)
-        if other is None or other.program is None or other.backend is None:
-            raise
-    return other, _opened(other.backend, other.program, other, target)
+    return FallbackSession(compiled, partial(_opened, target), _instead)
 
 
-def _opened(backend: str, program: Program, compiled: Compiled, target: Target) -> Session:
+def _opened(target: Target, compiled: Compiled) -> Session:
     from tracer.backends.choose import BACKENDS
 
-    session = BACKENDS[backend]().open(program, target)
+    assert compiled.program is not None and compiled.backend is not None
+    session = BACKENDS[compiled.backend]().open(compiled.program, target)
     if not compiled.by_hand:
         return session
     from tracer.backends.activation import ActivatedSession
@@ -180,7 +177,8 @@ def _opened(backend: str, program: Program, compiled: Compiled, target: Target) 
     return ActivatedSession(session, compiled.plan, target)
 
 
-def _instead(compiled: Compiled, error: ProgramError) -> Compiled | None:
+def _instead(compiled: Compiled, error: TracerError) -> Compiled | None:
+    """The program for the next backend, with a note why; None where there is none."""
     from tracer.backends.choose import BACKENDS, Activation, choose
 
     names = list(BACKENDS)
@@ -193,7 +191,7 @@ def _instead(compiled: Compiled, error: ProgramError) -> Compiled | None:
             )
         except TracerError:
             continue
-        note = f"using {name}, not {compiled.backend}: {error.diagnostics[0].message}"
+        note = f"using {name}, not {compiled.backend}: {error.message}"
         notes = (*compiled.notes, note)
         return Compiled(compiled.plan, name, _program(choice, compiled.plan), notes, by_hand=choice.by_hand)
     return None

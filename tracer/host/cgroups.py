@@ -1,4 +1,6 @@
-"""The numbers of control groups (cgroup v2), by which BPF knows them too, and their paths."""
+"""The numbers of control groups (cgroup v2), by which BPF knows them too, and their paths; and what memory a group may
+use.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,15 @@ import os
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from operator import itemgetter
 
+_OWN = "/proc/self/cgroup"
 _AT_FDCWD = -100
+_NO_LIMIT = 1 << 60
+"""Version 1 writes the largest number of pages where there is none."""
+
 _HANDLE = struct.Struct("=IiQ")  # struct file_handle of name_to_handle_at(2), with room for one number
 
 
@@ -29,12 +37,42 @@ def number_of(path: str) -> int:
 def own() -> int | None:
     """The number of the group that this process is in; None where no cgroup file system shows it."""
     try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        with open(_OWN, encoding="utf-8", errors="surrogateescape") as file:
             inside = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
         root = next((point for point, kind, inside_it in _mounts() if (kind, inside_it) == ("cgroup2", "/")), None)
         return None if inside is None or root is None else number_of(root + inside)
     except OSError:
         return None
+
+
+def memory_limit() -> tuple[str, int] | None:
+    """The file with the lowest limit on memory of the groups that this process is in, and the limit in bytes; None
+    where there is none.
+    """
+    found: list[tuple[int, str]] = []
+    with suppress(OSError), open(_OWN, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            _, controllers, inside = line.rstrip("\n").split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            kind, name = ("cgroup", "memory.limit_in_bytes") if controllers else ("cgroup2", "memory.max")
+            for point, mounted, root in _mounts():
+                if mounted != kind or not f"{inside}/".startswith(f"{root.rstrip('/')}/"):
+                    continue
+                folder = point + inside[len(root.rstrip("/")) :].rstrip("/")
+                while len(folder) >= len(point):
+                    found += _limit(f"{folder}/{name}")
+                    folder = folder.rpartition("/")[0]
+    return min(((path, limit) for limit, path in found), key=itemgetter(1), default=None)
+
+
+def _limit(path: str) -> list[tuple[int, str]]:
+    try:
+        with open(path) as file:
+            limit = int(file.read())
+    except (OSError, ValueError):  # "max", and in other hierarchies of version 1 there is no such file
+        return []
+    return [(limit, path)] if limit < _NO_LIMIT else []
 
 
 def paths_of(number: int, names: str = "*") -> str:

@@ -42,3 +42,20 @@ def test_a_group_that_has_gone_keeps_its_path_and_one_that_comes_is_found(mounts
     assert cgroups.paths_of(number) == "unified:/late"
     late.rmdir()
     assert cgroups.paths_of(number) == "unified:/late"
+
+
+def test_the_lowest_limit_on_memory_is_found_above_the_own_group(
+    mounts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mounts / "two/app/worker/memory.max").write_text("max\n")
+    (mounts / "two/app/memory.max").write_text("67108864\n")
+    (mounts / "two/memory.max").write_text("134217728\n")
+    groups = mounts / "groups"
+    groups.write_text("4:cpu,memory:/app\n1:pids:/app\n0::/app/worker\n")
+    monkeypatch.setattr(cgroups, "_OWN", str(groups))
+    assert cgroups.memory_limit() == (f"{mounts}/two/app/memory.max", 64 << 20)
+    (mounts / "cpu/app/memory.limit_in_bytes").write_text("33554432\n")
+    assert cgroups.memory_limit() == (f"{mounts}/cpu/app/memory.limit_in_bytes", 32 << 20)
+    groups.write_text("4:cpu:/app\n0::/\n")
+    (mounts / "two/memory.max").write_text(f"{(1 << 63) - 4096}\n")
+    assert cgroups.memory_limit() is None

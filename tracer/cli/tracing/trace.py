@@ -32,6 +32,7 @@ Python does by itself, took a tenth of the time of a million events.
 if TYPE_CHECKING:
     from tracer.backends.activation import ActivatedSession
     from tracer.backends.base import Session
+    from tracer.backends.fallback import FallbackSession
     from tracer.cli.tracing.silence import Silence
     from tracer.cli.tracing.stacks import Wanted
     from tracer.errors import Diagnostic, Source
@@ -117,7 +118,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             from tracer.host.leases import Leases
 
             leases = effects.leases = stack.enter_context(Leases(partial(setattr, controls, "stop", True)))
-        running, session = open_session(compiled, target)
+        session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder, session.interpreters = names.unwinder, names.interpreters
         if child is not None:
@@ -128,12 +129,17 @@ def trace(compiled: Compiled, request: Request) -> int:
         if leases is not None:
             controls.before_attach = partial(_take, leases, plan, session)
         known = session.details
+        running = _running(session, compiled)
         note(*running.notes[len(compiled.notes) :])
         if request.verbose:
             note(*_unused_activation(running, request), *known)
 
         def on_attached(sites: int) -> None:
-            nonlocal known
+            nonlocal known, running
+            before, running = running, _running(session, compiled)
+            if running is not before:
+                note(running.notes[-1])
+                known = ()
             left_out = session.left_out
             if left_out:
                 say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
@@ -253,6 +259,11 @@ def _wait_for(child: Child, controls: Controls) -> None:
     while not controls.hurry and not child.ended():
         readable([fd for fd in (controls.signals, child.pidfd) if fd >= 0], 1.0)
         controls.acknowledge()
+
+
+def _running(session: Session | FallbackSession[Compiled], compiled: Compiled) -> Compiled:
+    """What runs: attaching can have gone on to another backend."""
+    return getattr(session, "running", compiled)
 
 
 def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:

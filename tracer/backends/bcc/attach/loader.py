@@ -114,16 +114,29 @@ def create_maps(generated: Generated, plan: Plan, groups: Groups | None = None) 
         if not isinstance(error, OSError):
             raise
         if error.errno in (errno.EPERM, errno.ENOMEM):
-            raise TracerError(
-                f"the kernel does not give memory for the maps: {error.strerror}",
-                "raise the limit on locked memory (ulimit -l), or set max_map_keys lower",
-            ) from error
+            message = f"the kernel does not give memory for the maps: {error.strerror}"
+            raise TracerError(message, f"{_more_memory(error.errno)}, or set max_map_keys lower") from error
         message = f"cannot create the maps: {error.strerror}"
         full = error.errno == errno.EMFILE
         raise TracerError(
             message, MORE_DESCRIPTORS if full else "set max_map_keys lower, or --backend ftrace"
         ) from error
     return loaded
+
+
+def _more_memory(number: int) -> str:
+    """How the kernel can give more: it says EPERM for the limit on locked memory, which maps count against before Linux
+    5.11, and ENOMEM for the control group's, or where there is none left.
+    """
+    if number == errno.EPERM:
+        return "raise the limit on locked memory (ulimit -l)"
+    from tracer.host.cgroups import memory_limit
+
+    found = memory_limit()
+    if found is None:
+        return "free some memory"
+    path, limit = found
+    return f"raise the limit of the control group ({path} has {limit >> 20} MiB)"
 
 
 def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
