@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.harness.cli import PATIENCE, Done, read_line, target, tell, tracer, t
 from tests.harness.kernel import nothing_left, uprobe_events
 from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
+from tests.targets.build import build
 from tracer import pipeline
 from tracer.backends.bcc.attach import attachments
 from tracer.backends.choose import BACKENDS
@@ -115,6 +117,17 @@ def test_without_anything_for_many_they_are_refused(
         " close: it has no links for many (Linux 6.6), and no trace events for many (Linux 5.4) or they are out of"
         " reach; narrow the pattern, or lift the limit: --max-probes 2048\n"
     )
+
+
+def test_sites_that_differ_in_their_constants_count_as_the_program_does(backend: str, clean: None) -> None:
+    path = build("apart")
+    program = f"usdt:{path}:apart:pass {{ @k[arg1] = count(); @n = count(); @s = sum(arg0); }}"
+    done = tracer("--backend", backend, "-e", program, "-c", str(path))
+    times = Counter(number % 7 for number in range(100, 1000) for _ in range(number % 3))
+    ordered = sorted(times.items(), key=lambda each: (each[1], each[0]))
+    wanted = [f"@k[{rest}]: {count}\n" for rest, count in ordered] + ["@n: 900\n", "@s: 494250\n"]
+    assert (done.status, done.err) == (0, "Attached 1 probe\n")
+    assert done.printed == ("900 passed, sum 494250\n\n\n" + "".join(wanted)).encode()
 
 
 def test_without_a_link_return_probes_that_tell_func_go_to_ftrace(place: Callable[[str], Path], clean: None) -> None:

@@ -49,6 +49,7 @@ RECIPES: dict[str, Recipe] = {
     "orphans": Recipe(("orphans.c",)),
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
+    "apart": Recipe(("apart.c",)),
     "silent": Recipe(("silent.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "silent-plt": Recipe(("silent.c",), ("-O2", "-g", "-fcf-protection", "-Wl,-z,ibtplt")),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),

@@ -9,7 +9,7 @@ plus that of b.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from itertools import zip_longest
 
 from tracer.backends.bcc.maps.layout import wrap
 from tracer.dataclass import dataclass, replace
@@ -136,13 +136,21 @@ class _Clause:
             case Let(value=inner):
                 return self.known(inner)
             case Fetch(source=Argument(index=index)):
-                each = [_argument(value, variant.args[index]) for variant in self.probe.variants]
-                return reduce(lambda one, other: Op(value.type, "select", (_UNKNOWN, one, other)), each)
+                return _any_of([_argument(value, variant.args[index]) for variant in self.probe.variants])
             case _:
                 return value
 
 
 _UNKNOWN = Name(BOOL, -1)
+
+
+def _any_of(values: Sequence[Value]) -> Value:
+    """One of these, it is not known which: nested as little as can be, since there may be thousands."""
+    each = list(dict.fromkeys(values))
+    while len(each) > 1:
+        pairs = zip_longest(each[::2], each[1::2])
+        each = [one if other is None else Op(one.type, "select", (_UNKNOWN, one, other)) for one, other in pairs]
+    return each[0]
 
 
 def _argument(name: Value, spec: ArgSpec) -> Value:

@@ -137,6 +137,12 @@ def test_arguments_of_a_byte_and_constants_are_bounded_at_all_sites() -> None:
     assert [grid.key(place) for place in range(grid.count)] == [(3,), (4,), (5,)]
 
 
+def test_a_thousand_sites_with_constants_of_their_own_nest_nothing_by_site() -> None:
+    sites = [site(arguments=((4, False, Const(value)),)) for value in range(2000)]
+    grid = grids(plan_of(probe("{ @[arg0] = count(); }"), *sites))["@"]
+    assert (grid.count, grid.key(0), grid.key(1999)) == (2000, (0,), (1999,))
+
+
 def test_all_uses_count_and_one_that_is_not_known_makes_it_a_hash() -> None:
     assert keys("{ @[arg0 & 3] = count(); @[arg1 & 7] = count(); }") == [(value,) for value in range(8)]
     assert keys("{ @[arg0 & 3] = count(); @[arg1] = count(); }") is None
