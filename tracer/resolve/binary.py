@@ -120,7 +120,7 @@ class Binary:
     def _places(self) -> SymbolOperands:
         from tracer.resolve.usdt.symbol_operands import SymbolOperands
 
-        return SymbolOperands(self.elf, self.symbols)
+        return SymbolOperands(self.code)
 
     def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
         """The arguments of a USDT site as its note states them, before symbols are looked up."""

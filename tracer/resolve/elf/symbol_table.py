@@ -66,6 +66,11 @@ class Variable(NamedTuple):
     size: int = 0
 
 
+_OF_THE_LINKER = frozenset(
+    ("_DYNAMIC", "_GLOBAL_OFFSET_TABLE_", "_PROCEDURE_LINKAGE_TABLE_", "_TLS_MODULE_BASE_", "__GNU_EH_FRAME_HDR")
+)
+"""Names that linkers add to each file as local ones."""
+
 _COPY = rb"((?:constprop|isra|part)\.\d+(?:\.(?:constprop|isra|part|lto_priv)\.\d+)*)(?=\0)"
 """How the names of copies go on. A `.cold` part is no copy."""
 
@@ -210,6 +215,17 @@ class Table:
     def has_mangled_names(self) -> bool:
         """Whether any name may be mangled as in C++ or Rust."""
         return b"\0_Z" in self._strings or b"\0_R" in self._strings
+
+    @cached_property
+    def keeps_locals(self) -> bool:
+        """Whether the names of static functions and variables were left in it: `strip -x` and `--strip-unneeded` take
+        them away. What starts and ends a program has some, whoever wrote it. They come before all others.
+        """
+        for at, info, other, section, _, _ in _SYMBOL.iter_unpack(self._data):
+            if section and at and not info >> 4 and not other & 3 and info & 15 not in (STT_SECTION, STT_FILE):
+                if self._name(at) not in _OF_THE_LINKER:
+                    return True
+        return False
 
     def mentions(self, name: str) -> bool:
         """Whether an entry has that name, defined or not."""

@@ -1,8 +1,9 @@
 """Symbol tables: functions by name, wildcard and address; variables by name.
 
-A file has up to three tables, looked at in this order: `.symtab` (everything, absent from a stripped file), `.dynsym`
-(what it exports) and the `.symtab` of the separate debug file (`debug_file`). The third is read only where
-the first two do not answer.
+A file has up to three tables: `.symtab` (everything, unless the file was stripped), `.dynsym` (what it exports) and the
+`.symtab` of the separate debug file (`debug_file`). The third is read for a name where the first has lost those of
+static functions and variables: else an exported one would hide a static one of the same name. It is read for an address
+where the others do not answer.
 
 Several names may stand at one address (aliases), and one name at several (static functions of different source files,
 versions of an exported one). A name means every place it stands at, but where one version is the default, that alone.
@@ -49,7 +50,7 @@ class Symbols:
     @cached_property
     def debug(self) -> Table | None:
         """The .symtab of the debug file, or of the compressed excerpt that Fedora keeps in .gnu_debugdata."""
-        if self.static is not None:
+        if self.static is not None and self.static.keeps_locals:
             return None
         other = self._find_debug(self._elf)
         if other is None:
@@ -66,8 +67,13 @@ class Symbols:
 
     @property
     def stripped(self) -> bool:
-        """Whether only exported names are known."""
-        return self.static is None and self.debug is None
+        """Whether names of static functions and variables are not known."""
+        return not any(table is not None and table.keeps_locals for table in (self.static, self.debug))
+
+    @property
+    def _all(self) -> list[Table]:
+        """All tables that know names which the others lack."""
+        return [table for tables in self._in_turn() for table in tables]
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -89,21 +95,20 @@ class Symbols:
         whole = name
         name, _, version = name.partition("@")
         version = version.lstrip("@")
-        for tables in self._in_turn():
-            found = [each for table in tables for each in table.named(name)]
-            if version:
-                found = [each for each in found if each.version == version]
-            elif any(each.default for each in found):
-                found = [each for each in found if each.default]
-            if found:
-                return unique_places(found)
+        found = [each for table in self._all for each in table.named(name)]
+        if version:
+            found = [each for each in found if each.version == version]
+        elif any(each.default for each in found):
+            found = [each for each in found if each.default]
+        if found:
+            return unique_places(found)
         if not _written_as_stored(whole):
             return unique_places([each for each in self.functions if each.name == whole])
         return ()
 
     def copies(self, name: str) -> tuple[Function, ...]:
         """What GCC made of the function of that name for some of its callers, which then do not call it itself."""
-        return unique_places(each for tables in self._in_turn() for table in tables for each in table.copies(name))
+        return unique_places(each for table in self._all for each in table.copies(name))
 
     @property
     def has_mangled_names(self) -> bool:
@@ -175,17 +180,13 @@ class Symbols:
         return starts[index] if index < len(starts) else None
 
     def variables(self, name: str) -> tuple[Variable, ...]:
-        """The definitions of a name, each address once; the debug file is asked where the file itself has none."""
-        for tables in self._in_turn():
-            found = {each.address: each for table in tables for each in table.variables(name)}
-            if found:
-                return tuple(found[address] for address in sorted(found))
-        return ()
+        """The definitions of a name, each address once."""
+        found = {each.address: each for table in self._all for each in table.variables(name)}
+        return tuple(found[address] for address in sorted(found))
 
     def mangled(self, word: str) -> list[str]:
         """The names of C++ and Rust in which a word stands, whatever they name."""
-        tables = self._in_turn()
-        return sorted({name for some in tables for table in some for name in table.mangled(word)})
+        return sorted({name for table in self._all for name in table.mangled(word)})
 
     def imports(self, name: str) -> bool:
         """Whether this file uses the function of another library."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tracer.resolve.elf.symbol_table import STT_TLS, Variable
 from tracer.resolve.elf.symbols import Symbols
@@ -18,6 +18,11 @@ def variable_of(symbols: Symbols, name: str, demangler: Callable[[], Demangler] 
     found = symbols.variables(name)
     if not found and demangler is not None and "::" in name:
         found = _written(symbols, name, demangler())
+    return only_variable(symbols, name, found)
+
+
+def only_variable(symbols: Symbols, name: str, found: Sequence[Variable]) -> Variable | str:
+    """The one variable that was found under a name, if it has a fixed place in the file; else why there is none."""
     if not found:
         stripped = ", which is stripped" if symbols.stripped else ""
         return f"{name} is not in the symbol table of this file{stripped}"

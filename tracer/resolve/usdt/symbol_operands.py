@@ -1,14 +1,17 @@
 """Operands that name a symbol → places in the file, as seen from one site.
 
 A symbol in an argument string is what the compiler saw, before linking. So its place is found in the symbol table of
-the linked file, and it is unreadable where the table does not answer or answers twice: a static variable `ti` of two
-source files stands there as two symbols `ti`, and nothing says which one this site meant.
+the linked file. That alone does not tell which variable is meant where the table has several of the name, static ones
+of different source files, or where it has lost the names of static ones: then the one that it still has may be an
+exported one of another source file. In these cases the variable is the one that the function around the site uses
+otherwise, and unreadable where that does not tell.
 
 Sources: gABI chapter 4 (relocations); psABI for x86-64 (R_X86_64_GLOB_DAT, _64, _RELATIVE) and for aarch64.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from functools import cached_property
 
@@ -17,33 +20,38 @@ from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Unrea
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ET_EXEC
 from tracer.resolve.elf.relocations import Relocation, relocations
-from tracer.resolve.elf.symbols import Symbols
-from tracer.resolve.elf.variables import variable_of
+from tracer.resolve.elf.symbol_table import STT_TLS, Variable
+from tracer.resolve.elf.variables import only_variable
+from tracer.resolve.safety.code import Code
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
 _KINDS = X86_64.relocations  # operands of aarch64 name no slots
+_RELATIVE = re.compile(r"\[rip ([+-]) (0x[0-9a-f]+|\d)\]")
+_ABSOLUTE = re.compile(r"\[(0x[0-9a-f]+)\]")
 
 
 class SymbolOperands:
     """Looks up what the operands of one file's sites name."""
 
-    def __init__(self, elf: Elf, symbols: Symbols) -> None:
-        self._elf = elf
-        self._symbols = symbols
-        self._addresses: dict[str, int | Unreadable] = {}
+    def __init__(self, code: Code) -> None:
+        self._elf = code.elf
+        self._symbols = code.symbols
+        self._code = code
+        self._found: dict[str, tuple[Variable, ...]] = {}
+        self._addresses: dict[int, set[int]] = {}
 
     def resolve(self, operand: Parsed, site: int) -> Operand:
         """The operand as read at the site of that address."""
         if isinstance(operand, SymbolAddress):
-            return self._address_constant(operand)
+            return self._address_constant(operand, site)
         if isinstance(operand, SymbolMemory):
             return self._memory(operand, site)
         return operand
 
     def _memory(self, operand: SymbolMemory, site: int) -> Operand:
-        address = self._address(operand.symbol)
         if operand.got:
-            return self._got_slot(operand.symbol, address, site)
+            return self._got_slot(operand.symbol, site)
+        address = self._address(operand.symbol, site)
         if isinstance(address, Unreadable):
             return address
         address += operand.addend
@@ -62,32 +70,68 @@ class SymbolOperands:
         difference = segment.address - segment.offset if segment is not None else 0
         return Global(address, address - difference, address - site, index, scale)
 
-    def _address_constant(self, operand: SymbolAddress) -> Operand:
-        address = self._address(operand.symbol)
+    def _address_constant(self, operand: SymbolAddress, site: int) -> Operand:
+        address = self._address(operand.symbol, site)
         if isinstance(address, Unreadable):
             return address
         if self._elf.type != ET_EXEC:
             return Unreadable(f"the address of {operand.symbol} is known only once the file is loaded")
         return Const(address + operand.addend)
 
-    def _address(self, name: str) -> int | Unreadable:
-        if name not in self._addresses:
-            self._addresses[name] = self._look_up(name)
-        return self._addresses[name]
-
-    def _look_up(self, name: str) -> int | Unreadable:
+    def _address(self, name: str, site: int) -> int | Unreadable:
         if name.startswith(".L"):
             return Unreadable(f"{name} is a label of the compiler, which is in no symbol table")
-        found = variable_of(self._symbols, name)
-        return Unreadable(found) if isinstance(found, str) else found.address
+        found = self._named(name)
+        used: tuple[Variable, ...] = ()
+        if found and (len(found) > 1 or self._symbols.stripped):
+            used = tuple(each for each in found if self._uses(site, each))
+        variable = only_variable(self._symbols, name, used if len(used) == 1 else found)
+        if isinstance(variable, str):
+            return Unreadable(variable)
+        if self._symbols.stripped and not used:
+            return Unreadable(
+                f"{name} may be a static variable, whose name was stripped, and not the exported one: a debug file tells"
+            )
+        return variable.address
 
-    def _got_slot(self, name: str, address: int | Unreadable, site: int) -> Operand:
-        slot = self._named_slots.get(name)
-        if slot is None and not isinstance(address, Unreadable):
-            slot = self._relative_slots.get(address)
-        if slot is None:
+    def _named(self, name: str) -> tuple[Variable, ...]:
+        if name not in self._found:
+            self._found[name] = self._symbols.variables(name)
+        return self._found[name]
+
+    def _uses(self, site: int, variable: Variable) -> bool:
+        """Whether an instruction of the function around the site reads or writes the variable."""
+        return variable.type != STT_TLS and any(
+            variable.address <= address < variable.address + max(variable.size, 1) for address in self._used(site)
+        )
+
+    def _used(self, site: int) -> set[int]:
+        """The variables' addresses that instructions of the function around a site read or write. An address that is
+        only computed may be the end of an array, where another variable begins.
+        """
+        around = self._code.range_at(site)
+        if around is None:
+            return set()
+        if around.start not in self._addresses:
+            addresses = self._addresses[around.start] = set()
+            for each in self._code.instructions(around):
+                if each.mnemonic == "lea":
+                    continue
+                if (relative := _RELATIVE.search(each.operands)) is not None:
+                    addresses.add(each.address + each.size + int(relative[1] + relative[2], 16))
+                elif (absolute := _ABSOLUTE.search(each.operands)) is not None:
+                    addresses.add(int(absolute[1], 16))
+        return self._addresses[around.start]
+
+    def _got_slot(self, name: str, site: int) -> Operand:
+        """Only what other files can see is reached through a slot."""
+        found = [] if name in self._named_slots else self._named(name)
+        slots = {slot for each in found if (slot := self._relative_slots.get(each.address)) is not None}
+        if name in self._named_slots:
+            slots = {self._named_slots[name]}
+        if len(slots) != 1:
             return Unreadable(f"no entry of the global offset table belongs to {name}")
-        return GlobalPointer(self._global(slot, site))
+        return GlobalPointer(self._global(slots.pop(), site))
 
     @cached_property
     def _relocations(self) -> list[Relocation]:
