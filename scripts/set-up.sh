@@ -74,6 +74,7 @@ has_pgheaders() {
 # The debug symbols of the distribution's Python, which come with an interpreter of their own.
 has_pydebug() { [ -n "$(find /usr/bin -name 'python3.*d' 2>/dev/null)" ] || [ -z "$(command -v apt-get)" ]; }
 has_clang() { command -v clang >/dev/null 2>&1; }
+has_lld() { command -v ld.lld >/dev/null 2>&1; }
 has_go() { command -v go >/dev/null 2>&1; }
 has_rust() { command -v rustc >/dev/null 2>&1; }
 has_node() { command -v node >/dev/null 2>&1; }
@@ -106,7 +107,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb valgrind clang postgres pgheaders pydebug java go rust node browser" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb valgrind clang lld postgres pgheaders pydebug java go rust node browser" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -142,6 +143,7 @@ packages_for() {
             apt:debuginfod) list="$list debuginfod" ;;
             *:gdb) list="$list gdb" ;;
             *:clang) list="$list clang" ;;
+            *:lld) list="$list lld" ;;
             apt:tcc) list="$list tcc" ;;
             apt:postgres) list="$list postgresql" ;;
             apt:pgheaders) list="$list postgresql-server-dev-all" ;;

@@ -164,7 +164,9 @@ class Binary:
         """A symbol's name as people write it: demangled for C++ and Rust, where this machine has a demangler."""
         if name[:2] not in ("_Z", "_R"):
             return name
-        return self._demangle(name) or name
+        plain, at, version = name.partition("@")
+        readable = self._demangle(plain)
+        return name if readable is None else readable + at + version
 
     def function_text(self, name: str) -> str:
         """A function's name for `func`, where the program asks for it."""

@@ -221,11 +221,11 @@ class Table:
         """Whether the names of static functions and variables were left in it: `strip -x` and `--strip-unneeded` take
         them away. What starts and ends a program has some, whoever wrote it. They come before all others.
         """
-        for at, info, other, section, _, _ in _SYMBOL.iter_unpack(self._data):
-            if section and at and not info >> 4 and not other & 3 and info & 15 not in (STT_SECTION, STT_FILE):
-                if self._name(at) not in _OF_THE_LINKER:
-                    return True
-        return False
+        return any(
+            section and at and not info >> 4 and not other & 3 and info & 15 not in (STT_SECTION, STT_FILE)
+            and self._name(at) not in _OF_THE_LINKER
+            for at, info, other, section, _, _ in _SYMBOL.iter_unpack(self._data)
+        )  # fmt: skip
 
     def mentions(self, name: str) -> bool:
         """Whether an entry has that name, defined or not."""

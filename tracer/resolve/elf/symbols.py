@@ -7,7 +7,7 @@ where the others do not answer.
 
 Several names may stand at one address (aliases), and one name at several (static functions of different source files,
 versions of an exported one). A name means every place it stands at, but where one version is the default, that alone.
-A wildcard takes each place once, under the most public of its names.
+A wildcard takes each place once, of whatever version, under the most public of its names.
 """
 
 from __future__ import annotations
@@ -67,7 +67,12 @@ class Symbols:
 
     @property
     def stripped(self) -> bool:
-        """Whether names of static functions and variables are not known."""
+        """Whether only exported names are known."""
+        return self.static is None and self.debug is None
+
+    @property
+    def lacks_locals(self) -> bool:
+        """Whether the names of static functions and variables are not known."""
         return not any(table is not None and table.keeps_locals for table in (self.static, self.debug))
 
     @property
@@ -79,6 +84,9 @@ class Symbols:
     def functions(self) -> tuple[Function, ...]:
         """All functions of all tables, every name once per address."""
         result = list(self.static.functions) if self.static is not None else []
+        if result and self.exported is not None and not any([each[6] for each in result]):  # as lld writes it
+            versioned = {(each[0], each[1]): each for each in self.exported.functions if each[6]}
+            result = [versioned.get((each[0], each[1]), each) for each in result]
         for table in (self.exported, self.debug):
             if table is None:
                 continue
@@ -99,7 +107,10 @@ class Symbols:
         if version:
             found = [each for each in found if each.version == version]
         elif any(each.default for each in found):
-            found = [each for each in found if each.default]
+            # lld writes no versions into .symtab, where both then seem to be the default.
+            older = {each.address for each in found if not each.default}
+            older -= {each.address for each in found if each.default and each.version}
+            found = [each for each in found if each.default and each.address not in older]
         if found:
             return unique_places(found)
         if not _written_as_stored(whole):
@@ -119,9 +130,8 @@ class Symbols:
     def matching(
         self, matches: Callable[[str], object], versions: bool = False, cold: bool = False
     ) -> tuple[Function, ...]:
-        """The functions whose name satisfies `matches`, each place once, in order of address; of a name that has a
-        default version that one, but with `versions` those of which `name@VERSION` satisfies it (`name@@VERSION` where
-        it is the default).
+        """The functions whose name satisfies `matches`, each place once, in order of address; with `versions` those of
+        which `name@VERSION` satisfies it (`name@@VERSION` where it is the default).
 
         Without `cold` cold parts are left out: the compiler split them off a function, jumps into them and never calls
         them.
@@ -131,10 +141,17 @@ class Symbols:
             found = [each for each in versioned if matches(f"{each[0]}{'@@' if each[5] else '@'}{each[6]}")]
         else:
             found = list(self.functions) if matches is bool else [each for each in self.functions if matches(each[0])]
-            if not all([each[5] for each in found]):
-                current = {each[0] for each in found if each[5] and each[6]}
-                found = [each for each in found if each[5] or each[0] not in current]
         return unique_places([each for each in found if cold or ".cold" not in each[0] or not is_cold(each[0])])
+
+    def in_full(self, functions: tuple[Function, ...]) -> tuple[Function, ...]:
+        """The functions, each whose name alone means a newer version of it under `name@VERSION`."""
+        if all([each[5] for each in functions]):
+            return functions
+        current = {each[0] for each in self.functions if each[5] and each[6]}
+        return tuple(
+            each if each[5] or each[0] not in current else each._replace(name=f"{each.name}@{each.version}")
+            for each in functions
+        )
 
     @cached_property
     def _by_address(self) -> tuple[list[int], list[Function], int]:

@@ -35,8 +35,9 @@ def find_functions(
     pid: int | None = None,
     left_out: list[str] | None = None,
 ) -> tuple[Function, ...]:
-    """The functions that a name or wildcard means, each place once, in order of address; () where there is none. `cpp`:
-    a wildcard means readable names too, though it might mean others.
+    """The functions that a name or wildcard means, each place once, in order of address; () where there is none. Those
+    of another version than the default have that in their name. `cpp`: a wildcard means readable names too, though it
+    might mean others.
 
     An indirect function is found where its implementation begins, as the process `pid`, or else this one, runs it. Of a
     wildcard those of which that cannot be told are left out, and `left_out` gets a line about them; alone such a one is
@@ -50,11 +51,11 @@ def find_functions(
         matching = symbols.matching(test, "@" in name, ".cold" in name) if test is not None else ()
         written = symbols.has_mangled_names and (cpp or is_demangled(name) or not matching)
         found = unique_places([*matching, *_written(binary, name)]) if written else matching
-    if not any([each[4] for each in found]):  # ifunc; by its number in half the time
-        return found
-    from tracer.resolve.functions.indirect import implemented
+    if any([each[4] for each in found]):  # ifunc; by its number in half the time
+        from tracer.resolve.functions.indirect import implemented
 
-    return implemented(binary, found, kind, pid, left_out if left_out is not None else [])
+        found = implemented(binary, found, kind, pid, left_out if left_out is not None else [])
+    return symbols.in_full(found)
 
 
 def is_demangled(name: str) -> bool:

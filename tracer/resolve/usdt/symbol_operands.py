@@ -17,7 +17,6 @@ from functools import cached_property
 
 from tracer.probes.arch import X86_64
 from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
-from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ET_EXEC
 from tracer.resolve.elf.relocations import Relocation, relocations
 from tracer.resolve.elf.symbol_table import STT_TLS, Variable
@@ -83,15 +82,14 @@ class SymbolOperands:
             return Unreadable(f"{name} is a label of the compiler, which is in no symbol table")
         found = self._named(name)
         used: tuple[Variable, ...] = ()
-        if found and (len(found) > 1 or self._symbols.stripped):
+        if found and (len(found) > 1 or self._symbols.lacks_locals):
             used = tuple(each for each in found if self._uses(site, each))
         variable = only_variable(self._symbols, name, used if len(used) == 1 else found)
         if isinstance(variable, str):
             return Unreadable(variable)
-        if self._symbols.stripped and not used:
-            return Unreadable(
-                f"{name} may be a static variable, whose name was stripped, and not the exported one: a debug file tells"
-            )
+        if self._symbols.lacks_locals and not used:
+            what = "a static variable, whose name was stripped, and not the exported one"
+            return Unreadable(f"{name} may be {what}: a debug file tells")
         return variable.address
 
     def _named(self, name: str) -> tuple[Variable, ...]:

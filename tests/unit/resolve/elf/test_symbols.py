@@ -10,11 +10,13 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, THROWS_CC
+from tracer.probes.site import EVERY_PROCESS
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols, is_cold
 from tracer.resolve.functions.lookup import find_functions
+from tracer.resolve.listing import list_lines
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
@@ -97,8 +99,40 @@ def test_every_version_that_nm_names_is_found_and_a_wildcard_means_the_default_o
         if name.partition("@")[0] in known:  # some are labels of assembler and no functions
             assert address in {each.address for each in binary.symbols.named(name)}, name
     older = {each.address for each in find_functions(binary, "memcpy@G*")}
-    assert older == {named["memcpy@GLIBC_2.2.5"]}
-    assert not older & {each.address for each in find_functions(binary, "mem*")}
+    assert older == {named["memcpy@GLIBC_2.2.5"]} <= {each.address for each in find_functions(binary, "mem*")}
+
+
+VERSIONS_C = """
+__asm__(".symver first,calc@VER_1"); __asm__(".symver second,calc@@VER_2"); __asm__(".symver only,old@VER_1");
+int first(int x) { return x + 1; }
+int second(int x) { return x + 2; }
+int calc_alias(int) __attribute__((alias("second")));
+int only(int x) { return x; }
+"""
+VERSIONS = "VER_1 { global: calc; old; local: *; }; VER_2 { global: calc; calc_alias; } VER_1;"
+
+
+@pytest.mark.parametrize("linker", ["bfd", "lld"])
+@pytest.mark.parametrize("stripped", [False, True])
+def test_a_wildcard_means_all_versions_and_a_name_the_default_one(
+    linker: str, stripped: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "v.c").write_text(VERSIONS_C)
+    (tmp_path / "map").write_text(VERSIONS)
+    path = tmp_path / "lib.so"
+    command = ["gcc", f"-fuse-ld={linker}", "-fPIC", "-shared", "-Wl,--version-script=map", "-o", str(path), "v.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    if stripped:
+        subprocess.run(["strip", path], check=True)
+    binary = Binary(str(path))
+    (current,), (older,) = find_functions(binary, "calc"), find_functions(binary, "calc@VER_1")
+    assert (current.name, older.name) == ("calc", "calc@VER_1") and current.address != older.address
+    found = [(each.name, each.address) for each in find_functions(binary, "calc*")]
+    assert sorted(found) == [("calc", current.address), ("calc@VER_1", older.address)]
+    assert [each.name for each in find_functions(binary, "old*")] == ["old"]  # there is no newer one
+    if stripped:
+        listed = list(list_lines(f"uprobe:{path}:*", EVERY_PROCESS))
+        assert listed == [f"uprobe:{path}:calc\nuprobe:{path}:calc@VER_1\nuprobe:{path}:old\n"]
 
 
 def test_a_wildcard_takes_each_place_once_under_its_most_public_name() -> None:
