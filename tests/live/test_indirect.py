@@ -100,6 +100,6 @@ def test_a_wildcard_takes_the_implementations_and_says_what_it_leaves_out(
 def test_an_older_version_is_traced_where_it_is_named(backend: str, clean: None) -> None:
     older, current = addresses("uprobe:libc:memcpy@GLIBC_2.2.5"), addresses("uprobe:libc:memcpy")
     assert len(older) == len(current) == 1 and older != current == addresses("uprobe:libc:memcpy@@GLIBC_2.14")
-    assert not {*older} & {*addresses("uprobe:libc:mem*")}
+    assert {*older} <= {*addresses("uprobe:libc:mem*")}
     refused = tracer("--backend", backend, "-e", "uprobe:libc:time { @ = count(); }")
     assert refused.status == 2 and "lies in the kernel's vDSO, where no probe can be" in refused.err

@@ -111,16 +111,24 @@ class Binary:
 
     @cached_property
     def usdt(self) -> tuple[UsdtNote, ...]:
-        """Its USDT sites."""
+        """Its USDT sites, those too whose code was dropped. Raises `ElfError` where all its notes are damaged."""
         from tracer.resolve.usdt.notes import read_notes
 
-        return read_notes(self.elf)
+        found = read_notes(self.elf, self.damaged_notes)
+        if self.damaged_notes and not found:
+            raise self.elf.error(self.damaged_notes[0])
+        return found
+
+    @cached_property
+    def damaged_notes(self) -> list[str]:
+        """What was wrong with notes that could not be read, once `usdt` was asked for."""
+        return []
 
     @cached_property
     def _places(self) -> SymbolOperands:
         from tracer.resolve.usdt.symbol_operands import SymbolOperands
 
-        return SymbolOperands(self.code)
+        return SymbolOperands(self.elf, self.symbols, lambda site: self.code.accessed(site))
 
     def parsed_arguments(self, note: UsdtNote) -> tuple[Argument, ...]:
         """The arguments of a USDT site as its note states them, before symbols are looked up."""

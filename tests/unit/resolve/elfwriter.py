@@ -41,6 +41,8 @@ class ElfWriter:
     entry: int = 0
     extra: list[tuple[str, int, int, bytes]] = field(default_factory=list)
     """Further sections: name, type, address, content."""
+    code_section: bool = False
+    """Whether the section of the code is marked as such."""
 
     def build(self) -> bytes:
         names, strings = b"\0", b"\0"
@@ -76,7 +78,8 @@ class ElfWriter:
                 offset, size = len(out), len(content)
                 out += content
             entry_size = 24 if kind in (2, 11) else 0
-            headers += struct.pack("<IIQQQQIIQQ", name_at, kind, 2, address, offset, size, link, 0, 1, entry_size)
+            flags = 6 if name == ".text" and self.code_section else 2
+            headers += struct.pack("<IIQQQQIIQQ", name_at, kind, flags, address, offset, size, link, 0, 1, entry_size)
         while len(out) % 8:
             out.append(0)
         section_offset = len(out)

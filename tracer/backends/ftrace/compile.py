@@ -57,18 +57,14 @@ _Clauses = list[tuple[Clause, Variant, int]]
 
 
 def _by_place(plan: Plan) -> list[tuple[Site, _Clauses]]:
-    """Each place once, with its clauses in the order of the program. Of sites that are one place the first with a
-    semaphore speaks for all: the kernel keeps one counter for a place.
-    """
+    """Each place once, with its clauses in the order of the program."""
     found: dict[object, tuple[Site, _Clauses]] = {}
     numbers = first_numbers(plan)
     for probe in plan.probes:
         for variant in probe.variants:
             for site in variant.sites:
                 key = (site.identity.device, site.identity.inode, site.offset, site.is_return_probe)
-                first, clauses = found.setdefault(key, (site, []))
-                if first.semaphore is None and site.semaphore is not None:
-                    found[key] = (replace(first, semaphore=site.semaphore), clauses)
+                _, clauses = found.setdefault(key, (site, []))
                 clauses.append((probe.clause, variant, numbers[probe.clause.id] + site.point))
     return list(found.values())
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,9 @@ from tracer.resolve.safety.restartable import BEGIN, sequences
 
 if TYPE_CHECKING:
     from tracer.resolve.unwind.rules import Rule
+
+_RELATIVE = re.compile(r"\[rip ([+-]) (0x[0-9a-f]+|\d)\]")
+_ABSOLUTE = re.compile(r"\[(0x[0-9a-f]+)\]")
 
 _AT_LEAST, _TIMES = 1 << 20, 4
 """The most bytes of code that are read: this number, plus this many times all code of the file."""
@@ -43,6 +48,7 @@ class Code:
         self.symbols = symbols
         self._looked_at = 0
         self._decoded: dict[tuple[int, int], tuple[Instruction, ...]] = {}
+        self._accessed: dict[int, frozenset[int]] = {}
 
     @cached_property
     def frames(self) -> Frames:
@@ -120,3 +126,24 @@ class Code:
             data = self.elf.memory(of.start, of.end - of.start, "the function's code") or b""
             self._decoded[key] = decode(data, of.start, self.elf.machine)
         return self._decoded[key]
+
+    def accessed(self, address: int) -> frozenset[int]:
+        """The fixed addresses that the instructions of the function around an address read or write. One that is only
+        computed may be the end of an array, where another variable begins.
+        """
+        around = self.range_at(address)
+        if around is None:
+            return frozenset()
+        if around.start not in self._accessed:
+            self._accessed[around.start] = frozenset(_accesses(self.instructions(around)))
+        return self._accessed[around.start]
+
+
+def _accesses(instructions: Iterable[Instruction]) -> Iterator[int]:
+    for each in instructions:
+        if each.mnemonic == "lea":
+            continue
+        if (relative := _RELATIVE.search(each.operands)) is not None:
+            yield each.address + each.size + int(relative[1] + relative[2], 16)
+        elif (absolute := _ABSOLUTE.search(each.operands)) is not None:
+            yield int(absolute[1], 16)

@@ -57,6 +57,8 @@ def expand(
     # Else nobody asks for names that people can read.
     functions = any(isinstance(node, Name) and node.name == "func" for node in walk_program(program))
     result: dict[int, tuple[Site, ...]] = {}
+    everywhere: set[int] = set()
+    meet = False
     with closing(_Files(functions, unsafe_returns, filtered, filtered or _walks_stacks(program))) as files:
         files.all = [point for clause in program.clauses for point in clause.points]
         for index, clause in enumerate(program.clauses):
@@ -72,10 +74,17 @@ def expand(
                     (absent if isinstance(error, NothingThere) else faults).append(fault)
                     continue
                 if warnings is not None:
-                    warnings += [Diagnostic(text, point.span, None, "warning", lacking=True) for text in left_out]
+                    said = {each.message for each in warnings}
+                    warnings += [
+                        Diagnostic(text, point.span, None, "warning", lacking=True)
+                        for text in left_out
+                        if text not in said
+                    ]
                 if number:
                     found = tuple([Site(*(*_ALL_BUT_POINT(site), number)) for site in found])
                 own = {site.offset for site in found}
+                meet = meet or len(own) < len(found) or not everywhere.isdisjoint(own)
+                everywhere |= own
                 if len(own) == len(found) and offsets.isdisjoint(own):
                     sites += found
                 else:
@@ -89,6 +98,12 @@ def expand(
         faults += [replace(each, hint=_and_without(each.hint)) for each in absent]
     if faults:
         raise ProgramError(program.source, sorted(faults, key=lambda fault: fault.span.start))
+    if meet:
+        from tracer.resolve.sites.shared_places import joined, told_apart
+
+        result = joined(result)
+        if warnings is not None:
+            warnings += told_apart(program.clauses, result)
     if warnings is not None and missing == "warn":
         warnings += [
             replace(each, message=f"left out: {each.message}", severity="warning", lacking=True) for each in absent
@@ -158,7 +173,7 @@ class _Searched:
     def usdt_probes(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.usdt_sites import usdt_sites
 
-        return usdt_sites(point, self.binary)
+        return usdt_sites(point, self.binary, self.left_out)
 
     def functions(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.function_sites import function_sites

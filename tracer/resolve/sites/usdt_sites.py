@@ -6,16 +6,18 @@ from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.probes.site import NothingThere, Site
 from tracer.resolve.binary import Binary
+from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
-from tracer.resolve.safety.placement import usdt_site
+from tracer.resolve.safety.placement import usdt_site, was_dropped
 from tracer.resolve.usdt.notes import UsdtNote, semaphore_offset
 
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"
 
 
-def usdt_sites(point: AttachPoint, binary: Binary) -> list[Site]:
-    """Every site of every probe that the attach point means.
+def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[Site]:
+    """Every site of every probe that the attach point means. Those that cannot be probed are left out where there are
+    others; `left_out` gets a line about them, and about hits that are those of another probe too.
 
     Raises `NothingThere` where the file has none, `TracerError` for one that must not be attached to.
     """
@@ -30,7 +32,49 @@ def usdt_sites(point: AttachPoint, binary: Binary) -> list[Site]:
     notes = notes or [note for note in binary.usdt if provider(note.provider) and name(note.name)]
     if not notes:
         raise _not_found(point, point.name, binary)
-    return [_site(note, binary) for note in notes]
+    kept = [note for note in notes if not was_dropped(binary.code, note)]
+    if not kept:
+        path, which = printable(binary.shown), f"{notes[0].provider}:{notes[0].name}"
+        raise NothingThere(f"{path}: the linker dropped the code of the USDT probe {which} and kept its note")
+    sites: list[Site] = []
+    refused: list[TracerError] = []
+    for note in kept:
+        try:
+            sites.append(_site(note, binary))
+        except ElfError as error:
+            refused.append(error)
+    if refused and not sites:
+        if len(refused) == 1:
+            raise refused[0]
+        what = f"{len(refused)} sites cannot be probed; the first: {refused[0].message}"
+        raise TracerError(what, refused[0].hint)
+    if len(kept) < len(notes):
+        gone = f"{len(notes) - len(kept)} of {len(notes)} sites left out"
+        left_out.append(f"{gone}: the linker dropped their code and kept their notes")
+    if refused:
+        which = f"{len(refused)} of {len(notes)} sites left out"
+        left_out.append(f"{which}: they cannot be probed; the first: {refused[0].message}")
+    if binary.damaged_notes:
+        number = len(binary.damaged_notes)
+        left_out.append(f"{number} of the file's USDT notes left out; the first: {binary.damaged_notes[0]}")
+    left_out += _folded(binary, {site.address for site in sites})
+    return sites
+
+
+def _folded(binary: Binary, addresses: set[int]) -> list[str]:
+    """What is to be said where a linker has made the sites of several probes one (--icf): a hit is one of each."""
+    here: dict[int, dict[tuple[str, str], None]] = {}
+    for note in binary.usdt:
+        if note.address in addresses:
+            here.setdefault(note.address, {})[note.provider, note.name] = None
+    several = dict.fromkeys(tuple(names) for names in here.values() if len(names) > 1)
+    return [f"hits of {_listed(names)} cannot be told apart: the linker made them one place" for names in several]
+
+
+def _listed(names: tuple[tuple[str, str], ...]) -> str:
+    one = len({provider for provider, _ in names}) == 1
+    *others, last = [name if one else f"{provider}:{name}" for provider, name in names]
+    return f"{', '.join(others)} and {last}"
 
 
 def _site(note: UsdtNote, binary: Binary) -> Site:

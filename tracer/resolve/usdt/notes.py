@@ -21,6 +21,9 @@ leaves notes alone, as they are not loaded. That is what the empty section `.sta
 address it had at link time; the section header has the one of today; the difference goes onto every address of the
 note.
 
+*Linkers drop functions.* With --gc-sections the notes of a dropped function stay, at address 0 or, of lld and mold, at
+what was added to it (0x4, 0xe). `safety.placement` tells them from others.
+
 *Arguments are assembler text.* See `operands.py` for the grammar, `symbol_operands.py` for those that name variables.
 
 The note (name "stapsdt", type 3) has as its description three addresses of 8 bytes (nop, .stapsdt.base, semaphore) and
@@ -31,12 +34,13 @@ Newer headers write a nop of five or ten bytes right behind the one that the not
 
 from __future__ import annotations
 
+import os
 import struct
 
 from tracer.dataclass import dataclass
 from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_W, notes
+from tracer.resolve.elf.layout import PF_W, SHT_NOBITS, notes
 
 _ADDRESSES = struct.Struct("<QQQ")
 
@@ -54,8 +58,18 @@ class UsdtNote:
     arguments: str
 
 
-def read_notes(elf: Elf) -> tuple[UsdtNote, ...]:
-    """All USDT sites of a file, in the order of the notes, each once. Raises `ElfError` for notes that are damaged."""
+def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ...]:
+    """All USDT sites of a file, in the order of the notes, each once. Those whose code the linker has dropped are among
+    them, at address 0 or another where there is none.
+
+    Raises `ElfError` for notes that are damaged; with `damaged`, which gets their places in words, for sections alone.
+    """
+    def bad(offset: int) -> None:
+        where = f"damaged USDT note at byte {offset} of section .note.stapsdt"
+        if damaged is None:
+            raise elf.error(where)
+        damaged.append(where)
+
     base = elf.section(".stapsdt.base")
     found: dict[UsdtNote, None] = {}
     for section in elf.sections:
@@ -69,37 +83,42 @@ def read_notes(elf: Elf) -> tuple[UsdtNote, ...]:
                 continue
             parts = note.description[_ADDRESSES.size :].split(b"\0")
             if len(note.description) < _ADDRESSES.size or len(parts) < 4:
-                raise elf.error(f"damaged USDT note at byte {note.offset} of section .note.stapsdt")
+                bad(note.offset)
+                continue
             address, noted_base, semaphore = _ADDRESSES.unpack_from(note.description)
-            if address == 0:
-                continue  # the linker threw the code away (--gc-sections) but not the note
             moved = base.address - noted_base if base is not None and noted_base else 0
             provider, name, arguments = (printable(each.decode("utf-8", "backslashreplace")) for each in parts[:3])
             made = UsdtNote(
                 provider,
                 name,
-                address + moved & 0xFFFFFFFFFFFFFFFF,
+                address + moved & 0xFFFFFFFFFFFFFFFF if address else 0,
                 semaphore + moved & 0xFFFFFFFFFFFFFFFF if semaphore else 0,
                 arguments,
             )
             found[made] = None
         if any(content[end:]):
-            raise elf.error(f"damaged USDT note at byte {end} of section .note.stapsdt")
+            bad(end)
     return tuple(found)
 
 
 def semaphore_offset(elf: Elf, note: UsdtNote) -> int | None:
     """The semaphore's file offset, None for a probe without one.
 
-    Raises `ElfError` where it does not lie in a writable, file-backed segment: the kernel could not count it, and the
-    probe would never fire.
+    Raises `ElfError` where the kernel could not count it, so that the probe would never fire: it takes an even offset
+    in a writable mapping of the file (kernel/events/uprobes.c, uprobe_register and valid_ref_ctr_vma). Such a mapping
+    ends with a page, so the beginning of .bss can lie in it.
     """
     if not note.semaphore:
         return None
-    segment = elf.segment_at(note.semaphore)
-    offset = elf.offset_of(note.semaphore)
-    if segment is None or offset is None or not segment.flags & PF_W:
-        raise elf.error(
-            f"the semaphore of {note.provider}:{note.name} at {note.semaphore:#x} is not in the file's writable data"
-        )
-    return offset
+    what = f"the semaphore of {note.provider}:{note.name} at {note.semaphore:#x}"
+    page = os.sysconf("SC_PAGESIZE")
+    writable = (each for each in elf.loads if each.flags & PF_W and each.file_size)
+    for segment in writable:
+        if segment.address <= note.semaphore < (segment.address + segment.file_size + page - 1) // page * page:
+            if note.semaphore % 2:
+                raise elf.error(f"{what} has an odd address, where the kernel counts none")
+            return note.semaphore - segment.address + segment.offset
+    empty = (each for each in elf.sections if each.type == SHT_NOBITS)
+    if any(each.address <= note.semaphore < each.address + each.size for each in empty):
+        raise elf.error(f"{what} is in memory that comes from no file (.bss), where the kernel counts none")
+    raise elf.error(f"{what} is not in the file's writable data")

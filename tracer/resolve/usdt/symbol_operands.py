@@ -11,33 +11,32 @@ Sources: gABI chapter 4 (relocations); psABI for x86-64 (R_X86_64_GLOB_DAT, _64,
 
 from __future__ import annotations
 
-import re
 import struct
+from collections.abc import Callable, Collection
 from functools import cached_property
 
 from tracer.probes.arch import X86_64
 from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Unreadable
+from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ET_EXEC
 from tracer.resolve.elf.relocations import Relocation, relocations
 from tracer.resolve.elf.symbol_table import STT_TLS, Variable
+from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.elf.variables import only_variable
-from tracer.resolve.safety.code import Code
 from tracer.resolve.usdt.operands import Parsed, SymbolAddress, SymbolMemory
 
 _KINDS = X86_64.relocations  # operands of aarch64 name no slots
-_RELATIVE = re.compile(r"\[rip ([+-]) (0x[0-9a-f]+|\d)\]")
-_ABSOLUTE = re.compile(r"\[(0x[0-9a-f]+)\]")
 
 
 class SymbolOperands:
     """Looks up what the operands of one file's sites name."""
 
-    def __init__(self, code: Code) -> None:
-        self._elf = code.elf
-        self._symbols = code.symbols
-        self._code = code
+    def __init__(self, elf: Elf, symbols: Symbols, accessed: Callable[[int], Collection[int]]) -> None:
+        """`accessed`: the addresses that the instructions of the function around a site read or write."""
+        self._elf = elf
+        self._symbols = symbols
+        self._accessed = accessed
         self._found: dict[str, tuple[Variable, ...]] = {}
-        self._addresses: dict[int, set[int]] = {}
 
     def resolve(self, operand: Parsed, site: int) -> Operand:
         """The operand as read at the site of that address."""
@@ -99,27 +98,8 @@ class SymbolOperands:
 
     def _uses(self, site: int, variable: Variable) -> bool:
         """Whether an instruction of the function around the site reads or writes the variable."""
-        return variable.type != STT_TLS and any(
-            variable.address <= address < variable.address + max(variable.size, 1) for address in self._used(site)
-        )
-
-    def _used(self, site: int) -> set[int]:
-        """The variables' addresses that instructions of the function around a site read or write. An address that is
-        only computed may be the end of an array, where another variable begins.
-        """
-        around = self._code.range_at(site)
-        if around is None:
-            return set()
-        if around.start not in self._addresses:
-            addresses = self._addresses[around.start] = set()
-            for each in self._code.instructions(around):
-                if each.mnemonic == "lea":
-                    continue
-                if (relative := _RELATIVE.search(each.operands)) is not None:
-                    addresses.add(each.address + each.size + int(relative[1] + relative[2], 16))
-                elif (absolute := _ABSOLUTE.search(each.operands)) is not None:
-                    addresses.add(int(absolute[1], 16))
-        return self._addresses[around.start]
+        own = range(variable.address, variable.address + max(variable.size, 1))
+        return variable.type != STT_TLS and any(address in own for address in self._accessed(site))
 
     def _got_slot(self, name: str, site: int) -> Operand:
         """Only what other files can see is reached through a slot."""

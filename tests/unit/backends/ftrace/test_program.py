@@ -115,13 +115,6 @@ def test_a_place_named_twice_in_a_clause_runs_it_twice() -> None:
     assert program.events[0].counts == ("@", "@")
 
 
-def test_one_place_has_one_semaphore() -> None:
-    program = compiled(
-        probe([count(ir.arg(0))], site(kind="uprobe")), probe([count(ir.arg(0))], site(semaphore=0x3010))
-    )
-    assert definitions(program) == ["p:g/e0 /bin/app:0x1000(0x3010) f0=%di:u64"]
-
-
 def test_a_plain_count_needs_no_samples() -> None:
     assert compiled(probe([count()]), maps={"@": None}).events[0].counts == ("@",)
 

@@ -536,14 +536,19 @@ def test_a_damaged_file_is_an_error_by_name_and_passed_over_in_a_pattern(here: P
     assert names(sites("usdt:./shop*:consts")) == ["usdt:./shop:shop:consts"]
 
 
-def test_a_site_without_its_nop_stops_the_whole_probe(here: Path) -> None:
+def test_a_site_without_its_nop_is_refused_alone_and_left_out_among_others(here: Path) -> None:
     (site,) = sites("usdt:./shop:consts")
+    every = sites("usdt:./shop:*")
     content = bytearray(Path("shop").read_bytes())
     content[site.offset] = 0xCC
     Path("changed").write_bytes(content)
-    assert fault("usdt:./changed:*")[0] == (
-        f"./changed: the USDT probe shop:consts at {site.address:#x} is already a breakpoint in the file itself"
-    )
+    reason = f"./changed: the USDT probe shop:consts at {site.address:#x} is already a breakpoint in the file itself"
+    assert fault("usdt:./changed:consts")[0] == reason
+    warnings: list[Diagnostic] = []
+    found = expand(parse(Source("usdt:./changed:* { @ = count(); }")), Target(), warnings=warnings)[0]
+    assert {each.offset for each in found} == {each.offset for each in every} - {site.offset}
+    (said,) = warnings
+    assert said.message == f"1 of {len(every)} sites left out: they cannot be probed; the first: {reason}"
 
 
 def test_a_file_that_changes_before_attaching_is_noticed(here: Path) -> None:

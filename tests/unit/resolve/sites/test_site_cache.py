@@ -169,7 +169,7 @@ def test_another_file_under_the_name_is_read(here: Path, build: Build) -> None:
 
 def test_code_that_is_no_longer_there_is_not_believed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the file seemed the same: a mapping may be written without its times changing."""
-    found = sites("usdt:./shop:shop:order")
+    found = sites("usdt:./shop:shop:consts")
     content = bytearray((here / "shop").read_bytes())
     content[found[0].offset] = 0xF4
     (here / "shop").write_bytes(bytes(content))
@@ -178,7 +178,7 @@ def test_code_that_is_no_longer_there_is_not_believed(here: Path, monkeypatch: p
     then = (identity.device, identity.inode, identity.size, identity.mtime_ns, identity.ctime_ns)
     monkeypatch.setattr(site_cache, "_identity", lambda status: then)
     assert real != then
-    assert "does not hold the nop that its note promises" in fault("usdt:./shop:shop:order")[0]
+    assert "does not hold the nop that its note promises" in fault("usdt:./shop:shop:consts")[0]
 
 
 def test_a_file_that_has_just_changed_is_not_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,13 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import DATA_ADDRESS, DATA_OFFSET, TEXT_ADDRESS, ElfWriter, note, usdt_note
 from tests.unit.resolve.programs import BY_HAND_C, PROBES_C, SEMAPHORE_C
-from tracer.probes.site import Const, Global, GlobalPointer, Mem, Operand, Reg, Unreadable
+from tracer.errors import NOWHERE
+from tracer.probes.model import AttachPoint
+from tracer.probes.site import Const, Global, GlobalPointer, Mem, NothingThere, Operand, Reg, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.layout import ElfError
+from tracer.resolve.sites.usdt_sites import usdt_sites
 from tracer.resolve.usdt.notes import UsdtNote, read_notes, semaphore_offset
 
 REAL_FILES = [
@@ -64,25 +67,39 @@ def test_addresses_follow_a_library_that_prelink_moved() -> None:
     ]
 
 
-def test_a_note_whose_code_the_linker_threw_away_is_passed_over() -> None:
-    assert read_notes(Elf("file", ElfWriter(notes=usdt_note("p", "a", address=0)).build())) == ()
+def test_a_note_whose_code_the_linker_threw_away_keeps_no_address_of_its_own() -> None:
+    moved = ElfWriter(notes=usdt_note("p", "a", address=0, base=0x5000), base=0x7000).build()
+    assert [each.address for each in read_notes(Elf("file", moved))] == [0]
+
+
+DAMAGED = [
+    (note(b"stapsdt", 3, b"short"), 0, 0),
+    (note(b"stapsdt", 3, bytes(24) + b"p\0q"), 0, 0),
+    (usdt_note("p", "a") + note(b"stapsdt", 3, b"") + usdt_note("p", "b"), 52, 2),
+    (usdt_note("p", "a")[:-8], 0, 0),
+    (usdt_note("p", "a") + b"\xff" * 12, 52, 1),
+]
 
 
 @pytest.mark.parametrize(
-    ("notes", "place"),
-    [
-        (note(b"stapsdt", 3, b"short"), 0),
-        (note(b"stapsdt", 3, bytes(24) + b"p\0q"), 0),
-        (usdt_note("p", "a") + note(b"stapsdt", 3, b""), 52),
-        (usdt_note("p", "a")[:-8], 0),
-        (usdt_note("p", "a") + b"\xff" * 12, 52),
-    ],
-    ids=["short", "unterminated", "empty", "truncated", "garbage"],
+    ("notes", "place", "others"), DAMAGED, ids=["short", "unterminated", "empty", "truncated", "garbage"]
 )
-def test_damaged_notes_are_an_error_and_no_short_list(notes: bytes, place: int) -> None:
+def test_a_damaged_note_is_said_and_costs_no_other(notes: bytes, place: int, others: int, tmp_path: Path) -> None:
+    said = f"damaged USDT note at byte {place} of section .note.stapsdt"
     with pytest.raises(ElfError) as caught:
         read_notes(Elf("file", ElfWriter(notes=notes).build()))
-    assert caught.value.message == f"file: damaged USDT note at byte {place} of section .note.stapsdt"
+    assert caught.value.message == f"file: {said}"
+    path = ElfWriter(notes=notes).write(tmp_path / "elf")
+    if others:
+        left_out: list[str] = []
+        found = usdt_sites(AttachPoint("usdt", "", NOWHERE, name="a"), Binary(str(path)), left_out)
+        assert [site.address for site in found] == [TEXT_ADDRESS]
+        assert left_out[0] == f"1 of the file's USDT notes left out; the first: {said}"
+        assert len(Binary(str(path)).usdt) == others
+    else:
+        with pytest.raises(ElfError) as caught:
+            Binary(str(path)).usdt  # noqa: B018
+        assert caught.value.message == f"{path}: {said}"
 
 
 def test_the_semaphore_is_given_as_file_offset() -> None:
@@ -90,12 +107,80 @@ def test_the_semaphore_is_given_as_file_offset() -> None:
     assert semaphore_offset(elf, read_notes(elf)[0]) == DATA_OFFSET + 6
 
 
-@pytest.mark.parametrize("address", [TEXT_ADDRESS, DATA_ADDRESS + 0x200, 0x99999999])
-def test_a_semaphore_that_the_kernel_could_not_count_is_refused(address: int) -> None:
-    elf = Elf("file", ElfWriter(notes=usdt_note("p", "a", semaphore=address)).build())
+def test_a_semaphore_in_the_last_page_of_the_data_is_in_the_file_s_mapping() -> None:
+    elf = Elf("file", ElfWriter(notes=usdt_note("p", "a", semaphore=DATA_ADDRESS + 0x200)).build())
+    assert semaphore_offset(elf, read_notes(elf)[0]) == DATA_OFFSET + 0x200
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        (TEXT_ADDRESS, "is not in the file's writable data"),
+        (0x99999999, "is not in the file's writable data"),
+        (DATA_ADDRESS + 7, "has an odd address, where the kernel counts none"),
+        (DATA_ADDRESS + 0x1000, "is in memory that comes from no file (.bss), where the kernel counts none"),
+    ],
+)
+def test_a_semaphore_that_the_kernel_could_not_count_is_refused(address: int, reason: str) -> None:
+    writer = ElfWriter(
+        notes=usdt_note("p", "a", semaphore=address), extra=[(".bss", 8, DATA_ADDRESS + 0x1000, bytes(16))]
+    )
+    elf = Elf("file", writer.build())
     with pytest.raises(ElfError) as caught:
         semaphore_offset(elf, read_notes(elf)[0])
-    assert caught.value.message == f"file: the semaphore of p:a at {address:#x} is not in the file's writable data"
+    assert caught.value.message == f"file: the semaphore of p:a at {address:#x} {reason}"
+
+
+def sites_and_said(tmp_path: Path, writer: ElfWriter, name: str = "*") -> tuple[list[str], list[str]]:
+    """The addresses and names of the sites, and what is said of those that are left out."""
+    left_out: list[str] = []
+    binary = written(tmp_path, writer)
+    found = usdt_sites(AttachPoint("usdt", "", NOWHERE, name=name), binary, left_out)
+    return [f"{site.address:#x} {site.probe.rpartition(':')[2]}" for site in found], left_out
+
+
+def test_notes_of_dropped_code_and_bad_semaphores_cost_no_other_site(tmp_path: Path) -> None:
+    notes = (
+        usdt_note("p", "a", address=0xE)
+        + usdt_note("p", "a", address=0)
+        + usdt_note("p", "a")
+        + usdt_note("p", "odd", address=TEXT_ADDRESS, semaphore=DATA_ADDRESS + 1)
+        + usdt_note("p", "gone", address=0x11)
+    )
+    made = ElfWriter(text=b"\x90\x90\xc3", notes=notes, code_section=True)
+    found, said = sites_and_said(tmp_path, made)
+    assert found == [f"{TEXT_ADDRESS:#x} a"]
+    assert said == [
+        "3 of 5 sites left out: the linker dropped their code and kept their notes",
+        f"1 of 5 sites left out: they cannot be probed; the first: {tmp_path}/elf: the semaphore of p:odd at"
+        f" {DATA_ADDRESS + 1:#x} has an odd address, where the kernel counts none",
+        "hits of a and odd cannot be told apart: the linker made them one place",
+    ]
+    with pytest.raises(NothingThere) as caught:
+        sites_and_said(tmp_path, made, "gone")
+    dropped = "the linker dropped the code of the USDT probe p:gone and kept its note"
+    assert caught.value.message == f"{tmp_path}/elf: {dropped}"
+    with pytest.raises(ElfError):
+        sites_and_said(tmp_path, made, "odd")
+
+
+@pytest.mark.parametrize("linker", [None, b"Linker: LLD 14.0.6\0", b"mold 1.10.1\0"])
+def test_a_dropped_note_at_the_address_of_other_code_is_told_by_the_linker_s_name(
+    linker: bytes | None, tmp_path: Path
+) -> None:
+    # The second note is in the middle of mov $0x90909090, %eax, the third at a function's own nop.
+    notes = usdt_note("p", "a", address=TEXT_ADDRESS) + usdt_note("p", "b", address=TEXT_ADDRESS + 3)
+    extra = [] if linker is None else [(".comment", 1, 0, linker)]
+    code = b"\x90\xb8" + b"\x90" * 4 + b"\xc3"
+    writer = ElfWriter(
+        text=code, notes=notes, extra=extra, code_section=True, symbols=[("f", TEXT_ADDRESS, len(code), 0x12)]
+    )
+    found, said = sites_and_said(tmp_path, writer)
+    if linker is None:
+        assert len(found) == 2  # no other linker does so
+    else:
+        assert found == [f"{TEXT_ADDRESS:#x} a"]
+        assert said == ["1 of 2 sites left out: the linker dropped their code and kept their notes"]
 
 
 # --- operands that name symbols ------------------------------------------------------------------------------------

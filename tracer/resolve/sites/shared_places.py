@@ -1,0 +1,88 @@
+"""Sites of a program that are one place: what they must have in common, and what cannot be told of their hits.
+
+The kernel has one uprobe for each inode and offset, and that has one semaphore (kernel/events/uprobes.c, alloc_uprobe):
+it refuses a second probe there with another semaphore, or with none. So of the sites that are one place the first that
+has a semaphore speaks for all.
+
+Two functions of one place are aliases (`open` and `open64` of libc), or what a linker folded into one since it is the
+same code (`--icf`). A hit there is a hit of both. Nothing in the file tells these from those, so one that is named
+alone is taken as it is; `usdt_sites` says it of notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tracer.dataclass import NamedTuple, replace
+from tracer.errors import Diagnostic, printable
+from tracer.lang.syntax.ast import Clause
+from tracer.probes.model import AttachPoint
+from tracer.probes.registry import KINDS
+from tracer.probes.site import Site
+from tracer.resolve.files.paths import is_pattern
+
+_Sites = Mapping[int, tuple[Site, ...]]
+"""Those of each clause, by its index."""
+
+_Place = tuple[int, int, int]
+
+
+class _Named(NamedTuple):
+    """A function by the name that the user means it by."""
+
+    name: str
+    clause: int
+    point: AttachPoint
+
+
+def joined(sites: _Sites) -> dict[int, tuple[Site, ...]]:
+    """The sites, those of one place with one semaphore."""
+    first: dict[_Place, Site] = {}
+    for each in sites.values():
+        for site in each:
+            if site.semaphore is not None:
+                first.setdefault(_place(site), site)
+    return {index: tuple([_with_semaphore(site, first) for site in each]) for index, each in sites.items()}
+
+
+def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
+    """The warnings about functions of different names whose hits are those of one place: each pair once."""
+    here: dict[tuple[_Place, str], list[_Named]] = {}
+    for index, each in sites.items():
+        points = [point for point in clauses[index].points if KINDS[point.kind].sites]
+        for site in each:
+            point = points[site.point]
+            if point.name is not None and site.kind != "usdt":
+                here.setdefault((_place(site), point.kind), []).append(_Named(site.function, index, point))
+    found: dict[tuple[str, str], Diagnostic] = {}
+    for named in here.values():
+        first = named[0]
+        for other in named[1:]:
+            if other.name != first.name and _both_meant(first, other):
+                found.setdefault((first.name, other.name), _warning(first, other))
+    return list(found.values())
+
+
+def _place(site: Site) -> _Place:
+    return site.identity.device, site.identity.inode, site.offset
+
+
+def _with_semaphore(site: Site, first: Mapping[_Place, Site]) -> Site:
+    of = first.get(_place(site))
+    if of is None or of.semaphore == site.semaphore:
+        return site
+    return replace(site, semaphore=of.semaphore, semaphore_address=of.semaphore_address)
+
+
+def _both_meant(one: _Named, other: _Named) -> bool:
+    """Whether the user wants to tell them apart, or would count one hit twice. A wildcard means each function by any of
+    its names.
+    """
+    named = not (is_pattern(one.point.name or "") or is_pattern(other.point.name or ""))
+    return named or one.clause == other.clause
+
+
+def _warning(one: _Named, other: _Named) -> Diagnostic:
+    names = f"{printable(one.name)} and {printable(other.name)}"
+    message = f"hits of {names} cannot be told apart: they are names of one place"
+    return Diagnostic(message, other.point.span, "each counts for both", "warning")
