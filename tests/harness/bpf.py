@@ -143,7 +143,8 @@ class FakeBpf:
 
     `errors` are for the next such command; `refuse` gives the error number, else 0, for a command that makes something,
     by its map or program type and number of elements or instructions; `log` is then the verifier's. The kernel does not
-    probe the offsets `unprobable`; `refuse_link` says what comes of the next link, by how many there were.
+    probe the offsets `unprobable`, and another tracer has those `held`; `refuse_link` says what comes of the next link,
+    by how many there were.
     """
 
     cpus: int = 4
@@ -156,6 +157,7 @@ class FakeBpf:
     programs: dict[int, Program] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
     unprobable: frozenset[int] = frozenset()
+    held: frozenset[int] = frozenset()
     refuse_link: Callable[[int], int] = lambda links: 0
     commands: list[int] = field(default_factory=list)
     _pending: deque[tuple[int, bool, Callable[[], None]]] = field(default_factory=deque)
@@ -289,6 +291,8 @@ class FakeBpf:
 
         if self.unprobable & set(numbers(offsets)):
             raise _failure(errno.EOPNOTSUPP)
+        if self.held & set(numbers(offsets)):
+            raise _failure(errno.EINVAL)
         if number := self.refuse_link(len(self.links)):
             raise _failure(number)
         fd = os.memfd_create("link")

@@ -95,8 +95,8 @@ def test_a_place_that_another_tracer_holds_without_its_semaphore_is_free_once_th
             assert text == program
             assert mark.startswith(f"{'^' * len(points)} error: ")
             assert mark.endswith(
-                "Invalid argument; another tracer may probe this place with another semaphore or none: "
-                "end that one (see dmesg)"
+                ": another tracer probes this place with another semaphore or with none; "
+                "Linux has one semaphore for each place: end that tracer first"
             )
             other.stop()
         done = tracer("--backend", backend, "-e", program)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import target, tracing, until
+from tests.harness.cli import target, tracer, tracing, until
+from tests.live.answers import maps
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
+from tracer.resolve.binary import Binary
 
 pytestmark = pytest.mark.live
 
@@ -67,3 +69,16 @@ def test_a_probe_of_many_sites_and_clauses_raises_its_semaphore(
             assert semaphore(process, path, "ticker_tick_semaphore") >= 1
             running.stop()
         until(lambda: semaphore(process, path, "ticker_tick_semaphore") == 0)
+
+
+def test_an_address_and_a_probe_with_a_semaphore_at_one_place_count_the_same(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("gated")
+    (note,) = Binary(str(path)).usdt
+    points = f"uprobe:{path}:{note.address:#x} {{ @address = count(); }} usdt:{path}:gated:t* {{ @probe = count(); }}"
+    with target(path, "2"):
+        done = tracer("--backend", backend, "-f", "json", "-e", f"{points} interval:ms:400 {{ exit(); }}")
+    assert done.status == 0, done.err
+    found = maps(done)
+    assert abs(found["@address"] - found["@probe"]) <= 1 and found["@probe"] > 20

@@ -107,7 +107,7 @@ def _refusal(plan: Plan, site: Site, code: bytes, span: Span) -> ProgramError:
 
     instructions = decode(code, site.address, EM_X86_64)
     shown = code[: instructions[0].size if instructions else 8].hex(" ")
-    message = f"{site.probe} cannot be probed: the kernel takes no probe on the instruction there ({shown})"
+    message = f"{site.shown} cannot be probed: the kernel takes no probe on the instruction there ({shown})"
     later = None if site.is_return_probe else _later(instructions, code)
     place = "" if later is None else f"uprobe:{site.path}:{later:#x}, behind it, or "
     hint = f"probe {place}what calls it"
@@ -162,7 +162,7 @@ def refuse_rewritten(plan: Plan) -> None:
         return
     probe, site = found[0]
     message = (
-        f"{site.probe} at {site.address:#x} is a five-byte nop, which this kernel turns into a call: that overwrites"
+        f"{site.shown} at {site.address:#x} is a five-byte nop, which this kernel turns into a call: that overwrites"
         " data that the function may keep below the stack pointer"
     )
     span = attach_points(probe.clause, plan.program.source)

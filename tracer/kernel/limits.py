@@ -10,6 +10,12 @@ from tracer.errors import TracerError
 _SPARE = 32
 """Left for everything else."""
 
+COLLISION = "another tracer probes this place with another semaphore or with none"
+ONE_SEMAPHORE = "Linux has one semaphore for each place: end that tracer first"
+"""What EINVAL means where a place and its semaphore are in order, and the remedy. Nothing but the kernel's own log has
+the reason (kernel/events/uprobes.c, ref_ctr_mismatch_warn).
+"""
+
 MORE_DESCRIPTORS = "raise the limit on descriptors: ulimit -n 65536"
 """The remedy where there are too few."""
 

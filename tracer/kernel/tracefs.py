@@ -19,6 +19,7 @@ from pathlib import Path
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.kernel.disabled import is_disabled
+from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE
 
 MOUNT_POINT = "/sys/kernel/tracing"
 _OLD_MOUNT_POINT = "/sys/kernel/debug/tracing"  # before 4.1, and blocked by lockdown
@@ -334,8 +335,7 @@ def _refused(tracefs: Tracefs, line: str, what: str, error: OSError) -> Refused:
     reason = said.reason if said is not None else os.strerror(code)
     hint = _HINTS.get(code, "--backend bcc attaches in another way")
     if code == errno.EINVAL and said is None:
-        # The kernel keeps one reference counter for each place, and says this in its own log alone.
-        hint = "another tracer may probe this place with another semaphore or none: end that one (see dmesg)"
+        reason, hint = COLLISION, ONE_SEMAPHORE
     message = f"the kernel refused a probe at {what}: {reason}"
     if said is None:
         return Refused(message, hint, f"{line}: {os.strerror(code)}")

@@ -47,7 +47,7 @@ def _unreadable(probe: ProbePlan, steps: Steps) -> list[Diagnostic]:
             continue
         variant, operand = bad[0]
         text = variant.args[index].text
-        where = f"arg{index} cannot be read at {variant.sites[0].probe}"
+        where = f"arg{index} cannot be read at {variant.sites[0].shown}"
         reason = f"{where}: {operand.reason}" + (f" ({text})" if text else "")
         count = sum(len(variant.sites) for variant, _ in bad)
         if count == total:

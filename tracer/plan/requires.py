@@ -68,7 +68,7 @@ def _of_sites(probe: ProbePlan) -> Iterator[Need]:
             if site.semaphore is not None:
                 first.setdefault(Feature.SEMAPHORE, site)
     for feature, site in first.items():
-        yield Need(feature, f"the semaphore of {site.probe}" if feature is Feature.SEMAPHORE else site.probe, span)
+        yield Need(feature, f"the semaphore of {site.shown}" if feature is Feature.SEMAPHORE else site.shown, span)
 
 
 def _of_arguments(probe: ProbePlan, steps: Steps) -> Iterator[Need]:

@@ -134,6 +134,15 @@ class Site:
     point: int = 0
 
     @property
+    def shown(self) -> str:
+        """The probe as messages name it: an address, which `probe` has in decimal, in hexadecimal."""
+        before, colon, place = self.probe.rpartition(":")
+        number, plus, offset = place.partition("+")
+        if not number.isdecimal() or int(number) + (int(offset) if offset.isdecimal() else 0) != self.address:
+            return self.probe
+        return f"{before}{colon}{int(number):#x}{plus}{offset}"
+
+    @property
     def is_return_probe(self) -> bool:
         """Whether the kernel replaces the function's return address, and the hit is at the return."""
         return self.kind == "uretprobe"

@@ -88,7 +88,7 @@ def _source(plan: Plan, site: Site, collected: Fetches, fetch: steps.Fetch) -> S
     try:
         return collected.leaf(fetch.source)
     except NotExpressible as error:
-        message = f"not available with ftrace at {site.probe}: {error}"
+        message = f"not available with ftrace at {site.shown}: {error}"
         found = [Diagnostic(message, fetch.span, "--backend bcc can read it")]
         raise ProgramError(plan.program.source, found, exit_code=1) from None
 

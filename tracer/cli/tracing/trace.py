@@ -315,7 +315,7 @@ def _watched(
 
 
 def _not_probed(sites: Sequence[Site], attached: int) -> str:
-    names = [site.probe for site in sites[:_NAMED]]
+    names = [site.shown for site in sites[:_NAMED]]
     rest = f" and {len(sites) - _NAMED} more" if len(sites) > _NAMED else ""
     places = counted(attached + len(sites), "place")
     return f"{len(sites)} of {places} left out: the kernel cannot probe the instruction at {', '.join(names)}{rest}"

@@ -39,7 +39,7 @@ def _were(sites: int, total: int) -> str:
 
 def _names(point: Point, sites: Collection[Site]) -> str:
     one_file = len({site.path for site in point.sites}) == 1
-    every = dict.fromkeys(site.probe.partition(":")[2].rpartition(":")[2] if one_file else site.probe for site in sites)
+    every = dict.fromkeys(site.shown.partition(":")[2].rpartition(":")[2] if one_file else site.shown for site in sites)
     rest = len(every) - _NAMED
     if rest <= 1:
         return ", ".join(every)

@@ -119,7 +119,6 @@ def test_the_one_place_that_was_asked_for_is_not_left_out(fake: FakeBpf) -> None
     ("number", "words", "hint"),
     [
         (errno.EPERM, "Operation not permitted", "lockdown"),
-        (errno.EINVAL, "Invalid argument", "another tracer"),
         (errno.EMFILE, "too many open files", "ulimit -n"),
         (errno.EIO, "Input/output error", "--backend ftrace"),
     ],
@@ -134,6 +133,21 @@ def test_a_refusal_is_said_under_the_attach_point_and_leaves_nothing(
     (said,) = caught.value.diagnostics
     assert said.message == f"cannot attach to usdt:/bin/app:shop:order and 1 more sites: {words}"
     assert hint in (said.hint or "")
+    assert [link for link in fake.links if os.path.exists(f"/proc/self/fd/{link.fd}")] == []
+
+
+def test_the_place_that_another_tracer_holds_is_named_in_hexadecimal(fake: FakeBpf) -> None:
+    one, two, held, last = sites(4)
+    held = replace(held, probe=f"uprobe:/bin/app:{held.address}")
+    fake.held = frozenset({held.offset})
+    with pytest.raises(ProgramError) as caught:
+        attached(plan_of(probe("{ @ = count(); }"), one, two, held, last))
+    (said,) = caught.value.diagnostics
+    assert said.message == (
+        f"cannot attach to uprobe:/bin/app:{held.address:#x}: another tracer probes this place with another semaphore"
+        " or with none"
+    )
+    assert said.hint == "Linux has one semaphore for each place: end that tracer first"
     assert [link for link in fake.links if os.path.exists(f"/proc/self/fd/{link.fd}")] == []
 
 

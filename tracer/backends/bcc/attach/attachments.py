@@ -15,7 +15,7 @@ from tracer.backends.bcc.codegen.sites.text import SiteTexts
 from tracer.backends.precheck import check_alone, unprobable
 from tracer.errors import Diagnostic, ProgramError, TracerError
 from tracer.kernel.bpf import link_uprobes
-from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import (
     NOT_PROBED,
@@ -234,6 +234,9 @@ class Attachments:
 
                         perf_attach(result, program)
                 except OSError as error:
+                    if error.errno == errno.EINVAL and len(part) > 1:
+                        untried += [part[: len(part) // 2], part[len(part) // 2 :]]  # to name the place
+                        continue
                     if error.errno not in NOT_PROBED or (
                         len(part) == 1 and not may_go_without(clause, place_of(part[0][0]))
                     ):
@@ -336,14 +339,13 @@ def _under(probe: ProbePlan, plan: Plan, error: TracerError) -> ProgramError:
 
 
 def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
-    where = sites[0].probe + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
+    where = sites[0].shown + (f" and {len(sites) - 1} more sites" if len(sites) > 1 else "")
     if error.errno == errno.ESRCH:
         return TracerError(f"process {pid} has gone")
     if error.errno == errno.EMFILE:
         return _Refused(f"cannot attach to {where}: too many open files", MORE_DESCRIPTORS)
     hints = {
-        # One counter for each place (uprobes.c, "ref_ctr_offset mismatch").
-        errno.EINVAL: "another tracer may probe this place with another semaphore or none: end that one (see dmesg)",
+        errno.EINVAL: ONE_SEMAPHORE,
         **dict.fromkeys(NOT_PROBED, REMEDY),
         errno.EPERM: "the kernel does not permit it (lockdown, a container without CAP_SYS_ADMIN)",
     }
@@ -352,4 +354,6 @@ def _refused(error: OSError, sites: list[Site], pid: int | None) -> TracerError:
 
 
 def _words(number: int) -> str:
+    if number == errno.EINVAL:
+        return COLLISION
     return "not supported" if number in NOT_PROBED else os.strerror(number)

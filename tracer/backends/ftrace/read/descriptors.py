@@ -33,7 +33,7 @@ from tracer.dataclass import dataclass, field, replace
 from tracer.errors import TracerError
 from tracer.kernel import perf
 from tracer.kernel.disabled import is_disabled
-from tracer.kernel.limits import MORE_DESCRIPTORS, allowed_descriptors, check_room
+from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 from tracer.resolve.processes.stat import threads_of
@@ -336,7 +336,7 @@ class CannotOpen(TracerError):
 
     def __init__(self, error: OSError, number: int | None = None) -> None:
         code = error.errno or 0
-        words = "not supported" if code in NOT_PROBED else os.strerror(code)
+        words = "not supported" if code in NOT_PROBED else COLLISION if code == errno.EINVAL else os.strerror(code)
         message = f"the kernel refused to read a probe (perf_event_open): {words}"
         super().__init__(message, _HINTS.get(code, "--backend bcc reads it in another way"))
         self.number, self.code = number, code
@@ -348,6 +348,6 @@ _HINTS = {
     errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
     errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
     errno.EMFILE: MORE_DESCRIPTORS,
-    errno.EINVAL: "another tracer may probe this place with another semaphore or none: end that one (see dmesg)",
+    errno.EINVAL: ONE_SEMAPHORE,
     errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
 }

@@ -64,8 +64,8 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
         other = next((at for at, spec in enumerate(specs) if (spec.is_float, spec.size) != (True, real.size)), None)
         if other is None:
             return FloatType(8 * real.size)
-        message = f"{name} is a float{8 * real.size} at {sites[specs.index(real)].probe} ({real.text})"
-        where = f"{sites[other].probe} ({specs[other].text})"
+        message = f"{name} is a float{8 * real.size} at {sites[specs.index(real)].shown} ({real.text})"
+        where = f"{sites[other].shown} ({specs[other].text})"
         context.error(f"{message}, but not at {where}", span, "write a clause for each of them")
         return None
     if any(spec.signed for spec in specs):
