@@ -45,6 +45,7 @@ RECIPES: dict[str, Recipe] = {
     "threads": Recipe(("threads.c",), ("-O2", "-g", "-pthread")),
     "churn": Recipe(("churn.c",), ("-O2", "-g", "-pthread")),
     "forks": Recipe(("forks.c",)),
+    "execs": Recipe(("execs.c",), ("-O1", "-g", "-pthread")),
     "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),
     "orphans": Recipe(("orphans.c",)),
     "hot": Recipe(("hot.c",)),

@@ -91,6 +91,10 @@ class Session(Protocol):
         """A message for after the close, if undoing did not go as it should; else None."""
 
     @property
+    def missed(self) -> Sequence[str]:
+        """Messages for the end about hits that may have been missed, and that no loss counts."""
+
+    @property
     def left_out(self) -> Sequence[Site]:
         """Sites of a pattern that the kernel does not probe, known after `attach`; see `kernel.trials.instructions`."""
 

@@ -27,6 +27,7 @@ class LocalSession:
         self.interpreters: Interpreters | None = None
         self.kept: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
+        self.missed: tuple[str, ...] = ()
 
     @property
     def left(self) -> None:

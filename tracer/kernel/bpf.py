@@ -18,10 +18,10 @@ from tracer.kernel import btf
 from tracer.kernel.syscall import Call, call, number_of
 
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT = 0, 1, 2, 3, 4
-_BTF_LOAD = 18
+_RAW_TRACEPOINT_OPEN, _BTF_LOAD = 17, 18
 _PROG_LOAD, _MAP_LOOKUP_BATCH, _MAP_UPDATE_BATCH, _MAP_DELETE_BATCH, _LINK_CREATE = 5, 24, 26, 27, 28
 
-_KPROBE, TRACEPOINT, SYSCALL = 2, 5, 31  # enum bpf_prog_type
+_KPROBE, TRACEPOINT, RAW_TRACEPOINT, SYSCALL = 2, 5, 17, 31  # enum bpf_prog_type
 _F_SLEEPABLE = 1 << 4
 _LOG_INSTRUCTIONS, _LOG_STATES = 1, 4  # BPF_LOG_LEVEL1, BPF_LOG_STATS
 _FUNCTION_INFO = 8  # bytes of struct bpf_func_info
@@ -300,6 +300,14 @@ def link_uprobes(
         descriptors=((0, program),),
         paths=((16, file),),
     )
+
+
+def raw_tracepoint(name: str, program: int) -> int:
+    """Lets a program run at a tracepoint of the kernel while the descriptor that this returns is open (Linux 4.17).
+    Raises `OSError`.
+    """
+    text = name.encode() + b"\0"
+    return bpf(_RAW_TRACEPOINT_OPEN, struct.pack("=QI4x", address(text), program))
 
 
 def possible_cpus() -> int:

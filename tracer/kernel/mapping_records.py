@@ -7,15 +7,20 @@ are read when a name is asked for, and before their rings are full. Both backend
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tracer.dataclass import dataclass
 from tracer.kernel import perf
 from tracer.resolve.processes.maps import Mapping
+from tracer.resolve.processes.stat import threads_of
 
 _RING = 1 << 20
+_MOST_OTHERS = 1024
+"""Descriptors: of a process with more threads some are not recorded, and its mappings are read again when needed."""
 _LARGE = 512  # bytes, which nearly all records stay below
 _WANTED = perf.MMAP | perf.MMAP2 | perf.COMM | perf.COMM_EXEC | perf.TASK | perf.SAMPLE_ID_ALL
 _EXECUTABLE = 4  # PROT_EXEC
@@ -71,16 +76,31 @@ class MappingRecords:
         """`prompt`: each record wakes whoever waits for the descriptors. Raises `OSError` where perf_event_open(2) does
         not allow it.
         """
-        flags = _WANTED | (perf.INHERIT if pid is not None else 0)
         self._rings: list[perf.Ring] = []
+        self._others: list[int] = []
         self._later: list[tuple[int, Record]] = []
         try:
-            for cpu in perf.online_cpus():
-                who = -1 if pid is None else pid
-                self._rings.append(perf.Ring(cpu, _RING, time.CLOCK_MONOTONIC, flags, who, prompt))
+            cpus = perf.online_cpus()
+            for cpu in cpus:
+                self._open(cpu, [-1] if pid is None else _tasks(pid)[: max(_MOST_OTHERS // len(cpus), 1)], prompt)
         except OSError:
             self.close()
             raise
+
+    def _open(self, cpu: int, tasks: Sequence[int], prompt: bool) -> None:
+        """Of one CPU: the records of all tasks come into one ring."""
+        flags = _WANTED | (perf.INHERIT if tasks != [-1] else 0)
+        ring: perf.Ring | None = None
+        for task in tasks:
+            try:
+                if ring is not None:
+                    self._others.append(ring.share(task))
+                else:
+                    ring = perf.Ring(cpu, _RING, time.CLOCK_MONOTONIC, flags, task, prompt)
+                    self._rings.append(ring)
+            except OSError as error:
+                if error.errno != errno.ESRCH or (task == tasks[-1] and ring is None):
+                    raise  # else it has ended
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -117,9 +137,16 @@ class MappingRecords:
 
     def close(self) -> None:
         """Ends the recording."""
+        for fd in self._others:
+            os.close(fd)
         for ring in self._rings:
             ring.close()
-        self._rings = []
+        self._rings, self._others = [], []
+
+
+def _tasks(pid: int) -> list[int]:
+    """The threads, the main one first."""
+    return [pid, *(thread for thread in threads_of(pid) if thread != pid)]
 
 
 def _records(data: bytes) -> Iterator[tuple[int, Record]]:

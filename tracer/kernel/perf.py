@@ -23,6 +23,7 @@ SOFTWARE_DUMMY = 9
 
 SAMPLE_TID = 1 << 1
 SAMPLE_TIME = 1 << 2
+SAMPLE_READ = 1 << 4
 SAMPLE_CALLCHAIN = 1 << 5
 SAMPLE_CPU = 1 << 7
 SAMPLE_RAW = 1 << 10
@@ -195,8 +196,9 @@ class Ring:
     """
 
     def __init__(
-        self, cpu: int, size: int, clock: int | None, flags: int = DISABLED, pid: int = -1, prompt: bool = False
-    ) -> None:
+        self, cpu: int, size: int, clock: int | None, flags: int = DISABLED, pid: int = -1, prompt: bool = False,
+        sample_type: int = SAMPLE_TIME,
+    ) -> None:  # fmt: skip
         """`size` is a power of two, at least a page. The reader is woken when a quarter of it is full, or
         at each record (`prompt`).
 
@@ -205,9 +207,10 @@ class Ring:
         self.cpu = cpu
         self.size = size
         watermark = 1 if prompt else size // 4
-        self.fd = open_event(
-            Attributes(TYPE_SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TIME, 0, WATERMARK | flags, watermark, clock), pid, cpu
+        self._attributes = Attributes(
+            TYPE_SOFTWARE, SOFTWARE_DUMMY, sample_type, 0, WATERMARK | flags, watermark, clock
         )
+        self.fd = open_event(self._attributes, pid, cpu)
         try:
             self._map()
         except OSError:
@@ -221,6 +224,18 @@ class Ring:
         # Each is read and written by one aligned 8-byte access, as the protocol asks; struct would copy bytewise.
         self._head = ctypes.c_uint64.from_buffer(self._memory, _HEAD)
         self._tail = ctypes.c_uint64.from_buffer(self._memory, _TAIL)
+
+    def share(self, pid: int) -> int:
+        """The descriptor of an event like the one that owns the ring, about another task, which uses this ring too.
+        Raises `OSError`.
+        """
+        fd = open_event(self._attributes, pid, self.cpu)
+        try:
+            set_output(fd, self.fd)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
 
     def remap(self) -> None:
         """In a forked process, which the kernel does not give the mapping."""

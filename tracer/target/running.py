@@ -6,7 +6,7 @@ import os
 
 from tracer.errors import TracerError
 from tracer.host.polling import readable
-from tracer.resolve.processes.stat import check_numbers, facts_of, named, status_of
+from tracer.resolve.processes.stat import ENDED, check_numbers, facts_of, has_others, named, status_of
 
 _OF_KERNEL = 0x0020_0000  # PF_KTHREAD of linux/sched.h: it runs no program at all
 
@@ -53,25 +53,18 @@ class RunningProcess:
 
 
 def _ended(pid: int) -> TracerError:
-    """Linux shows neither the program nor the memory of a process whose first thread has ended, but its threads."""
-    try:
-        alone = len(os.listdir(f"/proc/{pid}/task")) <= 1
-    except OSError:
-        alone = True
-    if alone:
-        return TracerError(f"no process {pid}", "list processes with: ps -e")
-    return TracerError(
-        f"the main thread of process {pid} has ended, so -p cannot find its program",
-        f"its other threads run on: leave out -p, name the file, and test for them: /pid == {pid}/",
-    )
+    return TracerError(f"no process {pid}", "list processes with: ps -e")
 
 
 def _thread_group(pid: int) -> int | None:
-    """The process a thread belongs to, None where it has ended (proc(5), status: Tgid and State)."""
+    """The process a thread belongs to, None where it has ended (proc(5), status: Tgid and State). A process whose main
+    thread has ended goes on with its others.
+    """
     try:
         fields = status_of(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields["State"].startswith(("Z", "X")):
+    group = int(fields["Tgid"])
+    if fields["State"].startswith(ENDED) and not (group == pid and has_others(pid)):
         return None
-    return int(fields["Tgid"])
+    return group

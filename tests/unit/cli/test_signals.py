@@ -130,7 +130,7 @@ def test_refuses_a_pid_that_is_gone_and_one_that_is_a_thread() -> None:
         threaded.kill()
 
 
-def test_tells_a_process_whose_main_thread_alone_has_ended() -> None:
+def test_takes_a_process_whose_main_thread_alone_has_ended() -> None:
     script = (
         "import ctypes, os, threading, time\n"
         "def others():\n"
@@ -143,8 +143,8 @@ def test_tells_a_process_whose_main_thread_alone_has_ended() -> None:
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as left:
         assert left.stdout is not None and left.stdout.readline() == "\n"
-        with pytest.raises(TracerError) as caught:
-            RunningProcess(left.pid)
-        assert caught.value.message == f"the main thread of process {left.pid} has ended, so -p cannot find its program"
-        assert caught.value.hint is not None and caught.value.hint.endswith(f"/pid == {left.pid}/")
-        left.kill()
+        with RunningProcess(left.pid) as process:
+            assert (process.pid, process.ended()) == (left.pid, False)
+            left.kill()
+            left.wait()
+            assert process.ended()

@@ -68,7 +68,7 @@ class BccSession:
         self._followed = target.pid if self.plan.follow else None
         pid = self._pid = target.pid if self._followed is None else None
         multi = self._multi = trials.has_multi(pid is not None)
-        self._attachments = Attachments(pid, multi)
+        self._attachments = Attachments(pid, multi, target.program is not None)
         self._nested: Nested | None = None
         self._costs: HitCosts | None = None
         self._own_returns: list[int] = []
@@ -118,6 +118,10 @@ class BccSession:
         return self._attachments.left
 
     @property
+    def missed(self) -> Sequence[str]:
+        return self._attachments.missed
+
+    @property
     def left_out(self) -> Sequence[Site]:
         return sorted(self._attachments.left_out.values(), key=where)
 
@@ -150,6 +154,7 @@ class BccSession:
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterator[Event]:
         """Events, oldest first; see `backends.base.Session`."""
         deadline = time.monotonic() + timeout_s
+        self._attachments.keep_up()
         self._maps.tidy()
         if self._stacks is not None:
             self._stacks.keep_up()
@@ -195,6 +200,7 @@ class BccSession:
 
     def collect(self) -> None:
         """Moves the contents of the ring into memory."""
+        self._attachments.keep_up()
         self._incoming.take()
 
     def drop(self) -> None:
@@ -268,6 +274,7 @@ class BccSession:
         look by ourselves, so that nobody is woken for each of many events; then we sleep, and the next one wakes us.
         """
         tick = _SHORTEST_TICK_S
+        wake = *self.wake, *self._attachments.wake
         try:
             while True:
                 left = deadline - time.monotonic()
@@ -278,10 +285,10 @@ class BccSession:
                     self._control.sleeps(True)
                     # What was sent before that woke nobody; poll(2) sees it. What a program that read the word before
                     # and was preempted sends after that wakes nobody either: it is seen when the sleep is over.
-                    awaited, tick = (*self.wake, self._loaded.maps[RING]), _SLEEP_S
+                    awaited, tick = (*wake, self._loaded.maps[RING]), _SLEEP_S
                 else:
-                    awaited = self.wake
-                if any(descriptor in self.wake for descriptor in readable(awaited, min(tick, left))):
+                    awaited = wake
+                if any(descriptor in wake for descriptor in readable(awaited, min(tick, left))):
                     return False
                 self._incoming.take()
                 if self._incoming.unfinished:
@@ -294,7 +301,7 @@ class BccSession:
 
     def _woken(self, timeout_s: float) -> bool:
         """Waits on the descriptors of the run loop alone."""
-        return bool(readable(self.wake, timeout_s))
+        return bool(readable((*self.wake, *self._attachments.wake), timeout_s))
 
     def _leftovers(self) -> Iterator[Event]:
         """Control events that found the ring full, after all that is in the ring; their own order is not known."""

@@ -53,6 +53,7 @@ class FtraceSession:
         self.interpreters: Interpreters | None = None
         self.kept: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
+        self.missed: tuple[str, ...] = ()
         self._program = program
         self._target = target
         self._loss = Loss()

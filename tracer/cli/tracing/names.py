@@ -151,7 +151,7 @@ class Names:
         from tracer.kernel.mapping_records import MappingRecords
 
         try:
-            # Records of a process are those of its first thread and of what that starts; other threads fork too.
+            # Of a process that runs already not all descendants inherit what records them.
             everybody = target.follow and target.program is None
             self._records = MappingRecords(None if everybody else target.pid, prompt=self._interpreted)
         except OSError:

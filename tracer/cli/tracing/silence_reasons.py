@@ -107,8 +107,10 @@ class Reasons:
 
     @property
     def _ended(self) -> bool:
+        from tracer.resolve.processes.stat import directory
+
         pid = self._target.pid
-        return pid is not None and not self._target.follow and not os.path.exists(f"/proc/{pid}/exe")
+        return pid is not None and not self._target.follow and not os.path.exists(f"{directory(pid)}/exe")
 
     def _elsewhere(self, paths: Sequence[str]) -> str | None:
         """The reason that nobody runs the files; None where somebody does, or did."""

@@ -194,6 +194,8 @@ def trace(compiled: Compiled, request: Request) -> int:
                     _wait_for(child, controls)
         if session.left is not None:
             say(session.left)
+        for line in session.missed:
+            say(line)  # with -q too
         broken, ended = names.endings(running.backend or "")
         if broken is not None:
             say(broken)
@@ -300,7 +302,7 @@ def _watched(
     target = Target(watched.pid, child.path if child is not None else None, request.follow)
     ended, wake = watched.ended, watched.pidfd
     if request.follow:
-        from tracer.kernel.descendants import Family
+        from tracer.kernel.kin.descendants import Family
 
         family = stack.enter_context(closing(Family(watched.pid, watched.pidfd)))
         wake = family.fd

@@ -23,7 +23,7 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping as Mapped
 from tracer.resolve.processes.maps import mappings, users
-from tracer.resolve.processes.stat import Process, facts_of, identity, pids
+from tracer.resolve.processes.stat import Process, directory, facts_of, identity, pids
 
 DIRECTORY = "/run/tracer"
 """Locked (flock(2)) while somebody counts: two tracers do not overwrite each other's number."""
@@ -83,7 +83,7 @@ def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
 def values_of(pid: int, semaphore: Semaphore) -> list[int]:
     """What a semaphore says in a process, of each image that has it; nothing where that cannot be read."""
     try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = os.open(f"{directory(pid)}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
     try:
@@ -221,7 +221,7 @@ def _maps(pid: int, mapping: Mapped, semaphore: Semaphore) -> bool:
     and overlayfs; the file itself, behind this link, has not.
     """
     try:
-        status = os.stat(f"/proc/{pid}/map_files/{mapping.key}")
+        status = os.stat(f"{directory(pid)}/map_files/{mapping.key}")
     except OSError:
         return False
     return (status.st_dev, status.st_ino) == (semaphore.device, semaphore.inode)
@@ -261,7 +261,7 @@ def _lower(image: _Image, which: Iterable[int] | None = None) -> None:
 def _open(pid: int) -> _Image | None:
     """A process's memory; None where it has gone. Raises `OSError` where it may not be written."""
     try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        memory = os.open(f"{directory(pid)}/mem", os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
         return None
     process, auxv = identity(pid), _auxv(pid)
@@ -282,7 +282,7 @@ def _read(memory: int, address: int) -> int | None:
 
 def _auxv(pid: int) -> bytes:
     try:
-        with open(f"/proc/{pid}/auxv", "rb") as file:
+        with open(f"{directory(pid)}/auxv", "rb") as file:
             return file.read()
     except OSError:
         return b""

@@ -35,6 +35,7 @@ from typing import Any, NoReturn
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, send
+from tracer.resolve.processes.stat import facts_of
 
 _LEFT = "the process that removes the probes was killed: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -91,6 +92,13 @@ class Watcher:
         """To undo the next deed, remove the file `path`."""
         self._undone = False
         self._tell("undo", "unlink", os.fsencode(path), b"")
+
+    def undo_stop(self, pid: int) -> None:
+        """To undo the next deed, let the process go on if it is stopped."""
+        facts = facts_of(pid)
+        if facts is not None:
+            self._undone = False
+            self._tell("undo", "continue", b"%d %d" % (pid, facts.process.started), b"")
 
     def append(self, path: str, text: str) -> None:
         """Appends to a file by one write(2), here where the process is gone. Raises `OSError`."""

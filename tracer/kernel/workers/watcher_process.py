@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import append, receive, send
+from tracer.resolve.processes.stat import facts_of
 
 _PATIENCE_S = 60.0
 _THREADS = 64
@@ -207,8 +208,16 @@ def _undo(step: _Step) -> bool:
     try:
         if kind == "unlink":
             os.unlink(path)
+        elif kind == "continue":
+            _continue(*map(int, path.split()))
         else:
             append(path, text)
     except OSError as error:
         return error.errno in _GONE
     return True
+
+
+def _continue(pid: int, started: int) -> None:
+    facts = facts_of(pid)
+    if facts is not None and facts.process.started == started and facts.state == "T":
+        os.kill(pid, signal.SIGCONT)

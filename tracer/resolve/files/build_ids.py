@@ -16,7 +16,7 @@ from tracer.probes.site import Target
 from tracer.resolve.elf.debug_file import DEBUG_ROOT
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.processes.maps import mappings, path_of, root
-from tracer.resolve.processes.stat import pids
+from tracer.resolve.processes.stat import directory, pids
 
 PREFIX = "build-id:"
 _DIGITS = re.compile(r"[0-9a-fA-F]{8,128}")
@@ -86,7 +86,7 @@ def _of_process(pid: int, needed: bool) -> Iterator[str]:
     for each in every:
         if each.executable and each.file is not None and each.file not in known:
             known.add(each.file)
-            yield path_of(pid, each, prefix) or f"/proc/{pid}/map_files/{each.key}"
+            yield path_of(pid, each, prefix) or f"{directory(pid)}/map_files/{each.key}"
 
 
 def _build_id(path: str) -> str | None:

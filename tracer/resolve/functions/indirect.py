@@ -31,6 +31,7 @@ from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
+from tracer.resolve.processes.stat import directory
 
 _OTHERS = 8
 """So many processes are asked about a file that this one has not loaded."""
@@ -137,7 +138,7 @@ def _loaded(binary: Binary, pid: int) -> _Loaded | None:
 
 
 def _path(pid: int, mapping: Mapping, prefix: str) -> str | None:
-    return f"/proc/{pid}/map_files/{mapping.key}" if mapping.deleted else path_of(pid, mapping, prefix)
+    return f"{directory(pid)}/map_files/{mapping.key}" if mapping.deleted else path_of(pid, mapping, prefix)
 
 
 def _is(path: str, device: int, inode: int) -> bool:
@@ -159,7 +160,7 @@ def _bias(elf: Elf, mapping: Mapping) -> int | None:
 def _tunables(pid: int) -> bytes | None:
     """The GLIBC_TUNABLES that the process started with; a unique value if they cannot be read."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        with open(f"{directory(pid)}/environ", "rb") as file:
             return next((each for each in file.read().split(b"\0") if each.startswith(_TUNABLES)), b"")
     except OSError:
         return f"unknown of {pid}".encode()
@@ -196,7 +197,7 @@ def _of_process(binary: Binary, functions: Sequence[Function], pid: int) -> Iter
     for each in functions:
         named.setdefault(each.name, []).append(each)
     try:
-        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = os.open(f"{directory(pid)}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return
     try:

@@ -15,7 +15,7 @@ from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 from tracer.probes.site import Target
 from tracer.resolve.processes.maps import mappings
-from tracer.resolve.processes.stat import pids
+from tracer.resolve.processes.stat import directory, pids
 
 _EMULATORS = {
     "Valgrind": re.compile(r"/(?:valgrind(?:\.bin)?|valgrind/[^/]+-linux)$"),
@@ -42,7 +42,7 @@ def emulated(files: Mapping[int, str], target: Target) -> Emulated | None:
     # Who follows a process has its probes everywhere.
     for number in pids() if target.pid is None or target.follow else [target.pid]:
         try:
-            emulator = _emulator(os.readlink(f"/proc/{number}/exe"))
+            emulator = _emulator(os.readlink(f"{directory(number)}/exe"))
             if emulator is None:
                 continue
             # QEMU does not map code to be executed.

@@ -12,7 +12,7 @@ from collections.abc import Set
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
-from tracer.resolve.processes.stat import gone, named, pids
+from tracer.resolve.processes.stat import directory, gone, named, pids
 
 _DELETED = " (deleted)"
 _MAX_LINKS = 40
@@ -48,14 +48,19 @@ class Mapping:
 def mappings(pid: int) -> tuple[Mapping, ...]:
     """The memory map of a process, in order of address. Raises `TracerError`."""
     try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as lines:
-            return tuple(filter(None, map(_mapping, lines)))
+        # An ended main thread has none; most that have none are threads of the kernel.
+        return _mappings(f"/proc/{pid}") or _mappings(directory(pid))
     except (FileNotFoundError, ProcessLookupError):
         raise gone(pid) from None
     except PermissionError:
         raise TracerError(
             f"{named(pid)} belongs to another user: its memory map cannot be read", "run tracer as root"
         ) from None
+
+
+def _mappings(directory: str) -> tuple[Mapping, ...]:
+    with open(f"{directory}/maps", encoding="utf-8", errors="surrogateescape") as lines:
+        return tuple(filter(None, map(_mapping, lines)))
 
 
 def users(inodes: Set[int], pid: int | None = None) -> list[int]:
@@ -92,9 +97,12 @@ def _mapping(line: str) -> Mapping | None:
 
 def root(pid: int) -> str:
     """The prefix by which paths of a process reach its files from here; "" where it sees the same files as tracer."""
+    shown = f"/proc/{pid}"
     try:
-        same = os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
-        if same and os.readlink(f"/proc/{pid}/root") == os.readlink("/proc/self/root"):
+        if not os.path.exists(f"{shown}/root"):
+            shown = directory(pid)
+        same = os.stat(f"{shown}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
+        if same and os.readlink(f"{shown}/root") == os.readlink("/proc/self/root"):
             return ""
     except (FileNotFoundError, ProcessLookupError):
         if not os.path.isdir(f"/proc/{pid}"):
@@ -102,7 +110,7 @@ def root(pid: int) -> str:
         return ""
     except PermissionError:
         return ""
-    return f"/proc/{pid}/root"
+    return f"{shown}/root"
 
 
 def within(prefix: str, path: str) -> str:
@@ -147,17 +155,17 @@ class MappedFile:
 
 def executable_files(pid: int) -> tuple[MappedFile, ...]:
     """The files a process has mapped executable, in order of address; the program itself first."""
-    prefix = root(pid)
+    prefix, shown = root(pid), directory(pid)
     found: dict[tuple[str, int], MappedFile] = {}
     for each in mappings(pid):
         if each.executable and each.file is not None and each.file not in found:
             path = path_of(pid, each, prefix)
-            entry = f"/proc/{pid}/map_files/{each.key}"
+            entry = f"{shown}/map_files/{each.key}"
             found[each.file] = MappedFile(path, path) if path is not None else MappedFile(entry, each.path, True)
     if not found:
         raise TracerError(f"{named(pid)} runs no user program: it is a kernel thread, or has just ended")
     try:
-        program = os.stat(f"/proc/{pid}/exe").st_ino
+        program = os.stat(f"{shown}/exe").st_ino
     except OSError:
         program = 0
     return tuple(found[file] for file in sorted(found, key=lambda file: file[1] != program))

@@ -11,6 +11,12 @@ import os
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
 
+ENDED = ("Z", "X")
+"""The states of what has ended."""
+
+_EXITING = 0x4  # PF_EXITING of linux/sched.h
+_KILLED = 1 << 8  # the bit of SIGKILL
+
 
 def threads_of(pid: int) -> list[int]:
     """The threads of a process, none where it has ended."""
@@ -18,6 +24,33 @@ def threads_of(pid: int) -> list[int]:
         return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def directory(pid: int) -> str:
+    """The directory of /proc that shows the memory and the files of a process: its own, or where its main thread has
+    ended before the others that of one of these, which /proc has too though it does not list it.
+    """
+    facts = facts_of(pid)
+    if facts is not None and facts.state in ENDED:
+        for thread in threads_of(pid):
+            facts = facts_of(pid, thread)
+            if facts is not None and facts.state not in ENDED and not facts.flags & _EXITING:
+                return f"/proc/{thread}"
+    return f"/proc/{pid}"
+
+
+def has_others(pid: int) -> bool:
+    """Whether a thread of a process beside the main one goes on; one that is being killed does not."""
+    for thread in threads_of(pid):
+        facts = facts_of(pid, thread) if thread != pid else None
+        if facts is not None and facts.state not in ENDED and not facts.flags & _EXITING:
+            try:
+                pending = int(status_of(f"{pid}/task/{thread}")["SigPnd"], 16)
+            except (OSError, KeyError):
+                continue
+            if not pending & _KILLED:
+                return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +73,12 @@ class Facts:
     flags: int
 
 
-def facts_of(pid: int) -> Facts | None:
-    """None where there is no such process. The second field of the line, a name in brackets, may hold anything."""
+def facts_of(pid: int, thread: int | None = None) -> Facts | None:
+    """Of a process, or a thread of it; None where there is none. The second field of the line, a name in brackets, may
+    hold anything.
+    """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None

@@ -12,6 +12,7 @@ from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import Symbols
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root
+from tracer.resolve.processes.stat import directory
 
 if TYPE_CHECKING:
     from tracer.resolve.dwarf.inline_frames import InlineFrames, Source
@@ -180,7 +181,7 @@ def _open_mapped(pid: int, mapping: Mapping) -> Module | None:
     """
     assert mapping.file is not None
     try:
-        descriptor = os.open(f"/proc/{pid}/map_files/{mapping.key}", os.O_RDONLY)
+        descriptor = os.open(f"{directory(pid)}/map_files/{mapping.key}", os.O_RDONLY)
         # After an exec another file lies there, after the next this again. So what was opened is asked for its path.
         opened = os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)")
         elf = Elf(mapping.path, descriptor=descriptor)

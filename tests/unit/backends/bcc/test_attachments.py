@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.bpf import FakeBpf, fake_bpf
 from tests.unit.backends.bcc.plans import plan_of, probe, site
-from tracer.backends.bcc.attach import attachments
+from tracer.backends.bcc.attach import anchors, attachments
 from tracer.backends.bcc.attach.attachments import Attachments
 from tracer.backends.bcc.codegen.generate import generate
 from tracer.errors import ProgramError
@@ -35,7 +35,7 @@ class MadeHere:
                 results.append(-(error.errno or 0))
         return results
 
-    def close(self, descriptors: Sequence[int], together: bool) -> None:
+    def close(self, descriptors: Iterable[int], together: bool = False) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -43,6 +43,10 @@ class MadeHere:
         pass
 
     end = leave
+
+
+def _no_tracepoints(pid: int, stops: bool) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 @pytest.fixture
@@ -57,6 +61,7 @@ def fake(binary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBpf]:
     monkeypatch.setattr(attachments, "Watcher", MadeHere)
     monkeypatch.setattr(attachments, "unprobable", lambda plan, watcher, stop: {})
     monkeypatch.setattr(attachments, "open_verified", lambda path, identity: os.open(binary, os.O_RDONLY))
+    monkeypatch.setattr(anchors, "MainThread", _no_tracepoints)
     with fake_bpf() as fake:
         yield fake
 

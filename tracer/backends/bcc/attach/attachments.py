@@ -9,6 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from tracer.backends.bcc.attach.anchors import SITES_A_LINK, Anchors
 from tracer.backends.bcc.attach.loader import CALLS, RETURNS
 from tracer.backends.bcc.codegen.sites.hit_marks import cookie
 from tracer.backends.bcc.codegen.sites.text import SiteTexts
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from tracer.backends.bcc.attach.shared_events import ClauseEvent, SharedEvents
     from tracer.lang.typed import Clause
 
-_SITES_A_LINK = 65536
-"""Enough for most wildcards in one link: closing one with 57,000 sites takes 60 ms, closing four 220 ms (Linux 6.18).
-"""
-
 _WAIT_NS, _CONTENTION_NS = 50_000_000, 4_000
 """How long the kernel waits when a link is closed, and how much longer for each site if links are closed at the same
 time, since they contend for its locks. On Linux 6.18 with two CPUs, 57,000 sites: one link 65 ms; four one by one 220,
@@ -67,13 +64,15 @@ _Stop = Callable[[], bool]
 class Attachments:
     """The links and events of a session. `left_out` are the sites that the kernel does not probe."""
 
-    def __init__(self, pid: int | None, multi: bool) -> None:
+    def __init__(self, pid: int | None, multi: bool, is_child: bool = False) -> None:
         self.left_out: dict[Spot, Site] = {}
         self._pid = pid
+        self._is_child = is_child
         self._multi = multi
         self._descriptors: list[_Held] = []
         self._files: dict[tuple[str, FileIdentity], int] = {}
         self._shared: SharedEvents | None = None
+        self._anchors: Anchors | None = None
         self._watcher = Watcher()
 
     @property
@@ -105,6 +104,8 @@ class Attachments:
                 alone = sum(len(sites) for number, (*_, sites) in enumerate(jobs) if number not in shared)
                 check_alone(plan, alone)
                 check_room(alone, allowed_descriptors())
+            if self._pid is not None:
+                self._anchors = Anchors(self._pid, plan, self._watcher, self._multi, self._is_child)
             attached: dict[int, bool] = {}
             for number, (probe, program, point, marked) in enumerate(jobs):
                 before = len(self._descriptors)
@@ -123,6 +124,8 @@ class Attachments:
                 if not attached[probe.clause.id]:
                     every = [site for variant in probe.variants for site in variant.sites]
                     raise _under(probe, plan, _refused(OSError(NOT_PROBED[0], ""), every, self._pid))
+            if self._anchors is not None:
+                self._anchors.attached(self.left_out, self._points)
         except Stopped:
             self.detach()
             return 0
@@ -143,6 +146,8 @@ class Attachments:
         """Closes links and events: no program runs afterwards."""
         held, self._descriptors = self._descriptors, []
         self._close(held)
+        if self._anchors is not None:
+            self._anchors.close()
         if self._shared is not None:
             self._shared.close()
             self._shared = None
@@ -159,6 +164,27 @@ class Attachments:
         own = [each for each in self._descriptors if each[1] in ending]
         self._descriptors = [each for each in self._descriptors if each[1] not in ending]
         self._close(own)
+        if self._anchors is not None:
+            self._anchors.drop(ending)
+
+    @property
+    def wake(self) -> tuple[int, ...]:
+        """Readable when `keep_up` has something to do."""
+        return self._anchors.wake if self._anchors is not None else ()
+
+    def keep_up(self) -> None:
+        """Goes on where the main thread of the process has ended, or another has exec'ed."""
+        if self._anchors is not None:
+            self._anchors.look(self._points)
+
+    @property
+    def missed(self) -> Sequence[str]:
+        """What may have been missed, for the end."""
+        return self._anchors.missed if self._anchors is not None else ()
+
+    @property
+    def _points(self) -> set[int]:
+        return {point for _, point, _ in self._descriptors}
 
     def _close(self, held: list[_Held]) -> None:
         """Closing a link waits until no program runs. Several links that are closed at the same time share that wait.
@@ -207,7 +233,7 @@ class Attachments:
         for (name, identity, returns), sites in groups.items():
             file = self._files[name, identity]
             call = partial(self._link if self._multi else self._event, program, file, returns)
-            many = _SITES_A_LINK if self._multi else 1
+            many = SITES_A_LINK if self._multi else 1
             for first in range(0, len(sites), many):
                 self._attach_part(call, program, point, file, sites[first : first + many], clause, stop)
 

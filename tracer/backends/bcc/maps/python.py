@@ -11,6 +11,7 @@ from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.resolve.interpreters.python.interpreter import Code, Text
 from tracer.resolve.interpreters.python.layouts import Layout
+from tracer.resolve.processes.stat import directory
 
 if TYPE_CHECKING:
     from tracer.resolve.interpreters.frames import Interpreters, Loaded
@@ -127,7 +128,7 @@ class _Memory:
         layout = self._layout
         places = (layout.name, layout.file, layout.table)
         try:
-            with open(f"/proc/{self._pid}/mem", "rb", 0) as memory:
+            with open(f"{directory(self._pid)}/mem", "rb", 0) as memory:
                 data = os.pread(memory.fileno(), size, address)
                 now = [struct.unpack("=Q", os.pread(memory.fileno(), 8, self._address + at))[0] for at in places]
         except (OSError, struct.error, OverflowError):
@@ -151,7 +152,7 @@ class _Memory:
 def _space(pid: int) -> bytes | None:
     """The identity of a process's address space, as in `struct python_space`."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"{directory(pid)}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None

@@ -77,7 +77,8 @@ class Attachment:
                 registers,
             )  # fmt: skip
             self._undo.callback(self._drop_leader)
-            self._leader = leader_of(self._pid)
+            self._inherit_thread = abilities.inherit_thread
+            self._leader = leader_of(self._pid, self._inherit_thread, self._follow)
             command = target.program is not None
             scoped = not takes_descriptors(target.program) and (command or not self._follow)
             self.descriptors = self._opener.open(openings, self._pid, scoped)
@@ -116,10 +117,10 @@ class Attachment:
         if leader is not None and leader.hung_up:
             timeout_s = min(timeout_s, LOOK_S)
         elif leader is not None:
-            poll.register(leader.fd, 0)
+            poll.register(leader.fd, select.POLLIN)
         ready = poll.poll(timeout_s * 1000)
         if leader is not None and any(fd == leader.fd for fd, _ in ready):
-            leader.hung_up = True
+            leader.look()
         return any(fd in wake for fd, _ in ready)
 
     def follow_exec(self) -> None:
@@ -128,7 +129,7 @@ class Attachment:
             return
         self._drop_leader()
         try:
-            self._leader = leader_of(self._pid)
+            self._leader = leader_of(self._pid, self._inherit_thread, self._follow)
             fresh = self._opener.open(self._openings, self._pid)
             for number in self._dropped:
                 fresh.drop(number)

@@ -1,56 +1,90 @@
-"""Sees when a process has exec'ed in a way that took its descriptors away.
+"""Holds the perf descriptors of a process's threads in their places, and sees when an exec has taken them away.
 
 The kernel ends all perf events of a task that execs a program which its caller may not look into: one that is
-set-user-ID or set-group-ID for another identity (`begin_new_exec`, `perf_event_exit_task`). The same happens to those
-of the main thread where another thread execs. The process lives on under its pid, and nothing would count any more.
+set-user-ID or set-group-ID for another identity (`begin_new_exec`, `perf_event_exit_task`). The process lives on under
+its pid, and nothing would count any more. Where a thread that is not the main one execs, its own events go on, also as
+those of the main thread that it becomes; those of all other threads end.
+
+An event names the task that it was opened for, or inherited by, and a uprobe is placed where that task has its memory.
+But the scheduler lets two tasks that have inherited the same events swap these (perf_event_context_sched_out): when the
+main thread ends, the event that ends may be the one that names another, and what names the main thread, which has no
+memory any more, stays with the other. What that maps from then on, by dlopen or by an exec, has no breakpoints (6.18:
+half of the runs beside a busy CPU). Tasks with an inherited event that samples its own count (SAMPLE_READ, Linux 6.12)
+are never swapped, so each thread has one.
 """
 
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 
 from tracer.backends.ftrace.read.descriptors import CannotOpen, ProcessEnded
 from tracer.kernel import perf
-from tracer.resolve.processes.stat import facts_of
+from tracer.kernel.kin.inherited import Inherited
+from tracer.resolve.processes.stat import ENDED, facts_of
+
+_SEPARATE = perf.SAMPLE_READ | perf.SAMPLE_TID | perf.SAMPLE_TIME
 
 
 class Leader:
-    """A descriptor on the main thread that measures nothing and hangs up (poll(2)) when it is taken away."""
+    """Descriptors on the threads of a process that measure nothing, and hang up (poll(2)) when they are taken away."""
 
-    def __init__(self, pid: int) -> None:
-        """Raises `OSError`, ESRCH where the process has ended."""
+    def __init__(self, pid: int, inherit_thread: bool, anchored: bool) -> None:
+        """`anchored`: breakpoints do not depend on who is named. Raises `OSError`, ESRCH where there is none."""
         self._pid = pid
-        # Without a ring a perf descriptor always polls as hung up.
-        self._ring = perf.Ring(-1, mmap.PAGESIZE, None, pid=pid)
-        self.hung_up = False
+        self._inherited = _inherited(pid, inherit_thread, anchored)
+        if not self._inherited.any:
+            self.close()
+            raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
 
     @property
     def fd(self) -> int:
-        """To be polled while it has not `hung_up`."""
-        return self._ring.fd
+        """Readable when one has hung up, until `look`."""
+        return self._inherited.fd
+
+    def look(self) -> None:
+        """Takes note of those that have hung up."""
+        self._inherited.hung_up()
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether all have."""
+        return not self._inherited.any
 
     def has_execed(self) -> bool:
-        """Whether it hung up though the process has a living main thread, which then is another program's.
+        """Whether all hung up though the process has a living main thread, which then is another program's.
 
         A main thread that ended before the others stays as a zombie, and theirs are still counted.
         """
         facts = facts_of(self._pid) if self.hung_up else None
-        return facts is not None and facts.state not in ("Z", "X")
+        return facts is not None and facts.state not in ENDED
 
     def close(self) -> None:
         """A second call does nothing."""
-        self._ring.close()
+        self._inherited.close()
 
 
-def leader_of(pid: int | None) -> Leader | None:
+def _inherited(pid: int, inherit_thread: bool, anchored: bool) -> Inherited:
+    """On each thread, where what threads inherit can be relied on; else on the main thread alone, whose end by another
+    thread's exec is then answered by opening all anew.
+    """
+    flags = perf.INHERIT | perf.INHERIT_THREAD if inherit_thread else 0
+    if flags:
+        try:
+            return Inherited(pid, flags, _SEPARATE)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+    return Inherited(pid, flags if anchored else 0)
+
+
+def leader_of(pid: int | None, inherit_thread: bool, anchored: bool) -> Leader | None:
     """The leader of a process; None for no process. Raises `TracerError`."""
     if pid is None:
         return None
     try:
-        return Leader(pid)
+        return Leader(pid, inherit_thread, anchored)
     except OSError as error:
         raise ProcessEnded(pid) if error.errno == errno.ESRCH else CannotOpen(error) from None
 
