@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
+from tracer.errors import TracerError
 from tracer.results.events import Event, ExitEvent, Loss, MapEvent
 from tracer.results.store import LocalMaps
 from tracer.steps.python.runtime import Runtime
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tracer.plan.model import Plan
     from tracer.probes.site import Site
     from tracer.render.renderer import Renderer
-    from tracer.results.values import MapStore
+    from tracer.results.values import MapSnapshot, MapStore
 
 _LONGEST_WAIT_S = 1.0
 _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones
@@ -100,6 +101,9 @@ class _Trace:
         self.in_handler = False
         self.told = False
         self.ending = False
+        self.attached = False
+        self.closed = False
+        """Whether the maps of the end are shown, or were about to be."""
         self.loss = Loss()
         self.begun: list[Event] = []
         self.maps: MapStore = LocalMaps(plan.program, self.loss)
@@ -108,12 +112,26 @@ class _Trace:
         self.timers: list[_Timer] = []
 
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
+        try:
+            return self.run_through(on_attached)
+        except (TracerError, BrokenPipeError):
+            raise
+        except Exception:
+            # A fault of ours. What was counted until then is there, and is shown before the fault is said.
+            if self.attached and not self.closed:
+                self.session.detach()
+                self.controls.detached = True
+                self.run_handler([], self._last_maps())
+            raise
+
+    def run_through(self, on_attached: Callable[[int], None]) -> Outcome:
         self.session.wake = self.controls.wake
         self.begin()
         attached = 0
         if self.code is None:
             self.controls.before_attach()
             attached = self.session.attach(lambda: self.controls.stop)
+            self.attached = True
         self.maps = self.session.maps
         self.runtime = Runtime(self.maps, self.handle, self.loss, start_ns=self.runtime.start_ns)
         self.end = self._user("end")
@@ -137,7 +155,7 @@ class _Trace:
             if self.controls.hurry:
                 self.session.drop()
         self.ending = True
-        self.run_handler(self.end, self._maps() if self.plan.program.config.print_maps_on_exit else ())
+        self.run_handler(self.end, self._last_maps())
         loss = self.session.loss() + self.loss
         return Outcome(self.code or 0, loss, self.session.hits(), attached, self.told)
 
@@ -242,10 +260,27 @@ class _Trace:
                 if self.runtime.exiting:
                     break
             if closing is not None:
-                self.renderer.maps([self.maps.snapshot(name) for name in closing])
+                self.closed = self.controls.detached
+                self.print_maps(closing)
         finally:
             self.leave()
         self.renderer.flush()
+
+    def print_maps(self, names: Sequence[str]) -> None:
+        """Prints maps. One that cannot be read does not keep the others back, as in `Renderer.maps`."""
+        snapshots: list[MapSnapshot] = []
+        fault: Exception | None = None
+        for name in names:
+            try:
+                snapshots.append(self.maps.snapshot(name))
+            except Exception as error:
+                fault = fault or error
+        self.renderer.maps(snapshots)
+        if fault is not None:
+            raise fault
+
+    def _last_maps(self) -> list[str]:
+        return self._maps() if self.plan.program.config.print_maps_on_exit else []
 
     def _maps(self) -> list[str]:
         return sorted(self.plan.program.maps)

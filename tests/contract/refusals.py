@@ -24,8 +24,8 @@ REFUSALS: dict[str, str] = {
         " space removes what they clear; --backend ftrace can"
     ),
     "stack": (
-        "^^^^^^^^^ error: a stack that is not only shown or counted is not available with bcc: stacks that BPF programs"
-        " meet for the first time are walked in user space; --backend ftrace can"
+        "^^^^^^^^^ error: a stack that is not only shown or counted is not available with bcc: the calls on a stack"
+        " may be known only after the hit; --backend ftrace can"
     ),
     "series": (
         "^^^^^^ error: len(@) is not available with bcc: user space keeps the values of tseries();"

@@ -57,6 +57,7 @@ RECIPES: dict[str, Recipe] = {
     "misread": Recipe(("misread.c",)),
     "shapes": Recipe(("shapes.c",)),
     "beginnings": Recipe(("beginnings.c",)),
+    "pairs": Recipe(("pairs.c",), ("-O1", "-g", "-static", "-no-pie", "-fno-pie", "-fno-optimize-sibling-calls")),
     "inlines": Recipe(("inlines.c",), ("-O2", "-g", "-fno-optimize-sibling-calls")),
     "tls": Recipe(("tls.c",)),
     "nested": Recipe(("nested.c",), ("-O1", "-g", "-fno-omit-frame-pointer", "-pthread")),

@@ -107,6 +107,10 @@ def _joins(program: Program, block: Block) -> tuple[tuple[Span, ...] | None, tup
     return here, max(most, here, key=len)
 
 
+_CARRY = ("as", "item", "select", "tuple")
+"""Operations that hand values on as they are."""
+
+
 def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
     """Where a clause does more with stacks than to show them, keep them, and add to what stands under them. `known`: at
     the hit, without the functions of interpreters.
@@ -118,7 +122,7 @@ def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
     for step in walk(steps.body) if reads else ():
         key = step.key if isinstance(step, MapGet | MapHas | MapSet | MapAdd | MapDelete) else ()
         inner = (part for value in used(step) for part in parts(value) if isinstance(part, Op))
-        args = (arg for part in inner for arg in part.args)
+        args = (arg for part in inner if part.op not in _CARRY for arg in part.args)
         if any(has_stack(value.type) for value in (*key, *args) if not isinstance(value, SiteText)):
             yield Need(Feature.STACK_COMPUTED, "a stack that is not only shown or counted", reads[0].span)
 

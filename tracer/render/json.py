@@ -69,10 +69,9 @@ class JsonRenderer(Renderer):
         """One line for the map; keys are strings."""
         self._print_entries(snapshot, ordered(snapshot, top), div)
 
-    def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
+    def closing_map(self, snapshot: MapSnapshot) -> None:
         """An empty map of averages is `{}`, as in bpftrace; others that are empty are left out."""
-        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
-            self._print_entries(snapshot, ordered(snapshot) if snapshot.items else [], 0)
+        self._print_entries(snapshot, ordered(snapshot) if snapshot.items else [], 0)
 
     def _print_entries(self, snapshot: MapSnapshot, entries: list[tuple[Key, MapValue]], div: int) -> None:
         decl = snapshot.decl

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from tracer.errors import TracerError
 from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
@@ -183,7 +184,21 @@ class Renderer(ABC):
         return ("stdin" if name == "-e" else name, *source.position(output.span.start))
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
-        """The maps at the end, in the order of their names; empty ones are left out."""
+        """The maps at the end, in the order of their names. One that cannot be shown does not keep the others back:
+        what it raised is raised after them.
+        """
+        fault: Exception | None = None
         for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.decl.name):
-            if snapshot.items:
-                self.print_map(snapshot, 0, 0)
+            try:
+                self.closing_map(snapshot)
+            except (TracerError, BrokenPipeError):  # nothing can be written any more
+                raise
+            except Exception as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault
+
+    def closing_map(self, snapshot: MapSnapshot) -> None:
+        """A map at the end; empty ones are left out."""
+        if snapshot.items:
+            self.print_map(snapshot, 0, 0)

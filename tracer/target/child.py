@@ -85,6 +85,11 @@ class Child:
             hint = "does a script lack its first line, #!/bin/sh?" if number == errno.ENOEXEC else None
             raise TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
 
+    @property
+    def started(self) -> bool:
+        """Whether it was let run."""
+        return self._go < 0
+
     def ended(self) -> bool:
         """Whether it has ended; reaps it then."""
         if self.status is None:

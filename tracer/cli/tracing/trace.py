@@ -173,7 +173,17 @@ def trace(compiled: Compiled, request: Request) -> int:
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()
-        outcome = run(session, plan, renderer, controls, watched, on_attached, guard)
+        try:
+            outcome = run(session, plan, renderer, controls, watched, on_attached, guard)
+        except (TracerError, BrokenPipeError):
+            raise
+        except Exception:  # a fault of ours, which is no reason to end a command half-way
+            renderer.finish()
+            out.finish()
+            session.close()
+            if child is not None and child.started:
+                _wait_for(child, controls)
+            raise
         if guard is not None:
             guard.tell()
         renderer.lost(outcome.loss)
@@ -257,7 +267,7 @@ def _not_leased(leases: Leases | None) -> Iterator[str]:
 
 
 def _wait_for(child: Child, controls: Controls) -> None:
-    """Until the command of -c has ended, or somebody asks for the end: it may be the one who writes."""
+    """Until the command of -c has ended, or somebody asks once more for the end."""
     while not controls.hurry and not child.ended():
         readable([fd for fd in (controls.signals, child.pidfd) if fd >= 0], 1.0)
         controls.acknowledge()

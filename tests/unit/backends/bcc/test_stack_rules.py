@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from tracer.backends.bcc.maps.stacks import Stacks
-from tracer.lang.types import Stack
+from tracer.lang.types import Stack, StackType, StringType, Symbol, SymbolType, TupleType
 from tracer.resolve.unwind.walker import LAST, PLAIN, Step
 
 PID = 4242
@@ -50,7 +50,17 @@ def test_a_copy_that_begins_at_a_caller_s_frame_goes_on_behind_those_before(monk
     made.take(b"offset" + header + bytes(16) + struct.pack("=3Q", 0x5000, 0x6000, 0), 6)
     # The other registers are those of the hit, not of this frame.
     assert unwinder.asked == [([None] * 6 + [6, 7, 8] + [None] * 8, 125, False)]
-    assert made.resolved(Stack(PID, (number,))) == Stack(PID, (0x5000, 0x6000, 0x1000, 0x2000))
+    held = Stack(PID, (number,))
+    assert made.resolving(lambda: held, StackType(127))() == Stack(PID, (0x5000, 0x6000, 0x1000, 0x2000))
+
+
+def test_what_stands_beside_a_stack_stays_as_it_is() -> None:
+    made = Stacks(-1)
+    row = (Symbol(PID, 0x1000), Stack(PID, (0x2000,)), (b"text", Symbol(PID, 0x3000), Stack(PID, (0x4000,))))
+    kind = TupleType((SymbolType(), StackType(1), TupleType((StringType(8), SymbolType(), StackType(1)))))
+    found = made.resolving(lambda: row, kind)()
+    assert found == row
+    assert [type(each) for each in (*found, *found[2])] == [Symbol, Stack, tuple, bytes, Symbol, Stack]
 
 
 def test_copies_that_were_under_way_add_no_rules_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from tracer.backends.bcc.events.records import Decode, Record, control_event, decoder, mark_in, rows_of
 from tracer.backends.bcc.events.ring import Batch, Ring
 from tracer.backends.bcc.maps.store import KernelMaps
-from tracer.lang.types import Value, has_stack
+from tracer.lang.types import TupleType, Value
 from tracer.results.events import Event, ExitEvent, PrintfBatch, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _count(event: Event) -> int:
 
 def _decoder(record: Record, stacks: Stacks | None) -> Decode:
     decode = decoder(record.types)
-    return stacks.resolving(decode) if stacks is not None and any(map(has_stack, record.types)) else decode
+    return decode if stacks is None else stacks.resolving(decode, TupleType(record.types))
 
 
 def _reader(

@@ -11,7 +11,6 @@ from tracer.backends.bcc.maps.tables import Shape, Table
 from tracer.lang.aggregations.registry import keeps_of
 from tracer.lang.fixed_width import wrap_int
 from tracer.lang.typed import MapDecl
-from tracer.lang.types import has_stack
 from tracer.results.store import is_signed
 from tracer.results.values import Average, MapValue
 
@@ -142,5 +141,6 @@ def element_of(table: Table, slots: int, stacks: Stacks | None = None) -> Elemen
         case Shape.EXTREME:
             return _Extreme(table.decl, slots, table.grid is not None)
         case Shape.VALUE:
-            decode = decoder(table.decl.value)
-            return _Scalar(stacks.resolving(decode) if stacks is not None and has_stack(table.decl.value) else decode)
+            kind = table.decl.value
+            decode = decoder(kind)
+            return _Scalar(decode if stacks is None else stacks.resolving(decode, kind))

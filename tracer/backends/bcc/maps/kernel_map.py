@@ -33,7 +33,7 @@ from tracer.backends.bcc.maps.resets import (
 )
 from tracer.backends.bcc.maps.tables import Shape
 from tracer.kernel import bpf
-from tracer.lang.types import IntType, Value, has_stack
+from tracer.lang.types import IntType, TupleType, Value
 from tracer.results.events import Loss
 from tracer.results.store import zeroed
 from tracer.results.values import Key, MapValue
@@ -59,9 +59,8 @@ class KernelMap(Generic[E]):
         adds = table.shape is not Shape.VALUE
         self._history = None if marks is None else History(marks, self._element, self._read, adds)
         self._decode_key = None if table.key is None else table.key.decoder()
-        if stacks is not None and table.key is not None and any(map(has_stack, table.key.parts)):
-            assert self._decode_key is not None
-            self._decode_key = stacks.resolving(self._decode_key)
+        if stacks is not None and table.key is not None and self._decode_key is not None:
+            self._decode_key = stacks.resolving(self._decode_key, TupleType(table.key.parts))
         self._taken: dict[Raw, E] = {}
         self._in_handler = False
         self._reading: dict[Raw, E] | None = None

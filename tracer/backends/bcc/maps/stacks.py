@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
-from tracer.lang.types import Stack
+from tracer.lang.types import Stack, StackType, TupleType, Type, has_stack
 from tracer.resolve.unwind.rules import EXPRESSION
 from tracer.resolve.unwind.walker import (
     ELSEWHERE,
@@ -137,21 +137,30 @@ class Stacks:
         if self.unwinder is not None and self._rules is not None:
             self.unwinder.endings += Counter({how: walked(number) for number, how in enumerate(ENDINGS)})
 
-    def resolved(self, value: Any) -> Any:
-        """The value with the frames of its stacks in the place of numbers."""
-        if isinstance(value, Stack):
-            addresses = value.addresses
-            space, native = self._spaces.get(value.pid, value.pid & _PID), None
-            if addresses and addresses[0] & _PENDING:
-                space, native = self._frames.get(addresses[0], Stack(space, ()))
-            if self.python is not None:
-                return Stack(space, self.python.interpreters.stack(value.pid & _PID, addresses, native))
-            return Stack(space, addresses if native is None else native)
-        return tuple(map(self.resolved, value)) if isinstance(value, tuple) else value
+    def resolving(self, decode: Callable[..., Any], kind: Type) -> Callable[..., Any]:
+        """The function, whose values are of that type, with the frames of stacks in the place of numbers."""
+        settled = self._settler(kind)
+        return decode if settled is None else lambda *args: settled(decode(*args))
 
-    def resolving(self, decode: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with what it returns resolved."""
-        return lambda *args: self.resolved(decode(*args))
+    def _settler(self, kind: Type) -> Callable[[Any], Any] | None:
+        """By the type, since a value does not tell: a symbol is a tuple too. None where nothing is to be done."""
+        if isinstance(kind, StackType):
+            return self._stack
+        if not (isinstance(kind, TupleType) and has_stack(kind)):
+            return None
+        items = [self._settler(item) for item in kind.items]
+        return lambda value: tuple(
+            [part if settled is None else settled(part) for settled, part in zip(items, value, strict=True)]
+        )
+
+    def _stack(self, value: Stack) -> Stack:
+        addresses = value.addresses
+        space, native = self._spaces.get(value.pid, value.pid & _PID), None
+        if addresses and addresses[0] & _PENDING:
+            space, native = self._frames.get(addresses[0], Stack(space, ()))
+        if self.python is not None:
+            return Stack(space, self.python.interpreters.stack(value.pid & _PID, addresses, native))
+        return Stack(space, addresses if native is None else native)
 
 
 def _when(number: int) -> int:
