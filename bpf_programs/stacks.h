@@ -9,7 +9,7 @@
  */
 #pragma once
 
-enum { FRAME_PLAIN, FRAME_LAST, FRAME_ENTRY, FRAME_POINTER, FRAME_SIGNAL, FRAME_NOTHING };
+enum { FRAME_PLAIN, FRAME_LAST, FRAME_ENTRY, FRAME_POINTER, FRAME_SIGNAL, FRAME_NOTHING, FRAME_BROKEN };
 
 /* An address in a process; `process` is twice its space_id(), and one more where a thread is there: where a call
  * returns to, the rule is that of the instruction before. */
@@ -191,8 +191,8 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 		}
 		to[i] = ip;
 		found = i + 1;
-		if (rule->kind == FRAME_LAST) {
-			ended = ENDED_WHOLE;
+		if (rule->kind == FRAME_LAST || rule->kind == FRAME_BROKEN) {
+			ended = rule->kind == FRAME_LAST ? ENDED_WHOLE : ENDED_NO_RULE;
 			break;
 		}
 		if (rule->kind == FRAME_PLAIN) {

@@ -131,3 +131,42 @@ def test_a_stack_is_copied_up_to_a_page_that_was_never_touched(backend: str, tmp
     program = f"uprobe:{tmp_path}/hole:hit {{ @[ustack(2)] = count(); }}"
     done = tracer("-q", "--backend", backend, "--stacks", "folded", "-e", program, "-c", f"{tmp_path}/hole")
     assert (done.printed, done.err) == (b"at;hit 1\n", "")
+
+
+ASSEMBLY_C = r"""
+    #include <string.h>
+    #include <sys/mman.h>
+    __attribute__((noinline)) void hit(int n) { asm volatile("" : : "r"(n)); }
+    void bare(int n), kept(int n), framed(int n);
+    asm(".macro function name; .globl \\name; .type \\name, @function; \\name:; .endm");
+    asm("function bare; push %rbx; mov %edi, %ebx; call hit; pop %rbx; ret; .size bare, . - bare");
+    asm("function kept; push %rbp; mov $1, %ebp; call hit; pop %rbp; ret; .size kept, . - kept");
+    asm("function framed; push %rbp; mov %rsp, %rbp; sub $16, %rsp; call hit; leave; ret; .size framed, . - framed");
+    __attribute__((noinline)) void middle(void (*what)(int)) { what(1); asm volatile(""); }
+    int main(void)
+    {
+        middle(bare);
+        middle(kept);
+        middle(framed);
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O1",), ("-O2", "-fomit-frame-pointer")], ids=str)
+def test_no_caller_of_assembly_without_tables_is_left_out(
+    backend: str, flags: tuple[str, ...], tmp_path: Path, clean: None
+) -> None:
+    (tmp_path / "bare.c").write_text(ASSEMBLY_C)
+    subprocess.run(["gcc", *flags, "bare.c", "-o", "bare"], cwd=tmp_path, check=True)
+    bare = tmp_path / "bare"
+    words = ("-q", "--backend", backend, "--stacks", "folded", "-e", f"uprobe:{bare}:hit {{ @[ustack] = count(); }}")
+    done = tracer(*words, "-c", str(bare))
+    before = "_start;__libc_start_main;__libc_start_call_main;main;middle"
+    assert done.text == "".join(f"{before};{name};hit 1\n" for name in ("bare", "framed", "kept"))
+    assert done.err == ""
+    # Without symbols nothing says where the functions begin: a frame that is set up is found, the others end the stack.
+    subprocess.run(["strip", "--keep-symbol=hit", "bare"], cwd=tmp_path, check=True)
+    done = tracer(*words, "-c", str(bare))
+    assert sorted(line.count(";") for line in done.text.splitlines()) == [1, 1, 6]
+    assert "stacks that do not reach the program's start: 2: no unwind table, and no frame pointer\n" in done.err

@@ -9,7 +9,7 @@ import pytest
 
 RESOLVE = Path(__file__).parents[3] / "tracer" / "resolve"
 ORDER = (
-    "model", "arch", "elf", "dwarf", "processes", "files", "unwind", "symbols", "usdt", "safety", "interpreters",
+    "model", "arch", "elf", "dwarf", "processes", "files", "unwind", "usdt", "safety", "symbols", "interpreters",
     "binary", "places", "functions", "sites", "listing",
 )  # fmt: skip
 """From the bottom to the top: who imports may only look down."""

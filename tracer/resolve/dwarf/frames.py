@@ -152,6 +152,16 @@ class Frames:
             return None
         return frame if frame is not None and frame.start <= address < frame.start + frame.size else None
 
+    def end_before(self, address: int) -> int:
+        """Where the last entry ends that begins before an address; 0 for none."""
+        starts, entries = self._index
+        index = bisect_right(starts, address) - 1
+        try:
+            frame = self._frame(entries[index] - self._start) if index >= 0 else None
+        except DAMAGE:
+            return 0
+        return 0 if frame is None else frame.start + frame.size
+
     @cached_property
     def personality(self) -> bool:
         """Whether any function of the file looks at exceptions that pass through it."""

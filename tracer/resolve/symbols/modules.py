@@ -34,7 +34,7 @@ class Module:
     def __init__(self, elf: Elf) -> None:
         self.elf = elf
         self.version = elf.version
-        self._symbols = Symbols(elf, find_debug_file)
+        self.symbols = Symbols(elf, find_debug_file)
         self._rules: dict[int, Rule | None] = {}
         self._sources: dict[int, tuple[Source, ...]] = {}
 
@@ -42,7 +42,7 @@ class Module:
         """The function at a file offset and the distance from its start."""
         address = self.elf.address_of(file_offset)
         try:
-            function = self._symbols.at(address) if address is not None else None
+            function = self.symbols.at(address) if address is not None else None
         except TracerError:
             return None
         return None if function is None or address is None else (function, address - function.address)
@@ -54,7 +54,7 @@ class Module:
                 self._rules.clear()
             address = self.elf.address_of(file_offset)
             try:
-                self._rules[file_offset] = None if address is None else self._tables.rule(address)
+                self._rules[file_offset] = None if address is None else self.tables.rule(address)
             except TracerError:
                 self._rules[file_offset] = None
         return self._rules[file_offset]
@@ -72,7 +72,7 @@ class Module:
         """Whether a function begins there, by the unwind tables."""
         address = self.elf.address_of(file_offset)
         try:
-            frame = None if address is None else self._tables.frame(address)
+            frame = None if address is None else self.tables.frame(address)
         except TracerError:
             return False
         return frame is not None and frame.start == address
@@ -104,7 +104,8 @@ class Module:
         return None if entries is None else InlineFrames(entries)
 
     @cached_property
-    def _tables(self) -> Tables:
+    def tables(self) -> Tables:
+        """The unwind tables."""
         from tracer.resolve.unwind.tables import Tables
 
         return Tables(self.elf, find_debug_file)

@@ -97,4 +97,10 @@ class Unwinder:
         if not exact and module.begins(offset + 1):
             return _LAST  # no call leads back to where a function begins: makecontext(3) has put it below a coroutine
         name = module.name(offset) if exact else None
-        return _ENTRY if name is not None and name[1] == 0 else _POINTER
+        if name is not None and name[1] == 0:
+            return _ENTRY
+        if self._registers.link is not None:
+            return _POINTER
+        from tracer.resolve.symbols.untabled import step_in  # most programs have no such code
+
+        return step_in(module, offset, exact)

@@ -34,6 +34,11 @@ class Tables:
         found = self._frames.at(address) if self._frames is not None else None
         return found or self._debug_frames.at(address)
 
+    def end_before(self, address: int) -> int:
+        """Where the last entry ends that begins before an address; 0 for none."""
+        both = (self._frames, self._debug_frames)
+        return max(tables.end_before(address) for tables in both if tables is not None)
+
     @cached_property
     def _frames(self) -> Frames | None:
         try:
@@ -81,6 +86,11 @@ class DebugFrames:
                 start, size = struct.unpack_from("<QQ", data, at + 8)
                 self._found.append((start, size, common, at + 24, end))
             at = end
+
+    def end_before(self, address: int) -> int:
+        """See `Tables`."""
+        index = bisect_right(self._starts, address) - 1
+        return self._found[index][0] + self._found[index][1] if index >= 0 else 0
 
     def at(self, address: int) -> Frame | None:
         """The entry whose range holds the address."""

@@ -30,9 +30,9 @@ UNUSUAL = "a rule of an unusual kind"
 ELSEWHERE = "it goes on in another stack"
 NO_PROGRESS = "a frame that lies below its callee's"
 
-PLAIN, LAST, ENTRY, POINTER, GENERAL, NOTHING = range(6)
+PLAIN, LAST, ENTRY, POINTER, GENERAL, NOTHING, BROKEN = range(7)
 """How to leave a frame: by three numbers; not at all, it is the first; it has just been entered and nothing is known
-of it; by its frame pointer; by its rule; not at all, for it is no code.
+of it; by its frame pointer; by its rule; not at all, for it is no code; not at all, for nothing tells how.
 """
 
 
@@ -146,6 +146,8 @@ def _walk_plain(
         elif kind == NOTHING:
             found.pop()
             return tuple(found), _no_code(ip)
+        elif kind == BROKEN:
+            return tuple(found), NO_RULE
         else:
             return None
         place = cfa - 8 - low
@@ -201,6 +203,8 @@ class _Walk:
             if step.kind == NOTHING:
                 found.pop()
                 return tuple(found), _no_code(ip)
+            if step.kind == BROKEN:
+                return tuple(found), NO_RULE
             before = self.values[self.registers.sp]
             try:
                 next_ip = self.leave(step)

@@ -6,7 +6,19 @@ import pytest
 
 from tracer.resolve.unwind.registers import X86_64
 from tracer.resolve.unwind.rules import OFFSET, Rule
-from tracer.resolve.unwind.walker import ELSEWHERE, GENERAL, LIMIT, PLAIN, POINTER, SHORT, Short, Step, walk
+from tracer.resolve.unwind.walker import (
+    BROKEN,
+    ELSEWHERE,
+    GENERAL,
+    LIMIT,
+    NO_RULE,
+    PLAIN,
+    POINTER,
+    SHORT,
+    Short,
+    Step,
+    walk,
+)
 
 SP, COPIED = 0x7000, 32
 
@@ -29,6 +41,11 @@ def ending(step: Step, fp: int = 0, most: int = 127) -> str:
 def test_a_copy_that_ends_before_the_frame_tells_how_long_it_should_be(kind: int, size: int) -> None:
     found = ending(frame(size, kind))
     assert isinstance(found, Short) and (found, found.wanted) == (SHORT, size)
+
+
+@pytest.mark.parametrize("fp", [0, SP, SP + 8])
+def test_where_nothing_tells_of_the_caller_the_frame_pointer_does_not_either(fp: int) -> None:
+    assert ending(Step(BROKEN), fp) == NO_RULE
 
 
 def test_of_a_frame_pointer_both_words_are_wanted() -> None:

@@ -18,6 +18,7 @@ from tracer.kernel.bpf import MapType
 from tracer.lang.types import Stack, StackType, TupleType, Type, has_stack
 from tracer.resolve.unwind.rules import EXPRESSION
 from tracer.resolve.unwind.walker import (
+    BROKEN,
     ELSEWHERE,
     ENTRY,
     LAST,
@@ -51,7 +52,7 @@ ENDINGS = (LIMIT, WHOLE, NO_CODE, RETURN_PROBE, NO_RULE, NO_PROGRESS, ELSEWHERE)
 _SP_FP_IP = 7, 6, 8
 """Registers of a frame that a call led to; the others are those of the hit."""
 
-_KINDS = {PLAIN: 0, LAST: 1, ENTRY: 2, POINTER: 3, NOTHING: 5}
+_KINDS = {PLAIN: 0, LAST: 1, ENTRY: 2, POINTER: 3, NOTHING: 5, BROKEN: 6}
 _SIGNAL = 4
 
 # rsp + 160 and its word; rsp + 168; rsp + 120: where stacks.h has the registers of what a signal interrupted.

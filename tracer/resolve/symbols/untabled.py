@@ -1,0 +1,230 @@
+"""How x86-64 code that no unwind table describes is left: hand-written assembly, code of old or unusual compilers.
+
+The frame pointer alone does not tell. Where such a function does not set it up, it is still its caller's, and a step by
+it leads past the caller without a sign. So the function's instructions are followed from its first one on: how far each
+moves the stack pointer, and where the caller's frame pointer is meanwhile. Where two ways to one instruction
+disagree, nothing is known of what they disagree on. gdb does so too, but guesses where this tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer.dataclass import dataclass, replace
+from tracer.errors import TracerError
+from tracer.probes.arch import EM_X86_64
+from tracer.resolve.safety.disassembly import Instruction, decode
+from tracer.resolve.unwind.registers import X86_64
+from tracer.resolve.unwind.rules import OFFSET, UNDEFINED, Rule
+from tracer.resolve.unwind.walker import BROKEN, LAST, Step, step_of
+
+if TYPE_CHECKING:
+    from tracer.resolve.symbols.modules import Module
+
+_LONGEST = 1 << 16
+"""Bytes of a function that are followed."""
+
+_START = 64
+"""Bytes of what a file begins with, at most: the C library's own start has no tables."""
+
+_NOP = b"\x90"
+_MOST_ROUNDS = 1 << 16
+
+_SETS_UP = b"\x55\x48\x89\xe5", b"\x55\x48\x8b\xec"
+"""`push %rbp; mov %rsp,%rbp`, in both of its spellings."""
+
+_ENDS = re.compile(rb"\xc3(?:\xcc|\x90|\x66|\x0f\x1f)")
+"""A return with padding behind it: most probably the end of a function."""
+
+_ENTRY = 8  # bytes of the return address
+_RBP = ("rbp", "ebp", "bp", "bpl")
+_RSP = ("rsp", "esp", "sp", "spl")
+_READS_FIRST = ("cmp", "test", "push", "bt", "nop", "prefetch")
+"""Beginnings of mnemonics whose first operand is not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Before an instruction: `depth` is the CFA less the stack pointer, `base` the CFA less rbp where that points into
+    the frame; `kept`: rbp has the caller's value; `saved`: the CFA less the place of that value. None: not known.
+    """
+
+    depth: int | None = _ENTRY
+    base: int | None = None
+    kept: bool = True
+    saved: int | None = None
+
+    def joined(self, other: _State) -> _State:
+        """What holds on both ways."""
+        return _State(
+            self.depth if self.depth == other.depth else None,
+            self.base if self.base == other.base else None,
+            self.kept and other.kept,
+            self.saved if self.saved == other.saved else None,
+        )
+
+
+_LAST, _BROKEN = Step(LAST), Step(BROKEN)
+
+
+def step_in(module: Module, file_offset: int, exact: bool) -> Step:
+    """How to leave the function at an instruction of a file that no table has; if not `exact`, at the next one."""
+    at = module.elf.address_of(file_offset)
+    if at is None:
+        return _BROKEN
+    if module.elf.entry <= at < module.elf.entry + _START:
+        return _LAST
+    wanted = at + (not exact)
+    try:
+        function = module.symbols.at(at)
+        if function is not None:
+            start = function.address
+            code = _read(module, start, start + min(function.size or wanted - start + 16, _LONGEST))
+        else:
+            start = max(module.tables.end_before(at), wanted - _LONGEST, 0)
+            code = _read(module, start, wanted)
+            frame = begins_frame(code)
+            if frame is None:
+                return _BROKEN
+            start, code = start + frame, code[frame:] + _NOP
+        rule = rule_of(code, start, wanted)
+    except TracerError:
+        return _BROKEN
+    return _BROKEN if rule is None else step_of(rule, X86_64)
+
+
+def _read(module: Module, start: int, end: int) -> bytes:
+    return module.elf.memory(start, end - start, "code") or b""
+
+
+def rule_of(code: bytes, start: int, address: int) -> Rule | None:
+    """The rule at an instruction of the function whose first instruction is at `start`; None where the code does not
+    tell. Raises `TracerError` where there is no disassembler.
+    """
+    instructions = decode(code[:_LONGEST], start, EM_X86_64)
+    state = _states(instructions).get(address)
+    if state is None:
+        return None
+    if state.depth is not None:
+        register, offset = X86_64.sp, state.depth
+    elif state.base is not None:
+        register, offset = X86_64.fp, state.base
+    else:
+        return None
+    saved: dict[int, tuple[int, int | bytes]] = {X86_64.ip: (OFFSET, -_ENTRY)}
+    if not state.kept:
+        saved[X86_64.fp] = (OFFSET, -state.saved) if state.saved is not None else (UNDEFINED, 0)
+    return Rule(register, offset, None, saved, X86_64.ip, False)
+
+
+def begins_frame(code: bytes) -> int | None:
+    """Where in code that ends at an instruction the frame of its function is set up, if the function is unknown; None
+    where it does not seem to set one up, so that the frame pointer may be its caller's.
+    """
+    found = max(map(code.rfind, _SETS_UP))
+    return None if found < 0 or _ENDS.search(code, found) else found
+
+
+def _states(instructions: Sequence[Instruction]) -> dict[int, _State]:
+    """The state before each instruction that the first one leads to, and behind the last."""
+    index = {each.address: number for number, each in enumerate(instructions)}
+    found: dict[int, _State] = {}
+    waiting = [(instructions[0].address, _State())] if instructions else []
+    rounds = 0
+    while waiting and rounds < _MOST_ROUNDS:
+        rounds += 1
+        address, state = waiting.pop()
+        before = found.get(address)
+        if before is not None:
+            state = before.joined(state)
+            if state == before:
+                continue
+        found[address] = state
+        number = index.get(address)
+        if number is None:
+            continue
+        each = instructions[number]
+        behind = _behind(each, state)
+        if each.goes_on:
+            waiting.append((each.address + each.size, behind))
+        if each.jumps and each.target in index:
+            waiting.append((each.target, behind))
+    return {} if waiting else found
+
+
+def _behind(each: Instruction, state: _State) -> _State:
+    """The state that an instruction leaves. What a function does that is called, it undoes."""
+    name, operands = each.mnemonic, each.operands
+    first, _, second = operands.partition(", ")
+    depth = state.depth
+    if name == "call":  # of what follows it, to learn where it is
+        return _moved(state, 8) if each.target == each.address + each.size else state
+    if name in ("push", "pushfq"):
+        state = _moved(state, 8)
+        if operands == "rbp" and state.kept and state.saved is None and state.depth is not None:
+            return replace(state, saved=state.depth)
+        return state
+    if name in ("pop", "popfq"):
+        moved = _moved(state, -8)
+        if operands in _RBP:
+            return _taken_back(moved, depth)
+        return replace(moved, depth=None) if operands in _RSP else moved
+    if name == "leave":
+        moved = replace(state, depth=None if state.base is None else state.base - 8)
+        return _taken_back(moved, state.base)
+    if name == "enter":
+        return _State(None, None, False, None)
+    if first == "rsp":
+        if (by := _number(second)) is not None and name in ("add", "sub"):
+            return _moved(state, by if name == "sub" else -by)
+        if name in ("mov", "lea") and (place := _place(second, state)) is not None:
+            return replace(state, depth=place)
+    if first == "rbp" and name in ("mov", "lea") and (place := _place(second, state)) is not None:
+        return replace(state, base=place, kept=False)
+    if name == "mov" and second == "rbp" and (slot := _slot(first, state)) is not None:
+        return replace(state, saved=slot) if state.kept and state.saved is None else state
+    if name == "mov" and first == "rbp" and (slot := _slot(second, state)) is not None:
+        return _taken_back(state, slot)
+    if name.startswith("xchg"):
+        return _written(_written(state, first), second)
+    return state if name.startswith(_READS_FIRST) or name[:1] == "j" else _written(state, first)
+
+
+def _moved(state: _State, by: int) -> _State:
+    return replace(state, depth=None if state.depth is None else state.depth + by)
+
+
+def _taken_back(state: _State, slot: int | None) -> _State:
+    """The frame pointer is loaded from a place in the frame."""
+    if slot is not None and slot == state.saved:
+        return replace(state, base=None, kept=True)
+    return replace(state, base=None, kept=False)
+
+
+def _written(state: _State, register: str) -> _State:
+    if register in _RSP:
+        return replace(state, depth=None)
+    return replace(state, base=None, kept=False) if register in _RBP else state
+
+
+def _place(operand: str, state: _State) -> int | None:
+    """How far below the CFA an operand points: rsp, rbp, or one of these and a number in brackets."""
+    if operand in ("rsp", "rbp"):
+        return state.depth if operand == "rsp" else state.base
+    found = re.fullmatch(r"\[(rsp|rbp)(?: ([+-]) (0x[0-9a-f]+|\d+))?\]", operand)
+    if found is None:
+        return None
+    from_place = state.depth if found[1] == "rsp" else state.base
+    by = int(found[3] or "0", 0)
+    return None if from_place is None else from_place - by if found[2] == "+" else from_place + by
+
+
+def _slot(operand: str, state: _State) -> int | None:
+    """The same of eight bytes of memory."""
+    return _place(operand.removeprefix("qword ptr "), state) if operand.startswith("qword ptr [") else None
+
+
+def _number(operand: str) -> int | None:
+    return int(operand, 0) if re.fullmatch(r"-?(0x[0-9a-f]+|\d+)", operand) else None
