@@ -73,9 +73,10 @@ def plan(
     @lru_cache(maxsize=1)
     def outside() -> DebugInfo:
         from tracer.resolve.dwarf.debug_info import DebugInfo
+        from tracer.resolve.functions.unused_results import unused
         from tracer.resolve.symbols.demangle import demangler
 
-        return DebugInfo((site for own in sites.values() for site in own), demangler)
+        return DebugInfo((site for own in sites.values() for site in own), demangler, unused)
 
     if any(sites.values()):
         tree = replace(tree, types=replace(tree.types, outside=outside))

@@ -46,6 +46,9 @@ class Outside(Protocol):
     def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
         """The parameters of the function that a site is the entry of; else why they are not known."""
 
+    def no_result(self, site: Site) -> str:
+        """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
+
     def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
         """A variable of the file of a site: its address less that of the site, and its type, which is an integer of its
         size where no debug information says it; else why it has none.

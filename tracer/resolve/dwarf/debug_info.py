@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import Any
 
@@ -33,6 +33,7 @@ from tracer.probes.site import FileIdentity, Site
 from tracer.resolve import marshalling
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.calls.parameters import parameters_at
+from tracer.resolve.dwarf.calls.results import no_result
 from tracer.resolve.dwarf.functions import (
     attribute,
     function_at,
@@ -61,10 +62,16 @@ _NOTHING = "there is no debug information of it"
 
 
 class DebugInfo:
-    """The `Outside` of the files of these sites. `demangler` reads names of C++ and Rust."""
+    """The `Outside` of the files of these sites. `demangler` reads names of C++ and Rust. `unused` says of a file and
+    the address of a function whether its callers leave its result unread.
+    """
 
-    def __init__(self, sites: Iterable[Site], demangler: Callable[[], Demangler] | None = None) -> None:
+    def __init__(
+        self, sites: Iterable[Site], demangler: Callable[[], Demangler] | None = None,
+        unused: Callable[[str, int], bool] = lambda path, address: False,
+    ) -> None:  # fmt: skip
         self._files: dict[str, _File] = {}
+        self._unused = unused
         self._sites = tuple(sites)
         for site in self._sites:
             key = _key(site.identity)
@@ -97,6 +104,9 @@ class DebugInfo:
 
     def parameters(self, site: Site) -> tuple[Parameter, ...] | str:
         return self._files[_key(site.identity)].parameters(site)
+
+    def no_result(self, site: Site) -> str:
+        return self._files[_key(site.identity)].no_result(site, self._unused)
 
     def variable(self, site: Site, name: str) -> tuple[int, Type] | str:
         found = self._files[_key(site.identity)].variable(name, site.address)
@@ -188,6 +198,13 @@ class _File:
             missing = self._entries.split.missing if self._elf is not None and self._entries is not None else ()
             return f"its debug information was split off to {min(missing)}, which is not there" if missing else _NOTHING
         return found
+
+    def no_result(self, site: Site, unused: Callable[[str, int], bool]) -> str:
+        """Why the function that a site is in returns nothing; "" where it returns something, or nobody knows."""
+        about = site.address
+        found: str | None
+        found = self._answer("result", about, lambda entries: no_result(entries, about, partial(unused, site.path)))
+        return found or ""
 
     def variable(self, name: str, at: int) -> tuple[int, Type] | str:
         """The address and the type of a variable, or why it has none. Of several that of the source file of the code at

@@ -167,7 +167,7 @@ int main(int c, char **v) {
     assert places["half"] == {"p": (), "b": ((0, 4, 1, 0),)}
     assert places["whole"] == {"unused": (), "p": ((0, 8, 0, 0), (8, 8, 1, 0)), "b": ((0, 4, 2, 0),)}
     reasons = {each.name: each.reason for each in parameters(program, "behind").values()}
-    assert "optimised it out" in reasons["unused"] and "need not pass it as the ABI says" in reasons["g"]
+    assert "optimised it out" in reasons["unused"] and "the compiler may have changed how it is passed" in reasons["g"]
 
 
 def test_a_large_struct_takes_no_memory_for_each_of_its_words(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from tracer.probes.timers import interval_count
 if TYPE_CHECKING:
     from tracer.lang.scope.context import Context
 
+_FEW = 16
+"""Functions up to which debug information is asked what they return."""
+
 RETURN_HINT = "keep it from a uprobe on the same function: @a[tid] = arg0; the value that is returned is retval"
 
 
@@ -71,6 +74,20 @@ def _argument_type(context: Context, name: str, index: int, span: Span) -> IntTy
     if any(spec.signed for spec in specs):
         return INT64
     return NOTED if sites and len(context.unit.reading("note")) == len(context.unit.sites) else UINT64
+
+
+def check_result(context: Context, span: Span) -> None:
+    """Refuses `retval` of functions that return nothing; warns where only some of the clause's do."""
+    sites = {site.probe: site for site in context.unit.sites}
+    if context.types.outside is None or not context.final or len(sites) > _FEW:
+        return
+    outside = context.types.outside()
+    reasons = [(name, reason) for name, site in sites.items() if (reason := outside.no_result(site))]
+    if reasons and len(reasons) == len(sites):
+        context.error(f"there is no retval of {reasons[0][0]}: {reasons[0][1]}", span)
+        return
+    for name, reason in reasons:
+        context.warn(f"there is no retval of {name}: {reason}", span, "what is shown of it means nothing")
 
 
 def _no_argument(context: Context, name: str, count: int, span: Span) -> None:

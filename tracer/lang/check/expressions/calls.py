@@ -61,6 +61,10 @@ def name(ctx: Context, node: ast.Name) -> typed.Expr | None:
         from tracer.lang.builtins.hit import stacks
 
         stacks.noted(ctx, word, span)
+    if value.node is typed.Retval:
+        from tracer.lang.builtins.hit import probe
+
+        probe.check_result(ctx, span)
     type = value.type(ctx) if callable(value.type) else value.type
     return typed.Builtin(type, span, word) if value.node is None else value.node(type, span)
 

@@ -25,7 +25,7 @@ _REGISTERS = {
 
 _REG, _BREG, _PIECE = 0x50, 0x70, 0x93  # DW_OP_reg0, DW_OP_breg0, DW_OP_piece
 _FBREG = b"\x91"
-_ELSEWHERE = "its callers need not pass it as the ABI says, and debug information does not say how"
+_ELSEWHERE = "the compiler may have changed how it is passed, and debug information does not say where it is"
 
 
 def is_llvms(function: Entry) -> bool:

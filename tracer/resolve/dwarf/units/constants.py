@@ -35,6 +35,10 @@ ADDRESS, BOOLEAN, COMPLEX_FLOAT, FLOAT, SIGNED, SIGNED_CHAR, UNSIGNED, UNSIGNED_
 
 # Languages.
 GO, RUST = 0x16, 0x1C
+SAY_RESULTS = frozenset((0x01, 0x02, 0x04, 0x0C, 0x1A, 0x1D, 0x21, 0x2B, 0x2C, RUST))
+"""C, C++ and Rust, of whose functions debug information tells what they return, or that they return nothing. Assembler,
+OCaml and others never say it.
+"""
 
 NORMAL, NO_CALL = 1, 3
 LLVM_SYSTEM_V, LLVM_PRESERVE_MOST, LLVM_PRESERVE_ALL = 0xC2, 0xC9, 0xCA

@@ -1,0 +1,81 @@
+"""`retval` of functions that return nothing, by debug information and by what their callers read."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracer import pipeline
+from tracer.errors import ProgramError, Source
+
+C = r"""
+typedef void nothing;
+volatile long sink;
+#define KEPT __attribute__((noinline))
+KEPT nothing none(long x) { sink = x; }
+KEPT long some(long x) { sink = x; return x + 1; }
+static KEPT long dropped(long x) { sink = x; return x + 4; }
+static KEPT long passed(long x) { sink = x; return x + 2; }
+static KEPT long used(long x) { sink = x; return x + 3; }
+KEPT long through(long x) { sink = x; return passed(x); }
+int main(int argc, char **argv) { none(1); some(2); dropped(argc); through(4); return used(argc) > 2; }
+"""
+NO_VALUE = "it returns no value"
+UNUSED = "no caller uses its result, so the compiler has left it out"
+
+
+def compiled(folder: Path, *words: str, source: str = C, name: str = "a.c") -> Path:
+    (folder / name).write_text(source)
+    subprocess.run([*words, "-o", folder / "made", folder / name], check=True)
+    return folder / "made"
+
+
+def said(path: Path, *functions: str) -> list[str]:
+    """The errors and warnings of a clause that shows retval of these functions."""
+    points = ", ".join(f"uretprobe:{path}:{each}" for each in functions)
+    try:
+        _, found = pipeline.plan(Source(f"config = {{ unsafe_returns = true }} {points} {{ print(retval); }}"))
+    except ProgramError as error:
+        found = list(error.diagnostics)
+    return [f"{each.severity}: {each.message}".replace(str(path), "FILE") for each in found]
+
+
+@pytest.mark.parametrize("words", ["gcc -O2", "gcc -O0", "gcc -O1 -gdwarf-3", "clang -O2", "clang -O0 -gdwarf-4"])
+def test_a_void_function_has_no_retval(words: str, tmp_path: Path) -> None:
+    path = compiled(tmp_path, *words.split(), "-g")
+    assert said(path, "none") == [f"error: there is no retval of uretprobe:FILE:none: {NO_VALUE}"]
+    assert said(path, "some") == []
+    assert said(path, "none", "some") == [f"warning: there is no retval of uretprobe:FILE:none: {NO_VALUE}"]
+
+
+@pytest.mark.parametrize("words", ["clang -O2", "clang -O1 -gdwarf-4", "gcc -O2"])
+def test_a_result_that_no_caller_reads_and_the_compiler_left_out_is_no_retval(words: str, tmp_path: Path) -> None:
+    path = compiled(tmp_path, *words.split(), "-g")
+    name = "dropped.isra.0" if "gcc" in words else "dropped"
+    assert said(path, name) == [f"error: there is no retval of uretprobe:FILE:{name}: {UNUSED}"]
+    assert said(path, "used" if "clang" in words else "through") == []
+
+
+def test_a_result_that_the_compiler_computes_or_that_is_handed_on_is_shown(tmp_path: Path) -> None:
+    assert said(compiled(tmp_path, "clang", "-O0", "-g"), "dropped", "passed", "used") == []
+    assert said(compiled(tmp_path, "clang", "-O2", "-g"), "passed") == []
+
+
+@pytest.mark.parametrize("words", ["gcc -O1 -g1", "clang -O1 -gline-tables-only", "gcc -O1"])
+def test_without_types_nobody_knows_what_a_function_returns(words: str, tmp_path: Path) -> None:
+    path = compiled(tmp_path, *words.split())
+    assert said(path, "none") == said(path, "some") == []
+
+
+def test_methods_constructors_and_templates_are_told_apart(tmp_path: Path) -> None:
+    source = (
+        "struct A { A(); void m(int); int n() const; int v; }; A::A() { v = 1; } void A::m(int x) { v += x; }"
+        " int A::n() const { return v; } template<class T> T t(T x) { return x; }"
+        " int main() { A a; a.m(2); return a.n() + t(1); }"
+    )
+    path = compiled(tmp_path, "g++", "-g", "-O0", source=source, name="a.cc")
+    for name, reason in (("_ZN1AC1Ev", NO_VALUE), ("_ZN1A1mEi", NO_VALUE), ("_ZNK1A1nEv", ""), ("_Z1tIiET_S0_", "")):
+        found = [each for each in said(path, name) if "retval" in each]
+        assert found == ([f"error: there is no retval of uretprobe:FILE:{name}: {reason}"] if reason else [])

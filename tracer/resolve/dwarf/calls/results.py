@@ -1,0 +1,62 @@
+"""Functions that return no value, by what debug information says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracer.resolve.dwarf import types
+from tracer.resolve.dwarf.calls.stated_locations import is_llvms
+from tracer.resolve.dwarf.functions import attribute, function_at, has, origin
+from tracer.resolve.dwarf.units import constants as dw
+from tracer.resolve.dwarf.units.entries import Entries
+from tracer.resolve.dwarf.units.ranges import start_of
+from tracer.resolve.dwarf.units.unit import Entry
+
+Unused = Callable[[int], bool]
+"""Whether every caller of the function that begins at an address leaves its result unread."""
+
+_IN_REGISTER = frozenset((dw.BASE_TYPE, dw.POINTER, dw.ENUMERATION)) | dw.REFERENCES
+
+NO_VALUE = "it returns no value"
+UNUSED = "no caller uses its result, so the compiler has left it out"
+
+
+def no_result(entries: Entries, address: int, unused: Unused) -> str:
+    """Why the function whose code holds an address returns nothing; "" where it returns something or nobody knows."""
+    function = function_at(entries, address)
+    if function is None or function.unit.top.number(dw.LANGUAGE, 0) not in dw.SAY_RESULTS:
+        return ""
+    if _is_void(function):
+        return NO_VALUE
+    start = start_of(function)
+    return UNUSED if start is not None and _may_be_dropped(entries, function, start) and unused(start) else ""
+
+
+def _is_void(function: Entry) -> bool:
+    """Whether it has no type, in a unit that tells types: with -g1 there are functions and no types."""
+    last = origin(function)
+    if dw.ABSTRACT_ORIGIN in last or dw.SPECIFICATION in last:
+        return False  # what it is a copy of is in a file that is not here
+    if not has(function, dw.TYPE):
+        attributes = (each for _, _, kind in function.unit.walk() for each in kind.attributes)
+        return any(name == dw.TYPE for name, _, _ in attributes)
+    kind = next((found for each in (function, last) if (found := each.follow(dw.TYPE)) is not None), None)
+    while kind is not None and (kind.tag == dw.TYPEDEF or kind.tag in dw.QUALIFIERS):
+        if dw.TYPE not in kind:
+            return True
+        kind = kind.follow(dw.TYPE)
+    return False
+
+
+def _may_be_dropped(entries: Entries, function: Entry, start: int) -> bool:
+    """Whether it returns an integer or an address, and a compiler that knew all its callers has optimised it. gcc gives
+    such a function another name.
+    """
+    kind = types.plain(attribute(function, dw.TYPE))
+    if kind is None or kind.tag not in _IN_REGISTER or kind.number(dw.ENCODING) in (dw.FLOAT, dw.COMPLEX_FLOAT):
+        return False
+    names = entries.symbols.starting(start) if entries.symbols is not None else []
+    if not is_llvms(function):
+        return any(".isra." in name for name, _ in names)
+    described = dw.ALL_CALLS in function or dw.GNU_ALL_CALLS in function
+    return described and (not has(function, dw.EXTERNAL) or (bool(names) and all(alone for _, alone in names)))

@@ -1,0 +1,93 @@
+"""Whether any caller reads what a function returns, by the code behind each call of it in its file.
+
+A compiler that sees all callers of a function leaves out a result that none of them reads (LLVM's dead argument
+elimination, gcc's IPA-SRA). Debug information still tells the type. The register then holds what was left there.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing, suppress
+
+from tracer.errors import TracerError
+from tracer.probes.arch import EM_X86_64
+from tracer.resolve.elf.debug_file import find_debug_file
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.symbols import Symbols
+from tracer.resolve.safety.code import Code
+from tracer.resolve.safety.disassembly import Instruction
+
+_MOST_CODE = 32 << 20
+_MOST_CALLS = 64
+_FOLLOWED = 64
+"""Instructions behind one call."""
+
+_CALL_OR_JUMP = re.compile(rb"[\xe8\xe9]|\x0f[\x80-\x8f]")
+_RESULT = re.compile(r"\b(rax|eax|ax|al|ah)\b")
+_WRITES = ("mov", "movabs", "movzx", "movsx", "movsxd", "lea", "pop")
+
+
+def unused(path: str, address: int) -> bool:
+    """Whether the file's code calls the function that begins there, and never reads the result."""
+    with suppress(TracerError), closing(Elf(path)) as elf:
+        code = Code(elf, Symbols(elf, find_debug_file))
+        calls = _calls(code, address) if elf.machine == EM_X86_64 else None
+        return bool(calls) and not any(_is_read(code, each) for each in calls or ())
+    return False
+
+
+def _calls(code: Code, address: int) -> list[int] | None:
+    """Where each call of the function returns to; None where it is also jumped to, or may be."""
+    found: list[int] = []
+    segments = [each for each in code.elf.loads if code.executable(each.address)]
+    if sum(each.file_size for each in segments) > _MOST_CODE:
+        return None
+    for segment in segments:
+        content = code.elf.memory(segment.address, segment.file_size, "the code") or b""
+        for match in _CALL_OR_JUMP.finditer(content):
+            behind = segment.address + match.end() + 4
+            distance = int.from_bytes(content[match.end() : match.end() + 4], "little", signed=True)
+            if behind + distance == address:
+                if match[0] != b"\xe8" or len(found) == _MOST_CALLS:
+                    return None
+                found.append(behind)
+    return found
+
+
+def _is_read(code: Code, address: int) -> bool:
+    """Whether the code from there on may read the register of the result before it writes it."""
+    around = code.range_at(address)
+    if around is None:
+        return True
+    instructions = {each.address: each for each in code.instructions(around)}
+    todo, seen = [address], set[int]()
+    while todo:
+        at = todo.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        each = instructions.get(at)
+        if each is None or len(seen) > _FOLLOWED:
+            return True
+        if each.jumps:
+            if each.target is None:
+                return True
+            todo.append(each.target)
+        elif each.returns:
+            return True  # its caller may read it
+        elif _RESULT.search(each.operands):
+            if not _overwrites(each):
+                return True
+            continue
+        elif each.calls:
+            continue  # which leaves its own result there
+        if each.goes_on:
+            todo.append(at + each.size)
+    return False
+
+
+def _overwrites(instruction: Instruction) -> bool:
+    to, comma, source = instruction.operands.partition(", ")
+    if instruction.mnemonic == "xor" and to == source in ("rax", "eax"):
+        return True
+    return instruction.mnemonic in _WRITES and to in ("rax", "eax") and not (comma and _RESULT.search(source))
