@@ -283,7 +283,7 @@ class _Trace:
         return self._maps() if self.plan.program.config.print_maps_on_exit else []
 
     def _maps(self) -> list[str]:
-        return sorted(self.plan.program.maps)
+        return sorted(name for name, decl in self.plan.program.maps.items() if not decl.inner)
 
     def enter(self) -> None:
         if not self.in_handler:

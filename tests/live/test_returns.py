@@ -57,14 +57,14 @@ def test_who_takes_the_risk_gets_the_returns_of_a_program_that_throws_nothing(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:
     path = place("throws")
-    done = tracer("--backend", backend, "-e", f"uretprobe:{path}:tail {{ @ = count(); }}", "-c", f"{path} 0")
+    done = tracer("--backend", backend, "-e", f"uretprobe:{path}:aside {{ @ = count(); }}", "-c", f"{path} 0")
     assert (done.status, done.text) == (2, "")
     assert done.err.endswith("; --unsafe-returns takes the risk\n")
     for args, extra in ((("--unsafe-returns",), {}), ((), {"TRACER_UNSAFE_RETURNS": "1"})):
-        program = f"uretprobe:{path}:outer, uretprobe:{path}:tail {{ @[func] = count(); }}"
+        program = f"uretprobe:{path}:outer, uretprobe:{path}:aside {{ @[func] = count(); }}"
         done = tracer(*args, "-q", "--backend", backend, "-e", program, "-c", f"{path} 0", env=extra)
         assert (done.status, done.text) == (0, "0\n")
-        assert re.search(r"\^+ warning: 1 return probe can end the program .* crosses tail while", done.err)
+        assert re.search(r"\^+ warning: 1 return probe can end the program .* crosses aside while", done.err)
 
 
 # Another setjmp, as Free Pascal's FPC_SETJMP is: a return probe there made the program run in circles.

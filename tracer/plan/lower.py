@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from itertools import count
+from operator import attrgetter
 
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import STACK_POINTER, ArgSpec, Reg, Site, Unreadable
+from tracer.probes.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Const, Reg, Site, Unreadable
 from tracer.steps.lower import lower as steps_of
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument, ReturnValue, SiteText
 from tracer.steps.walk import parts, used, walk
 
+_TAIL = attrgetter("tail")
+
 
 def lower(program: Program, follow: bool = False) -> Plan:
     """The plan of a program; `follow`: for a process and its descendants. Pure: no root and no kernel is needed."""
+    if any(any(map(_TAIL, clause.sites)) for clause in program.clauses):
+        from tracer.plan.tail_calls import with_tail_calls
+
+        program = with_tail_calls(program)
     numbers = count()
     steps = {clause.id: steps_of(program, clause) for clause in program.clauses}
     probes = tuple(
@@ -39,15 +46,16 @@ def _variants(clause: Clause, steps: Steps, numbers: count[int]) -> tuple[Varian
     with_probe, with_function = "probe" in texts, "func" in texts
 
     layouts: dict[object, _Layout] = {}
-    known: dict[int, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
+    known: dict[object, _Layout] = {}  # by the tuple of arguments, which all functions of a file have in common
     groups: dict[object, tuple[_Args, list[Site]]] = {}
     for site in clause.sites:
-        layout = known.get(id(site.args))
+        same = (id(site.args), site.tail) if site.tail else id(site.args)
+        layout = known.get(same)
         if layout is None:
             args = {index: _argument(site, index) for index in indices}
             # The text of an argument is for people; equal places may be spelled differently.
             places = tuple((spec.size, spec.signed, spec.operand) for spec in args.values())
-            layout = known[id(site.args)] = layouts.setdefault(places, (len(layouts), args))
+            layout = known[same] = layouts.setdefault(places, (len(layouts), args))
         key = (
             layout[0],
             site.probe if with_probe else None,
@@ -78,6 +86,10 @@ _Layout = tuple[int, _Args]
 def _argument(site: Site, index: int) -> ArgSpec:
     if index == STACK_POINTER:
         return ArgSpec("sp", 8, False, Reg("sp"))
+    if index > LAST_ARGUMENT:
+        from tracer.plan.tail_calls import constant
+
+        return ArgSpec("", 8, False, Const(constant(site, index)))
     if index < len(site.args):
         return site.args[index]
     have = len(site.args)

@@ -74,7 +74,7 @@ def maps_behind(plan: Plan, clause: Clause) -> tuple[str, ...]:
     while True:
         more = lacking.union(*(_written(each) for each in clauses if lacking & _read(each)))
         if more == lacking:
-            return tuple(sorted(lacking))
+            return tuple(sorted(name for name in lacking if not plan.program.maps[name].inner))
         lacking = more
 
 

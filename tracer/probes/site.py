@@ -72,6 +72,23 @@ class Unreadable:
 STACK_POINTER = 255
 """The number under which the stack pointer is an argument of every site, beside those that have an argN."""
 
+class TailPlace:
+    """What `Site.tail` says in its lowest byte; the rest is the address of the probed function. `NONE`: a return like
+    any other. `JUMP`: a jump of the function to another, its tail call; with `JUMP_IF` added to the number of an x86
+    condition (0 to 15), one that is taken on that condition. `END`: a return of a function that such jumps lead to,
+    directly or by more of them; it is one of the probed function where that one's call came there.
+    """
+
+    NONE, END, JUMP, JUMP_IF = 0, 1, 2, 16
+
+
+LAST_ARGUMENT = 249
+TAIL, TAIL_OF, FLAGS_SET, SIGN_DIFFERS, UNTAKEN = 254, 253, 252, 251, 250
+"""The numbers behind `LAST_ARGUMENT` of constants of a site, beside its arguments. They are the parts of `Site.tail`,
+and of a jump: which flags it asks for, whether it asks whether sign and overflow differ (0 or 1), and whether it is
+taken where neither is so (1) or where one is (0).
+"""
+
 Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
 
 
@@ -114,7 +131,7 @@ class Site:
     data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
     writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one behind it, where newer kernels
     probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be called again before it has
-    returned.
+    returned. `tail`: of a function that ends in tail calls, what stands at the place: see `TailPlace`.
     `point` is the place of its attach point among the probes that its clause names.
     """
 
@@ -131,6 +148,7 @@ class Site:
     red_zone: bool = False
     nop10: bool = False
     nests: bool = False
+    tail: int = 0
     point: int = 0
 
     @property

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def loss_messages(loss: Loss, program: Program) -> list[str]:
     """Lines for stderr, without an end of line; none where nothing was lost."""
     config = program.config
-    declared = ", or what their declarations allow" if any(decl.most for decl in program.maps.values()) else ""
+    limited = any(decl.most and not decl.inner for decl in program.maps.values())
+    declared = ", or what their declarations allow" if limited else ""
     causes = (
         (
             loss.events,

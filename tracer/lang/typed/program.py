@@ -30,7 +30,8 @@ class MapDecl:
     `value` is the scalar's type, or the integer type that an aggregation works in (its signedness decides how sum, min,
     max, avg, stats and hist read it). `kind` is "scalar" or the name of an aggregation; `parameters` are its constants.
     `most` is how many keys its declaration (`let @x = hash(5);`) allows, 0 without one; `forgets`: where there are as
-    many, the key that was written longest ago makes room for a new one (`lruhash(5)`).
+    many, the key that was written longest ago makes room for a new one (`lruhash(5)`). `inner`: tracer's own, which no
+    program can name and nothing shows.
     """
 
     name: str
@@ -41,6 +42,7 @@ class MapDecl:
     parameters: tuple[int, ...] = ()
     most: int = 0
     forgets: bool = False
+    inner: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Recursion:
             for found in _CALLS.finditer(content):
                 at = found.end()
                 target = around.start + at + 4 + int.from_bytes(content[at : at + 4], "little", signed=True)
-                callee = None if found[0][0] == 0xFF else self._begins_at(target)
+                callee = None if found[0][0] == 0xFF else self.begins_at(target)
                 if callee is not None and callee.address == function.address:
                     return True
                 if callee is None:
@@ -60,7 +60,21 @@ class Recursion:
                 break
         return None if unknown or todo else False
 
-    def _begins_at(self, address: int) -> Function | None:
+    def called(self, address: int) -> Function | None:
+        """The function of this file that a call of an address enters, by its symbol, through the linkage table, or by
+        the unwind tables; None elsewhere, and for other processors.
+        """
+        if self._code.elf.machine != EM_X86_64:
+            return None
+        found = self.begins_at(address)
+        if found is not None:
+            return found
+        around = self._code.range_at(address)
+        if around is None or around.name or around.start != address or self._code.frame_is_there(address):
+            return None
+        return Function(f"the function at {address:#x}", address, around.end - address)
+
+    def begins_at(self, address: int) -> Function | None:
         """The function that begins there, or that of this file to which the linkage table jumps from there."""
         found = self._code.symbols.at(address)
         if found is not None and found.address == address:

@@ -5,8 +5,10 @@ probe on every `ret` sees the same, for it touches no stack: at the `ret` the re
 function is about to leave. That is only right if *all* ways out are `ret`s that we see:
 
 * the whole range of the function must decode, and its jumps must land on decoded instructions;
-* a jump out of the range is a call in disguise (tail call), after which another function returns to our caller:
-  refused, unless it goes to the function's own cold part, which is then looked at in the same way;
+* a jump out of the range may go to the function's own cold part, which is then looked at in the same way;
+* else it is a call in disguise (tail call), after which another function of the file returns to our caller. That one is
+  looked at in the same way, and so is what it ends in. Probes on the jumps and on all these `ret`s tell which of the
+  latter are ours (`plan.tail_calls`). A jump into another file is refused, and so is one through a pointer;
 * an indirect jump must be a `switch`: its table is found, its length taken from the comparison before it, and every
   entry checked to lead back into the function. Otherwise it is refused;
 * a function without `ret` never returns, and a probe on it would be silent for ever: refused.
@@ -27,17 +29,26 @@ from typing import Literal
 
 from tracer.dataclass import dataclass, replace
 from tracer.probes.arch import EM_X86_64
+from tracer.probes.site import TailPlace
 from tracer.resolve.elf.layout import PF_W, ElfError
+from tracer.resolve.elf.plt import in_plt
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.safety.code import Code, Range
-from tracer.resolve.safety.disassembly import Instruction
+from tracer.resolve.safety.disassembly import Instruction, decode
 from tracer.resolve.safety.placement import UNSAFE
+from tracer.resolve.safety.plugins import FILTERED
 from tracer.resolve.safety.unwind import RETURNS_TWICE, Unwinding
 
 MAX_TABLE = 4096
 _LOOK_BACK = 16
 """How many instructions before an indirect jump may belong to its switch."""
+_LONGEST = 15
+_CONDITIONS = (
+    "jo", "jno", "jb", "jae", "je", "jne", "jbe", "ja", "js", "jns", "jp", "jnp", "jl", "jge", "jle", "jg",
+)  # fmt: skip
+"""Jumps on x86's conditions, by the numbers of these."""
+
 _MOST_PARTS = 64
 """The most parts of a function. Compilers make two; in a hostile file each could lead to the next."""
 
@@ -46,13 +57,15 @@ _MOST_PARTS = 64
 class ReturnPlan:
     """Where to put the probes: the function's start for "uretprobe", its returns for "ret" (virtual addresses).
     `danger`: why an exception may meet the return probe all the same. `nests`: whether the function may be called again
-    before it has returned; the kernel loses returns of such that are nested deeper than 64.
+    before it has returned; the kernel loses returns of such that are nested deeper than 64. `tails`: beside its own
+    returns, its tail calls and the returns that these lead to, each with what it is (`TailPlace`).
     """
 
     kind: Literal["uretprobe", "ret"]
     addresses: tuple[int, ...]
     danger: str | None = None
     nests: bool = False
+    tails: tuple[tuple[int, int], ...] = ()
 
 
 class _NoProof(Exception):
@@ -62,11 +75,12 @@ class _NoProof(Exception):
 def plan_return(
     code: Code, unwinding: Unwinding, function: Function, unsafe: bool = False,
     recursion: Callable[[Function], bool | None] = lambda function: False, walked: bool = False,
+    called: Callable[[int], Function | None] | None = None,
 ) -> ReturnPlan:  # fmt: skip
     """How to see each return of the function; `recursion` asks `Recursion`. `walked`: prefer probes on `ret`, since the
-    program walks stacks that may hold its return address, or needs the probe to be inside the file. Raises `ElfError`
-    with the reason where it cannot be done safely; if `unsafe` only where it would break the program without an
-    exception too.
+    program walks stacks that may hold its return address, or needs the probe to be inside the file. `called`: the
+    function that a jump to an address calls; without it no tail call is followed. Raises `ElfError` with the reason
+    where it cannot be done safely; if `unsafe` only where it would break the program without an exception too.
     """
     if function.name in RETURNS_TWICE:
         raise code.elf.error(
@@ -88,9 +102,18 @@ def plan_return(
     try:
         parts = _parts(code, function)
         instructions = [each for part in parts for each in code.instructions(part)]
-        returns = tuple(each.address for each in instructions if each.returns)
-    except _NoProof as reason:
-        if danger is None or (unsafe and not harmed):
+        returns = _returns(code, parts)
+    except _NoProof as found:
+        if danger is None:
+            return probe
+        reason = found
+        # Where stacks move, or wait while others run, neither the thread nor the stack pointer tells which call it was.
+        if called is not None and not unwinding.go and unwinding.switched in (None, FILTERED):
+            try:
+                return _behind_tail_calls(code, unwinding, function, called)
+            except _NoProof as found:
+                reason = found
+        if unsafe and not harmed:
             return probe
         raise _refusal(code, function, danger, str(reason), "" if harmed else UNSAFE) from None
     if not (harmed or walked or any(each.calls for each in instructions)) and len(parts) == 1:
@@ -111,8 +134,10 @@ def _refusal(code: Code, function: Function, danger: str, reason: str, otherwise
     )
 
 
-def _parts(code: Code, function: Function) -> list[Range]:
-    """The function's range and those of its cold parts, all exits proven."""
+def _parts(code: Code, function: Function, tails: list[tuple[int, int]] | None = None) -> list[Range]:
+    """The function's range and those of its cold parts, all exits proven. `tails` gets its tail calls, as the addresses
+    of the jumps and where they go; without it there must be none.
+    """
     done: list[Range] = []
     todo = [code.range_of(function)]
     while todo:
@@ -123,12 +148,23 @@ def _parts(code: Code, function: Function) -> list[Range]:
             if not any(each.holds(target) for each in known):
                 if len(known) == _MOST_PARTS:
                     raise _NoProof(f"it has more than {_MOST_PARTS} parts")
-                todo.append(_cold_part(code, function, jump, target))
-                known = done + todo
+                cold = _cold_part(code, function, jump, target)
+                if cold is not None:
+                    todo.append(cold)
+                    known = done + todo
+                elif tails is not None:
+                    tails.append((jump, target))
+                else:
+                    raise _NoProof(f"it ends in a jump to {_named(code, target)} (tail call)")
     return done
 
 
-def _cold_part(code: Code, function: Function, jump: int, target: int) -> Range:
+def _named(code: Code, address: int) -> str:
+    other = code.symbols.at(address)
+    return other.name if other is not None else hex(address)
+
+
+def _cold_part(code: Code, function: Function, jump: int, target: int) -> Range | None:
     """The part of the function that a jump leads to, by its name or, in a stripped file, by the unwind tables: they say
     that it begins with a frame on the stack, and with the one that is there at the jump. No function begins so.
     """
@@ -140,7 +176,66 @@ def _cold_part(code: Code, function: Function, jump: int, target: int) -> Range:
         part, row = code.range_at(target), code.row(target)
         if part is not None and row is not None and row == code.row(jump) and code.frame_is_there(part.start):
             return part
-    raise _NoProof(f"it ends in a jump to {other.name if other is not None else hex(target)} (tail call)")
+    return None
+
+
+def _behind_tail_calls(
+    code: Code, unwinding: Unwinding, function: Function, called: Callable[[int], Function | None]
+) -> ReturnPlan:
+    """The returns of a function, its tail calls, and the returns of what they lead to."""
+    calls: list[tuple[int, int]] = []
+    returns = _returns(code, _parts(code, function, calls))
+    jumps = tuple((jump, _tail_of(code, jump)) for jump, _ in calls)
+    ends: set[int] = set()
+    seen: set[int] = set()
+    while calls:
+        _, target = calls.pop()
+        callee = called(target)
+        if (other := _no_callee(code, unwinding, function, target, callee)) is not None:
+            name = callee.name if callee is not None else _named(code, target)
+            raise _NoProof(f"it ends in a jump to {name} (tail call), {other}")
+        assert callee is not None
+        if callee.address in seen:
+            continue
+        seen.add(callee.address)
+        if len(seen) > _MOST_PARTS:
+            raise _NoProof(f"its tail calls lead to more than {_MOST_PARTS} functions")
+        try:
+            ends.update(_returns(code, _parts(code, callee, calls)))
+        except _NoProof as reason:
+            raise _NoProof(f"it ends in a jump to {callee.name} (tail call), and of that one: {reason}") from None
+    if ends.intersection(returns) or not (ends or returns):
+        raise _NoProof("it has no return instruction of its own")
+    return ReturnPlan("ret", returns, tails=(*jumps, *((each, TailPlace.END) for each in sorted(ends))))
+
+
+def _no_callee(
+    code: Code, unwinding: Unwinding, function: Function, target: int, callee: Function | None
+) -> str | None:
+    """Why the function that a tail call leads to cannot be followed, or None."""
+    if callee is None:
+        return "which leads to another file" if in_plt(code.elf, target) else "where no function is known to begin"
+    if callee.ifunc:
+        return "which is chosen when the file is loaded"
+    if callee.address == function.address:
+        return "so it calls itself by a jump"
+    if callee.name in RETURNS_TWICE or unwinding.is_never_called(callee):
+        return "which does not return as other functions do"
+    return None
+
+
+def _returns(code: Code, parts: Sequence[Range]) -> tuple[int, ...]:
+    return tuple(each.address for part in parts for each in code.instructions(part) if each.returns)
+
+
+def _tail_of(code: Code, jump: int) -> int:
+    """What `Site.tail` says of a jump."""
+    (instruction,) = decode(code.elf.memory(jump, _LONGEST, "a jump") or b"", jump, code.elf.machine)[:1]
+    if instruction.mnemonic == "jmp":
+        return TailPlace.JUMP
+    if instruction.mnemonic not in _CONDITIONS:
+        raise _NoProof(f"the jump at {jump:#x} leaves it on a condition that cannot be told")
+    return TailPlace.JUMP_IF + _CONDITIONS.index(instruction.mnemonic)
 
 
 def _leaving(code: Code, part: Range, known: Sequence[Range]) -> list[tuple[int, int]]:
@@ -189,6 +284,7 @@ def _is_filler(instruction: Instruction) -> bool:
 
 _TABLE_ADDRESS = re.compile(r"(\w+), \[rip ([+-]) (0x[0-9a-f]+|\d)\]")
 _ABSOLUTE_TABLE = re.compile(r"qword ptr \[\w+\*8 \+ (0x[0-9a-f]+)\]")
+_KEEPS_FLAGS = re.compile(r"v?mov|lea$|nop$|cdqe$")
 _BOUND = re.compile(r".*, (0x[0-9a-f]+|\d)")
 
 
@@ -221,13 +317,18 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
 
 
 def _bound(before: Sequence[Instruction]) -> int | None:
-    """How many entries the table has: from `cmp $N, %r` and the jump to the default case that follows it."""
-    for index in range(len(before) - 2, -1, -1):
-        if before[index].mnemonic == "cmp" and before[index + 1].mnemonic in ("ja", "jae"):
-            found = _BOUND.fullmatch(before[index].operands)
-            if found is None:
-                return None
-            return int(found[1], 16) + (before[index + 1].mnemonic == "ja")
+    """How many entries the table has: from `cmp $N, %r` and the jump to the default case that follows it. Compilers put
+    moves between the two, which leave the flags alone.
+    """
+    jump = None
+    for each in reversed(before):
+        if each.mnemonic in ("ja", "jae"):
+            jump = each
+        elif jump is not None and each.mnemonic == "cmp":
+            found = _BOUND.fullmatch(each.operands)
+            return None if found is None else int(found[1], 16) + (jump.mnemonic == "ja")
+        elif jump is not None and not _KEEPS_FLAGS.match(each.mnemonic):
+            jump = None
     return None
 
 

@@ -11,7 +11,7 @@ from tracer.dataclass import replace
 from tracer.errors import TracerError, printable
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import is_return
-from tracer.probes.site import ArgSpec, Mem, Site, SiteLimit, Unreadable
+from tracer.probes.site import ArgSpec, Mem, Site, SiteLimit, TailPlace, Unreadable
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.elf.symbol_table import Function
@@ -234,20 +234,24 @@ def _returns(
     from tracer.resolve.safety.recursion import Recursion
     from tracer.resolve.safety.returns import plan_return
 
-    recurs = partial(Recursion(binary.code).of, alone=len(functions) > _FEW)
+    calls = Recursion(binary.code)
+    recurs = partial(calls.of, alone=len(functions) > _FEW)
+    called = calls.called if len(functions) <= _FEW else None
     sites = []
     refused: list[TracerError] = []
     unsafe: list[tuple[str, str]] = []
     for each in functions:
         try:
             function_start(binary.code, each)
-            plan = plan_return(binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked)
+            plan = plan_return(
+                binary.code, binary.unwinding, each, binary.unsafe_returns, recurs, binary.walked, called
+            )
         except TracerError as error:
             refused.append(error)
             continue
         if plan.danger is not None:
             unsafe.append((each.name, plan.danger))
-        for address in plan.addresses:
+        for address, tail in (*((address, TailPlace.NONE) for address in plan.addresses), *plan.tails):
             sites.append(
                 Site(
                     kind=plan.kind,
@@ -258,6 +262,7 @@ def _returns(
                     probe=f"uretprobe:{binary.shown}:{each.name}",
                     function=binary.function_text(each.name if text is None else text),
                     nests=plan.nests,
+                    tail=tail and tail | each.address << 8,
                 )
             )
     _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")

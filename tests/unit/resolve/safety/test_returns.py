@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from tests.unit.resolve.conftest import Build
 from tests.unit.resolve.elfwriter import TEXT_ADDRESS, ElfWriter
 from tests.unit.resolve.programs import FUNCTIONS_C, LIBRARY_C, THROWS_CC
+from tracer.probes.site import TailPlace
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.functions.lookup import find_functions
 from tracer.resolve.safety.placement import UNSAFE
+from tracer.resolve.safety.recursion import Recursion
 from tracer.resolve.safety.returns import ReturnPlan, plan_return
 
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
@@ -25,7 +28,13 @@ def plan(binary: Binary, name: str) -> ReturnPlan:
     return plan_return(binary.code, binary.unwinding, function)
 
 
-def reason(binary: Binary, name: str) -> str:
+def followed(binary: Binary, name: str) -> ReturnPlan:
+    """The same where tail calls are followed."""
+    (function,) = find_functions(binary, name)
+    return plan_return(binary.code, binary.unwinding, function, called=Recursion(binary.code).called)
+
+
+def reason(binary: Binary, name: str, plan: Callable[[Binary, str], ReturnPlan] = plan) -> str:
     with pytest.raises(ElfError) as caught:
         plan(binary, name)
     assert caught.value.hint in (REMEDY, REMEDY + UNSAFE)
@@ -307,3 +316,92 @@ def test_a_cold_part_is_looked_at_too(tmp_path: Path) -> None:
     )
     binary = Binary(str(writer.write(tmp_path / "elf")))
     assert plan(binary, "f") == ReturnPlan("ret", (TEXT_ADDRESS + 11, TEXT_ADDRESS + 21))
+
+
+PROBED, OTHER = TEXT_ADDRESS, TEXT_ADDRESS + 32
+
+
+def two_functions(tmp_path: Path, probed: bytes, other: bytes, name: str = "g") -> Binary:
+    """`f` and, 32 bytes behind it, another function."""
+    writer = ElfWriter(
+        text=(probed.ljust(32, b"\xcc") + other).ljust(96, b"\xcc"),
+        symbols=[
+            ("f", PROBED, len(probed), 0x12),
+            (name, OTHER, len(other), 0x12),
+            ("__cxa_throw", TEXT_ADDRESS + 92, 1, 0x12),
+        ],
+    )
+    return Binary(str(writer.write(tmp_path / "elf")))
+
+
+JUMP = CALL + b"\xe9" + (32 - 5 - 5).to_bytes(4, "little")  # f: call; jmp g
+
+
+def test_a_tail_call_is_followed_to_the_returns_of_the_other_function(tmp_path: Path) -> None:
+    found = followed(two_functions(tmp_path, JUMP, CALL + b"\xc3\x90\xc3"), "f")
+    assert found.addresses == ()
+    assert found.tails == (
+        (PROBED + 5, TailPlace.JUMP), (OTHER + 5, TailPlace.END), (OTHER + 7, TailPlace.END)
+    )  # fmt: skip
+
+
+def test_a_tail_call_on_a_condition_says_which(tmp_path: Path) -> None:
+    for number in range(16):
+        probed = CALL + bytes([0x0F, 0x80 + number]) + (32 - 5 - 6).to_bytes(4, "little") + b"\xc3"
+        found = followed(two_functions(tmp_path, probed, b"\xc3"), "f")
+        assert found.addresses == (PROBED + 11,)
+        assert found.tails == ((PROBED + 5, TailPlace.JUMP_IF + number), (OTHER, TailPlace.END))
+
+
+NO_END = {
+    "itself by way of the other": (JUMP, b"\xeb\xde", "g", "f (tail call), so it calls itself by a jump"),
+    "no function": (
+        JUMP.replace(b"\x16", b"\x26"), b"\xc3", "g", "0x1030 (tail call), where no function is known to begin",
+    ),
+    "the middle of one": (
+        JUMP.replace(b"\x16", b"\x17"), CALL + b"\xc3", "g", "g (tail call), where no function is known to begin",
+    ),
+    "on through a pointer": (
+        JUMP, b"\xff\xe0", "g", "g (tail call), and of that one: the indirect jump at 0x1020 may leave it",
+    ),
+    "what returns twice": (
+        JUMP, b"\xc3", "_setjmp", "_setjmp (tail call), which does not return as other functions do",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NO_END)
+def test_a_tail_call_whose_end_is_not_proven_is_refused_with_the_reason(case: str, tmp_path: Path) -> None:
+    probed, other, name, why = NO_END[case]
+    found = reason(two_functions(tmp_path, probed, other, name), "f", followed)
+    assert found.partition(" found: ")[2] == f"it ends in a jump to {why}"
+
+
+def test_a_tail_call_into_another_library_is_refused(build: Build) -> None:
+    source = (
+        '#include <stdio.h>\nextern "C" __attribute__((noinline)) int out(const char *s) { __asm__ volatile("");'
+        ' return puts(s); } int main(int n, char **) { if (n > 9) throw 1; return out(""); }'
+    )
+    found = reason(Binary(str(build(source, "-O2", language="c++"))), "out", followed)
+    assert re.search(r"it ends in a jump to 0x\w+ \(tail call\), which leads to another file$", found)
+
+
+def test_what_ends_in_a_tail_call_takes_no_return_probe_though_the_user_takes_the_risk(tmp_path: Path) -> None:
+    binary = two_functions(tmp_path, JUMP, b"\xc3")
+    (function,) = find_functions(binary, "f")
+    found = plan_return(binary.code, binary.unwinding, function, True, called=Recursion(binary.code).called)
+    assert (found.kind, found.danger) == ("ret", None)
+
+
+@pytest.mark.parametrize("between", [b"", b"\x90", b"\x48\x89\xc1", b"\x0f\xb7\xc8"])
+def test_a_switch_is_bounded_though_moves_stand_behind_the_comparison(tmp_path: Path, between: bytes) -> None:
+    before = CALL + b"\x83\xf8\x01" + between  # cmp $1,%eax
+    size = len(before) + 2 + 7 + 4 + 3 + 2
+    # ja out; lea table(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax; ret; ret
+    code = before + bytes([0x77, size - len(before) - 2])
+    code += b"\x48\x8d\x15" + (48 - len(code) - 7).to_bytes(4, "little")
+    code += b"\x48\x63\x04\x82" + b"\x48\x01\xd0" + b"\xff\xe0" + b"\xc3\xc3"
+    table = (size - 48).to_bytes(4, "little", signed=True) + (size + 1 - 48).to_bytes(4, "little", signed=True)
+    assert plan(hand_written(tmp_path, code.ljust(48, b"\xcc") + table, len(code)), "f") == ReturnPlan(
+        "ret", (TEXT_ADDRESS + size, TEXT_ADDRESS + size + 1)
+    )

@@ -12,7 +12,7 @@ from tracer.lang.types import IntType
 from tracer.probes.site import ArgSpec, Const, Global, GlobalPointer, Mem, Reg, Unreadable
 from tracer.steps.values import Name
 
-_X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", *(f"r{number}" for number in range(8, 16)))
+_X86_64_NAMES = ("ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", *(f"r{n}" for n in range(8, 16)))
 _X86_64 = {name: f"REGISTER({name})" for name in _X86_64_NAMES}
 _AARCH64_NAMES = {**{f"x{number}": f"regs[{number}]" for number in range(31)}, "sp": "sp", "ip": "pc"}
 _AARCH64 = {name: f"REGISTER({member})" for name, member in _AARCH64_NAMES.items()}
