@@ -77,6 +77,9 @@ has_clang() { command -v clang >/dev/null 2>&1; }
 has_lld() { command -v ld.lld >/dev/null 2>&1; }
 has_go() { command -v go >/dev/null 2>&1; }
 has_rust() { command -v rustc >/dev/null 2>&1; }
+has_php() { command -v php >/dev/null 2>&1; }
+# A C library that is not glibc, beside it. Who has no apt-get may have it as the only one, or no package of it.
+has_musl() { command -v musl-gcc >/dev/null 2>&1 || [ -z "$(command -v apt-get)" ]; }
 has_node() { command -v node >/dev/null 2>&1; }
 has_java() { command -v javac >/dev/null 2>&1; }
 # Without a screen: the tests look at pages in it.
@@ -107,7 +110,7 @@ find_missing() {
     missing=
     needed="venv bcc"
     case $wanted in
-        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb valgrind clang lld postgres pgheaders pydebug java go rust node browser" ;;
+        test) needed="$needed c cxx tcc sdt readelf cpio dwz debuginfod gdb valgrind clang lld postgres pgheaders pydebug java go rust node php musl browser" ;;
         bench) needed="$needed c sdt java bpftrace bcctools perftools" ;;
         vm) needed="$needed c cxx sdt readelf qemu busybox keyring kbuild" ;;
     esac
@@ -151,6 +154,10 @@ packages_for() {
             apt:go) list="$list golang-go" ;;
             apt:rust) list="$list rustc" ;;
             apt:node) list="$list nodejs" ;;
+            apt:php | dnf:php) list="$list php-cli" ;;
+            zypper:php) list="$list php8-cli" ;;
+            apk:php) list="$list php83" ;;
+            apt:musl) list="$list musl-tools" ;;
             apt:java) list="$list default-jdk-headless" ;;
             apt:browser) list="$list $(browser_package)" ;;
             dnf:browser) list="$list chromium-headless" ;;

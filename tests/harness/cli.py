@@ -33,7 +33,8 @@ def without_overhead(said: str) -> str:
 
 
 _SILENCE = re.compile(
-    r"tracer: (?:no probe was hit|.* was never hit: |\d+ of \d+ attach points were never hit |"
+    r"tracer: (?:no probe was hit|no hit in the first|(?:.*: )?first hits after |.* was never hit|"
+    r".* was not hit in the first |\d+ of \d+ attach points were (?:never|not) hit |"
     r".* was hit (?:once|\d+ times), and its predicate never held$).*\n",
     re.M,
 )

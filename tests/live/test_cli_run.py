@@ -215,7 +215,9 @@ def test_explains_why_nothing_was_hit(place: Callable[[str], Path], backend: str
     done = tracer("--backend", backend, "-e", program)
     assert done.status == 0
     assert done.err.splitlines()[-1] == f"tracer: no probe was hit: no process that runs now has loaded {path}"
-    assert tracer("-q", "--backend", backend, "-e", program).err == ""
+    # That it is quiet does not hide why there is no answer.
+    quiet = tracer("-q", "--backend", backend, "-e", program)
+    assert quiet.err == f"tracer: no probe was hit: no process that runs now has loaded {path}\n"
 
 
 def test_counts_what_the_command_does_from_its_first_instruction(place: Callable[[str], Path], backend: str) -> None:

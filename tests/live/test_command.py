@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +108,29 @@ def test_one_that_uses_the_file_and_passes_no_probe_is_not_told_to(backend: str,
         f"tracer: usdt:{path}:ticker:tick was never hit: ticker did not run the code there, and has ended",
         "tracer: uprobe:libc:fork was never hit: ticker did not call it, and has ended",
     ]
+
+
+@pytest.mark.parametrize(("compiler", "flags"), [("musl-gcc", ()), ("musl-gcc", ("-static",)), ("gcc", ("-static",))])
+def test_a_program_with_another_c_library_is_told_which_it_has(
+    backend: str, tmp_path: Path, compiler: str, flags: tuple[str, ...]
+) -> None:
+    source, path = tmp_path / "source.c", tmp_path / "says"
+    source.write_text('#include <stdio.h>\nint main(void) { for (int i = 0; i < 11; i++) puts("x"); return 0; }\n')
+    subprocess.run([compiler, "-O1", *flags, str(source), "-o", str(path)], check=True)
+    point = "uprobe:{}:puts {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-e", point.format("libc"), "-c", str(path))
+    found = re.fullmatch(r"tracer: no probe was hit: (says never loaded /\S+/libc.so.6: .*)", done.err.splitlines()[-1])
+    assert found is not None
+    if flags:
+        own = str(path)
+        assert found[1].endswith(f": it is linked statically, and uprobe:{own}:puts probes its own copy")
+    else:
+        own = os.path.realpath(next(Path("/lib").glob("ld-musl-*.so.1")))
+        assert found[1].endswith(f": its C library is {own}, and uprobe:{own}:puts probes that")
+    # As it says, and as without a path, where the library of another is not looked into.
+    for named in own, "":
+        done = tracer("--backend", backend, "-e", point.format(named), "-c", str(path))
+        assert (done.text, done.err) == ("x\n" * 11 + "@: 11\n", "Attached 1 probe\n")
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

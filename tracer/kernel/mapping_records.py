@@ -23,7 +23,7 @@ _MOST_OTHERS = 1024
 """Descriptors: of a process with more threads some are not recorded, and its mappings are read again when needed."""
 _LARGE = 512  # bytes, which nearly all records stay below
 _WANTED = perf.MMAP | perf.MMAP2 | perf.COMM | perf.COMM_EXEC | perf.TASK | perf.SAMPLE_ID_ALL
-_EXECUTABLE = 4  # PROT_EXEC
+_WRITABLE, _EXECUTABLE = 2, 4  # PROT_WRITE, PROT_EXEC
 
 # pid, tid, start, length, file offset, major, minor, inode, generation, protection, flags; then the path
 _MMAP2 = struct.Struct("=IIQQQIIQQII")
@@ -72,9 +72,9 @@ Record = Mapped | Executed | Forked | Missed
 class MappingRecords:
     """The records since it was opened, about one process and its descendants or about everybody."""
 
-    def __init__(self, pid: int | None, prompt: bool = False) -> None:
-        """`prompt`: each record wakes whoever waits for the descriptors. Raises `OSError` where perf_event_open(2) does
-        not allow it.
+    def __init__(self, pid: int | None, prompt: bool = False, size: int = _RING) -> None:
+        """`prompt`: each record wakes whoever waits for the descriptors. `size`: bytes of the ring of each CPU. Raises
+        `OSError` where perf_event_open(2) does not allow it.
         """
         self._rings: list[perf.Ring] = []
         self._others: list[int] = []
@@ -82,12 +82,12 @@ class MappingRecords:
         try:
             cpus = perf.online_cpus()
             for cpu in cpus:
-                self._open(cpu, [-1] if pid is None else _tasks(pid)[: max(_MOST_OTHERS // len(cpus), 1)], prompt)
+                self._open(cpu, [-1] if pid is None else _tasks(pid)[: max(_MOST_OTHERS // len(cpus), 1)], prompt, size)
         except OSError:
             self.close()
             raise
 
-    def _open(self, cpu: int, tasks: Sequence[int], prompt: bool) -> None:
+    def _open(self, cpu: int, tasks: Sequence[int], prompt: bool, size: int) -> None:
         """Of one CPU: the records of all tasks come into one ring."""
         flags = _WANTED | (perf.INHERIT if tasks != [-1] else 0)
         ring: perf.Ring | None = None
@@ -96,7 +96,7 @@ class MappingRecords:
                 if ring is not None:
                     self._others.append(ring.share(task))
                 else:
-                    ring = perf.Ring(cpu, _RING, time.CLOCK_MONOTONIC, flags, task, prompt)
+                    ring = perf.Ring(cpu, size, time.CLOCK_MONOTONIC, flags, task, prompt)
                     self._rings.append(ring)
             except OSError as error:
                 if error.errno != errno.ESRCH or (task == tasks[-1] and ring is None):
@@ -110,8 +110,8 @@ class MappingRecords:
     @property
     def pressing(self) -> bool:
         """Whether a ring should be read soon; costs next to nothing."""
-        spans = (ring.span for ring in self._rings)
-        return any(head - tail > _RING // 8 for tail, head in spans)
+        spans = ((ring.size, *ring.span) for ring in self._rings)
+        return any(head - tail > size // 8 for size, tail, head in spans)
 
     @property
     def has_any(self) -> bool:
@@ -170,7 +170,8 @@ def _record(kind: int, misc: int, body: bytes, at: int) -> Record | None:
         path = body[_MMAP2.size :].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
         if protection & _EXECUTABLE:
             file = (f"{major:02x}:{minor:02x}", inode) if inode else None
-            return Mapped(pid, Mapping(start, start + length, "r-xp", offset, file, path, False), at)
+            permissions = "rwxp" if protection & _WRITABLE else "r-xp"
+            return Mapped(pid, Mapping(start, start + length, permissions, offset, file, path, False), at)
     elif kind == perf.RECORD_COMM and misc & perf.MISC_COMM_EXEC:
         return Executed(_PIDS.unpack_from(body)[0], at)
     elif kind == perf.RECORD_LOST:

@@ -112,6 +112,11 @@ class Child:
             os.close(self.pidfd)
             self.pidfd = -1
 
+    @property
+    def trapped(self) -> bool:
+        """Whether a breakpoint has ended it that nobody took for theirs."""
+        return self.status is not None and os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGTRAP
+
     def failure(self) -> str | None:
         """What to say about how it ended: None where that was status 0, or our own SIGTERM."""
         if self.status is None:

@@ -124,16 +124,62 @@ def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch)
     now[0] += 0.2
     found.look()
     found.look()
-    assert (session.asked, said) == (1, ["no probe was hit: nobody runs /bin/a"])
+    assert (session.asked, said) == (1, ["no hit in the first 5 s: nobody runs /bin/a"])
     rendered: Any = Rendered()
     assert found.closing(Outcome(0, Loss(), 0, 1), rendered, ()) == ["no probe was hit"]
+
+
+def test_hits_that_come_after_five_silent_seconds_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    found, session, said = silence((0, 0, 0))
+    found.start()
+    now[0] += 6
+    found.look()
+    assert said == [
+        "uprobe:/bin/a:f was not hit in the first 5 s: nobody runs /bin/a",
+        "uprobe:/bin/a:g was not hit in the first 5 s: nobody runs /bin/a",
+        "uprobe:/bin/b:h was not hit in the first 5 s: nobody runs /bin/b",
+    ]
+    for seconds, hits in ((2, (0, 0, 0)), (2, (0, 4, 0)), (2, (0, 5, 0))):
+        now[0] += seconds
+        session._hits = hits
+        found.look()
+    assert said[3:] == ["uprobe:/bin/a:g: first hits after 10 s"]
+    session._hits = (0, 0)
+    found, session, said = silence((0, 0))
+    found.start()
+    now[0] += 6
+    found.look()
+    session._hits, now[0] = (0, 1), now[0] + 1
+    found.look()
+    assert said == ["no hit in the first 5 s: nobody runs /bin/a", "first hits after 7 s"]
+
+
+@pytest.mark.parametrize(
+    ("hits", "lines"),
+    [((0, 0), ["no probe was hit: nobody runs /bin/a"]), ((3, 0), []), ((3, 4), [])],
+)
+def test_quiet_tells_only_why_there_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, hits: Sequence[int], lines: list[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    found, _, said = silence(hits)
+    found._quiet = True
+    found.start()
+    now[0] += 6
+    found.look()
+    rendered: Any = Rendered()
+    assert found.closing(Outcome(0, Loss(), sum(hits), 1), rendered, ()) == lines
+    assert (said, rendered.told) == ([], [])
 
 
 @pytest.mark.parametrize(
     ("hits", "lines"),
     [
         ((0, 1), []),
-        ((0, 1, 0), ["uprobe:/bin/b:h was never hit: nobody runs /bin/b"]),
+        ((0, 1, 0), ["uprobe:/bin/b:h was not hit in the first 5 s: nobody runs /bin/b"]),
         ((0, 1_000_000, 0), []),
         ((1, 1, 1), []),
     ],

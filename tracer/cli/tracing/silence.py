@@ -4,6 +4,9 @@ After five seconds without any hit all are told. Where others were hit, only tho
 semaphore is down: that something was not called by then is no news. Nothing of it costs anything at a hit: hits are
 counted anyway (`Session.point_hits`). Files are looked at while nothing comes, or when the probes are gone; processes
 also where hits are so few that no buffer fills meanwhile.
+
+A breakpoint that is gone from the memory of the traced process is noticed where an attach point has had no hit for five
+seconds, and set again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from tracer.render.loss import counted
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
+    from tracer.cli.silence.breakpoints import Breakpoints
+    from tracer.cli.silence.history import History
     from tracer.cli.tracing.silence_reasons import Reasons
     from tracer.kernel.trials.instructions import Spot
     from tracer.plan.model import Plan
@@ -31,78 +36,139 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0
 _FEW_HITS = 20_000
 """In that time."""
+_POLL_S = 1.0
+"""How often it is asked whether hits have come where none came at first."""
 
 _EACH = 3
 """Attach points for one reason that have a line each; more share one."""
 _NAMED = 3
+_SITES = 4
+"""Of an attach point, where breakpoints are looked at."""
 _TRIES = 50
 _EMITS = (typed.Printf, typed.PrintValue, typed.PrintMap, typed.Time)
 _WRITES = (typed.Aggregate, typed.MapSet, typed.MapAdd)
 
 
 class Silence:
-    """The silence of one trace. `say` gets the lines of its first seconds. `verbose`: all places that were not hit are
-    told.
+    """The silence of one trace. `say` gets what is told while it runs. `verbose`: all places that were not hit are
+    told. `quiet`: only why there is no answer, and what could not be seen. `cut` are the attach points that were
+    detached, as far as any are.
     """
 
     def __init__(
-        self, plan: Plan, target: Target, session: Session, say: Callable[[str], None], verbose: bool = False
-    ) -> None:
+        self, plan: Plan, target: Target, session: Session, say: Callable[[str], None], verbose: bool = False,
+        quiet: bool = False, cut: Collection[int] = (),
+    ) -> None:  # fmt: skip
         self._plan = plan
         self._verbose = verbose
+        self._quiet = quiet
+        self._cut = cut
         self._target = target
         self._session = session
         self._say = say
         self._points: tuple[Point, ...] = ()
         self._hits: Sequence[int] = ()
+        self._begun = 0.0
         self._due = float("inf")
-        self._said: set[str] = set()
+        self._told: dict[int, str] = {}
+        self._awaited: list[tuple[str, Collection[int]]] = []
+        self._poll = float("inf")
         self._semaphores: dict[Spot, Sequence[tuple[int, Sequence[int]]]] = {}
+        self._history: History | None = None
 
     def start(self) -> None:
         """Everything is attached from now on."""
-        self._due = time.monotonic() + PATIENCE_S
+        self._begun = time.monotonic()
+        self._due = self._begun + PATIENCE_S
+        if self._target.pid is not None and not self._target.follow:
+            from tracer.cli.silence.history import History
+
+            self._history = History(self._target.pid)
+            if self._target.program is None:
+                self._set_again(range(len(self._of_probes())))
 
     def look(self) -> None:
         """Called now and then while the trace runs."""
-        if time.monotonic() < self._due:
+        if self._history is not None:
+            self._history.read()
+        now = time.monotonic()
+        if now >= self._poll:
+            self._await(now)
+        if now < self._due:
             return
-        silent = self._silent()
+        before, silent = self._hits, self._silent()
         if silent is None:
             return  # the kernel's list cannot be had at the moment
-        self._due = float("inf")
+        first, self._due = not before, float("inf")
         all = len(silent) == len(self._of_probes())
-        if not silent or (not all and sum(self._hits) > _FEW_HITS):
+        few = sum(self._hits) - sum(before) <= _FEW_HITS
+        if self._history is not None:
+            self._due = now + PATIENCE_S
+            if all or few:
+                idle = [number for number, hits in enumerate(self._hits) if first or hits == before[number]]
+                self._set_again(idle)
+        elif silent and (all or few):
+            self._set_again(silent)
+        if self._quiet or not first or not silent or not (all or few):
             return
         self._note_semaphores(silent)
         explained = self._explain()
         reasons = {number: explained.of(number) if all else explained.of_processes(number) for number in silent}
-        for line in self._lines({number: reason for number, reason in reasons.items() if reason is not None}):
-            self._said.add(line)
+        self._told = {number: reason for number, reason in reasons.items() if reason is not None}
+        for line, which, numbers in self._lines(self._told, f"in the first {PATIENCE_S:.0f} s"):
+            self._awaited.append((which, numbers))
             self._say(line)
+        self._poll = now + _POLL_S
 
     def before_detach(self) -> None:
         """Called when the trace is over and its probes are still there."""
-        if not any(site.semaphore is not None for site in self._plan.sites):
-            return
-        self._note_semaphores(self._silent() or ())
-        self._note(site for sites in self._session.unhit_sites().values() for site in sites)
+        silent = self._silent() or ()
+        if self._history is not None:
+            self._history.read()
+        if looked_at := self._to_look_at(silent if self._history is None else range(len(self._of_probes()))):
+            self._breakpoints.note(looked_at)
+        if any(site.semaphore is not None for site in self._plan.sites):
+            self._note_semaphores(silent)
+            self._note(site for sites in self._session.unhit_sites().values() for site in sites)
 
-    def closing(self, outcome: Outcome, renderer: Renderer, cut: Collection[int]) -> list[str]:
-        """What is said at the end; `cut` are the attach points that were detached before."""
+    def closing(
+        self, outcome: Outcome, renderer: Renderer, cut: Collection[int], trapped: bool = False
+    ) -> list[str]:
+        """What is said at the end; `cut` are the attach points that were detached before. `trapped`: the process was
+        ended by a breakpoint, and so called nothing after that.
+        """
         if not outcome.attached:
             return []
         silent = self._silent(patient=True)
         if silent is None:
             return ["no probe was hit"] if outcome.hits == 0 else []
         silent = [number for number in silent if number not in cut]
-        reasons = {number: self._at_end.of(number) for number in silent}
-        for number in silent:
+        ended = "a breakpoint has ended the process" if trapped and self.trapped() else None
+        reasons = {number: ended or self._at_end.of(number) for number in silent}
+        for number in silent if not self._quiet else ():
             renderer.silent(self._points[number].text, reasons[number])
-        lines = [line for line in self._lines(reasons) if line not in self._said]
-        if silent and not lines and len(silent) == len(self._of_probes()):
-            return ["no probe was hit"]
-        return lines + list(self._rejected(outcome, silent, cut)) + list(self._unhit(silent, cut))
+        # What was said is not said again.
+        fresh = {number: "" if reason == self._told.get(number) else reason for number, reason in reasons.items()}
+        unseen = [] if trapped else list(self._unseen(silent, cut))
+        rejected = list(self._rejected(outcome, silent, cut))
+        if self._quiet and len(silent) + len(rejected) < len([point for point in self._points if point.sites]):
+            missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
+            return [line for line, _, _ in self._lines(missed)] + unseen
+        lines = [line for line, _, _ in self._lines(fresh)] + unseen + rejected
+        return lines if self._quiet else lines + list(self._unhit(silent, cut))
+
+    def trapped(self) -> str:
+        """Why a breakpoint of ours has ended the process, for a line that says that one did; "" where it was not."""
+        if self._history is None or not self._history.made_code:
+            return ""
+        from tracer.cli.silence.breakpoints import COPIED
+
+        return f": it {COPIED}" if self._history.moved(self._plan.sites) else f": it may have {COPIED}"
+
+    def close(self) -> None:
+        """Ends what is recorded."""
+        if self._history is not None:
+            self._history.close()
 
     # --- which ---
 
@@ -125,6 +191,49 @@ class Silence:
             hits = [0] * len(every)  # those of others may be among what was counted
         self._hits = hits
         return [number for number, point in enumerate(every) if point.sites and not hits[number]]
+
+    def _sites(self, number: int) -> Sequence[Site]:
+        return self._points[number].sites
+
+    def _await(self, now: float) -> None:
+        """Tells of hits where none had come at first."""
+        self._poll = now + _POLL_S if self._awaited else float("inf")
+        hits = self._session.point_hits() if self._awaited else None
+        if hits is None:
+            return
+        for each in [each for each in self._awaited if any(hits[number] for number in each[1])]:
+            self._awaited.remove(each)
+            self._say(f"{each[0]}hits after {now - self._begun:.0f} s")
+
+    def _unseen(self, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
+        """Attach points that were hit, and could be hit no more in a process that goes on."""
+        for number, point in enumerate(self._points):
+            if number in silent or number in cut or not point.sites:
+                continue
+            if (reason := self._at_end.unseen(point.sites)) is not None:
+                hits = self._hits[number]
+                times = "once" if hits == 1 else f"{hits} times"
+                yield f"{point.text} was hit {times}, and calls after that are not counted: {reason}"
+
+    def _to_look_at(self, numbers: Iterable[int]) -> list[Site]:
+        """A few sites of each of these attach points, as far as there should be breakpoints."""
+        left_out = {place_of(site) for site in self._session.left_out}
+        attached = [number for number in numbers if number not in self._cut]
+        return [site for number in attached for site in self._sites(number)[:_SITES] if place_of(site) not in left_out]
+
+    def _set_again(self, numbers: Iterable[int]) -> None:
+        """Looks whether breakpoints are where they should be, and sets again those that are gone."""
+        sites = self._to_look_at(numbers)
+        for names, whom in self._breakpoints.set_again(sites) if sites else ():
+            gone = f"the breakpoint of {names} was gone from the memory of {whom}"
+            why = "which gave the page back (MADV_DONTNEED), or the kernel had not set it"
+            self._say(f"{gone}, {why}: it is set again, and calls before are not counted")
+
+    @cached_property
+    def _breakpoints(self) -> Breakpoints:
+        from tracer.cli.silence.breakpoints import Breakpoints
+
+        return Breakpoints(self._target)
 
     def _rejected(self, outcome: Outcome, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
         """Attach points that were hit, and whose predicate held for none, where that shows in what is not there."""
@@ -186,21 +295,31 @@ class Silence:
         """As it is now."""
         from tracer.cli.tracing.silence_reasons import Reasons
 
-        return Reasons(self._points, self._target, self._session.left_out, self._semaphores)
+        if self._history is not None:
+            self._history.read()
+        return Reasons(
+            self._points, self._target, self._session.left_out, self._semaphores, self._breakpoints, self._history
+        )
 
-    def _lines(self, reasons: dict[int, str]) -> list[str]:
+    def _lines(self, reasons: dict[int, str], when: str = "") -> list[tuple[str, str, Collection[int]]]:
+        """Each line; how one about hits that come later begins; and the attach points that both are about."""
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)
         total = sum(1 for point in self._points if point.sites)
-        lines = []
+        lines: list[tuple[str, str, Collection[int]]] = []
         for reason, numbers in by_reason.items():
+            why = f": {reason}" if reason else ""
             if len(numbers) == total:
-                lines.append(f"no probe was hit: {reason}")
-            elif len(numbers) <= _EACH:
-                lines += [f"{self._points[number].text} was never hit: {reason}" for number in numbers]
-            else:
-                some = ", ".join(self._points[number].text for number in numbers[:_NAMED])
-                of = f"{len(numbers)} of {counted(total, 'attach point')}"
-                lines.append(f"{of} were never hit ({some} and {len(numbers) - _NAMED} more): {reason}")
+                lines.append((f"no hit {when}{why}" if when else f"no probe was hit{why}", "first ", numbers))
+                continue
+            were = f"not hit {when}" if when else "never hit"
+            if len(numbers) <= _EACH:
+                named = [(self._points[number].text, number) for number in numbers]
+                lines += [(f"{name} was {were}{why}", f"{name}: first ", (number,)) for name, number in named]
+                continue
+            some = ", ".join(self._points[number].text for number in numbers[:_NAMED])
+            some = f"{some} and {len(numbers) - _NAMED} more"
+            of = f"{len(numbers)} of {counted(total, 'attach point')}"
+            lines.append((f"{of} were {were} ({some}){why}", f"{some}: first ", numbers))
         return lines

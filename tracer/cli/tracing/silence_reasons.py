@@ -15,6 +15,8 @@ from tracer.resolve.binary import Binaries
 from tracer.resolve.processes.file_users import Other, Uses, listed, uses_of
 
 if TYPE_CHECKING:
+    from tracer.cli.silence.breakpoints import Breakpoints
+    from tracer.cli.silence.history import History
     from tracer.plan.points import Point
     from tracer.probes.site import Site, Target
     from tracer.resolve.elf.file import Elf
@@ -51,14 +53,20 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
 
 class Reasons:
     """The reasons for one trace, as it is now. `refused` are the sites that the kernel does not probe, `values` what
-    semaphores said while they were attached.
+    semaphores said while they were attached, `breakpoints` what became of these, and `history` what the one process
+    that is traced has mapped.
     """
 
-    def __init__(self, points: Sequence[Point], target: Target, refused: Collection[Site], values: Values) -> None:
+    def __init__(
+        self, points: Sequence[Point], target: Target, refused: Collection[Site], values: Values,
+        breakpoints: Breakpoints | None = None, history: History | None = None,
+    ) -> None:  # fmt: skip
         self._points = points
         self._target = target
         self._refused = {place_of(site) for site in refused}
         self._values = values
+        self._breakpoints = breakpoints
+        self._history = history
 
     def of(self, number: int) -> str:
         """Why an attach point was silent."""
@@ -70,7 +78,19 @@ class Reasons:
     def of_processes(self, number: int) -> str | None:
         """What processes tell, as long as they are as they are: nobody runs the file, or all pass the probe by."""
         point = self._points[number]
-        return self._elsewhere(_paths(point)) or self._of_semaphores(point.sites)
+        return self.unseen(point.sites) or self._elsewhere(point.sites) or self._of_semaphores(point.sites)
+
+    def unseen(self, sites: Sequence[Site]) -> str | None:
+        """Why hits there cannot be seen: other code stands there in the process, or stood there at its end."""
+        if self._breakpoints is not None and (reason := self._breakpoints.reason(sites)):
+            return reason
+        if self._history is None or not self._ended:
+            return None
+        if self._history.moved(sites):
+            from tracer.cli.silence.breakpoints import MOVED
+
+            return f"{self._name} {MOVED}"
+        return None
 
     def known_of(self, number: int, unhit: Sequence[Site], all: bool) -> tuple[list[Site], dict[str, list[Site]]]:
         """The sites of an attach point that were not hit where others were: those that may just not have been called,
@@ -83,7 +103,7 @@ class Reasons:
         until = time.monotonic() + _LONGEST_S
         with closing(Binaries()) as binaries:
             for site in unhit:
-                reason = None if site.path in hit else self._elsewhere([site.path])
+                reason = self.unseen([site]) or (None if site.path in hit else self._elsewhere([site]))
                 reason = reason or self._of_semaphores([site])
                 if reason is None and site.kind != "usdt" and time.monotonic() < until:
                     reason = _code_at(site, binaries, all)
@@ -112,12 +132,27 @@ class Reasons:
         pid = self._target.pid
         return pid is not None and not self._target.follow and not os.path.exists(f"{directory(pid)}/exe")
 
-    def _elsewhere(self, paths: Sequence[str]) -> str | None:
-        """The reason that nobody runs the files; None where somebody does, or did."""
-        target = self._target
-        if target.program is not None and not target.follow and (others := _not_its_own(target.program, paths)):
-            name = os.path.basename(target.program)
-            return f"{name} itself does not use {others}; --follow traces what it starts, too"
+    @property
+    def _name(self) -> str:
+        """What the one process that is traced, and has ended, ran last."""
+        ran = self._history.program if self._history is not None else ""
+        return os.path.basename(ran or self._target.program or "") or "the process"
+
+    def _elsewhere(self, sites: Sequence[Site]) -> str | None:
+        """The reason that nobody runs the files of some sites; None where somebody does, or did."""
+        target, paths = self._target, sorted({site.path for site in sites})
+        if target.program is not None and not target.follow:
+            absent = self._history is not None and not self._history.loaded(paths)
+            if absent and self._history is not None:
+                from tracer.cli.silence.other_libc import other_libc
+
+                if (other := other_libc(self._name, self._history.paths, sites[0])) is not None:
+                    return other
+            if others := _not_its_own(target.program, paths):
+                name = os.path.basename(target.program)
+                return f"{name} itself does not use {others}; --follow traces what it starts, too"
+            if absent and self._ended:
+                return f"{self._name} never loaded {', '.join(paths)}"
         if self._ended or any(self._uses[path].own for path in paths):
             return None
         for path in paths:
@@ -138,6 +173,8 @@ class Reasons:
             did_not = "did not run the code there"
         if self._ended:
             whom = os.path.basename(self._target.program) if self._target.program is not None else "the process"
+            if self._history is not None and self._history.rewrote(point.sites):
+                return f"{whom} {did_not}, or wrote other code over it (it made its code writable), and has ended"
             return f"{whom} {did_not}, and has ended"
         users = sorted({pid for path in paths for pid in self._uses[path].own})
         names = ", ".join(paths) if len(paths) == 1 else f"{len(paths)} files"

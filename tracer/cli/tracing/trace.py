@@ -164,12 +164,12 @@ def trace(compiled: Compiled, request: Request) -> int:
             findings = Findings(plan, target.pid is not None, request.max_rate, warn, renderer.detached)
             guard = findings.guard
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
-            if not request.quiet:
-                from tracer.cli.tracing.silence import Silence
+            from tracer.cli.tracing.silence import Silence
 
-                silence = Silence(plan, target, session, say, request.verbose)
-                controls.regularly = partial(_regularly, names, silence)
-                controls.before_detach = silence.before_detach
+            silence = Silence(plan, target, session, say, request.verbose, request.quiet, findings.cut)
+            stack.callback(silence.close)
+            controls.regularly = partial(_regularly, names, silence)
+            controls.before_detach = silence.before_detach
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()
@@ -187,7 +187,8 @@ def trace(compiled: Compiled, request: Request) -> int:
         if guard is not None:
             guard.tell()
         renderer.lost(outcome.loss)
-        silent = silence.closing(outcome, renderer, findings.cut) if silence and findings else []
+        trapped = child is not None and child.trapped
+        silent = silence.closing(outcome, renderer, findings.cut, trapped) if silence and findings else []
         renderer.finish()
         out.finish()
         session.close()
@@ -220,7 +221,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:
-                say(failure)
+                say(failure + (silence.trapped() if silence is not None and trapped else ""))
         for line in findings.closing if findings is not None else ():
             say(line)
         if outcome.loss:

@@ -19,6 +19,7 @@ from tracer.resolve.files.libraries import find_library
 PT_INTERP = 3
 DT_RPATH, DT_RUNPATH = 15, 29
 
+_LIBC_OF_MUSL = "libc.so"
 _MAX_FILES = 2000
 _MAX_SCRIPTS = 4
 """How many interpreters may be scripts themselves: the kernel's own limit (BINPRM_MAX_RECURSION)."""
@@ -33,6 +34,7 @@ def loaded_files(program: str) -> tuple[str, ...]:
     found: dict[str, tuple[str, ...]] = {}
     queue: deque[tuple[str, tuple[str, ...]]] = deque([(first, ())])
     seen = {os.path.realpath(first)}
+    is_musl = False
     while queue and len(found) < _MAX_FILES:
         path, inherited = queue.popleft()
         try:
@@ -42,7 +44,10 @@ def loaded_files(program: str) -> tuple[str, ...]:
                 handed_on = () if runpath else (*rpath, *inherited)
                 found[path] = handed_on
                 loader = _loader(elf)
-                needed = [] if arch is None else [_find(each, handed_on, runpath, arch) for each in elf.needed]
+                is_musl = is_musl or (loader is not None and os.path.basename(loader).startswith("ld-musl-"))
+                # Of musl the C library and the loader are one file.
+                names = [each for each in elf.needed if not (is_musl and each == _LIBC_OF_MUSL)]
+                needed = [] if arch is None else [_find(each, handed_on, runpath, arch) for each in names]
         except TracerError:
             if path == first:
                 raise

@@ -1,0 +1,113 @@
+"""Programs whose code does not stay where the kernel has set breakpoints: hits that cannot be counted are told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import read_line, target, tracer, tracing
+from tests.live.test_silence import said
+from tests.targets.build import build
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+Place = Callable[[str], Path]
+
+BY = "(node --use-largepages and PHP's opcache.huge_code_pages do that): run it without"
+MOVED = f"moved its code to memory of its own, where nothing can be probed {BY}"
+COPIED = f"copied its code, with tracer's breakpoints in it, to memory of its own, where a breakpoint ends it {BY}"
+
+
+def counted(backend: str, how: str, path: Path, *options: str) -> tuple[str, list[str]]:
+    """What is printed of a run with `-c`, and what is said."""
+    program = f"uprobe:{path}:step {{ @ = count(); }}"
+    done = tracer("--backend", backend, *options, "-e", program, "-c", f"{path} {how}")
+    assert done.status == 0
+    return done.text, said(done.err)
+
+
+def test_code_that_stays_is_counted_and_nothing_is_said(backend: str, place: Place) -> None:
+    assert counted(backend, "stay 5 7", place("moves")) == ("12 calls\n@: 12\n", [])
+
+
+def test_code_that_the_program_moves_is_told_after_it_has_ended(backend: str, place: Place) -> None:
+    path = place("moves")
+    lost = f"uprobe:{path}:step was hit 5 times, and calls after that are not counted: moves {MOVED}"
+    assert counted(backend, "file 5 7", path) == ("12 calls\n@: 5\n", [lost])
+    for options in (), ("-q",):
+        assert counted(backend, "file 0 7", path, *options) == ("7 calls\n", [f"no probe was hit: moves {MOVED}"])
+
+
+def test_the_signal_that_ends_a_program_which_copies_its_breakpoints_is_explained(backend: str, place: Place) -> None:
+    path = place("moves")
+    ended = f"{path} was ended by SIGTRAP: it may have {COPIED}"
+    assert counted(backend, "copy 5 7", path) == ("@: 5\n", [ended])
+    silent = "no probe was hit: a breakpoint has ended the process"
+    assert counted(backend, "copy 0 7", path) == ("", [ended, silent])
+
+
+def test_code_that_was_written_over_is_told(backend: str, place: Place) -> None:
+    path = place("moves")
+    text, lines = counted(backend, "patch 0 7", path)
+    rewrote = "or wrote other code over it (it made its code writable)"
+    assert (text, lines) == ("7 calls\n", [f"no probe was hit: moves did not call it, {rewrote}, and has ended"])
+    # While it runs its memory tells.
+    program = f"uprobe:{path}:step {{ @ = count(); }} interval:ms:600 {{ exit(); }}"
+    for before, which in ("0", "no probe was hit: "), ("5", f"uprobe:{path}:step was hit 5 times, and calls after"):
+        done = tracer("--backend", backend, "-e", program, "-c", f"{path} patch {before} 7 20000 1")
+        (line,) = said(done.err)
+        assert line.startswith(which)
+        assert re.search(
+            r": process \d+ \(moves\) has written other code over the place, and so over the breakpoint, as XRay and"
+            " live patching do: probe the place after that, or a function that it calls$",
+            line,
+        )
+
+
+def test_a_process_that_moved_its_code_before_is_told(backend: str, place: Place) -> None:
+    path = place("moves")
+    program = f"uprobe:{path}:step {{ @ = count(); }} interval:ms:600 {{ exit(); }}"
+    with target(path, "file", 5, 7, 60_000, 1) as process:
+        assert read_line(process) == "ready"
+        for options in ("-p", str(process.pid)), ():
+            done = tracer("--backend", backend, *options, "-e", program)
+            assert said(done.err) == [f"no probe was hit: process {process.pid} (moves) has {MOVED}"]
+
+
+def test_a_breakpoint_that_the_process_has_given_back_is_set_again(
+    backend: str, place: Place, tmp_path: Path
+) -> None:
+    path = place("moves")
+    program = f"uprobe:{path}:step {{ @ = count(); }}"
+    with tracing(tmp_path, "--backend", backend, "-e", program, "-c", f"{path} drop 5 7 8000 20") as trace:
+        trace.wait_for("is set again")
+        done = trace.wait()
+    # The seven in between had no breakpoint to meet.
+    assert done.text == "ready\n32 calls\n@: 25\n"
+    (line,) = said(done.err)
+    assert re.fullmatch(
+        rf"the breakpoint of uprobe:{path}:step was gone from the memory of process \d+ \(moves\), which gave the page"
+        r" back \(MADV_DONTNEED\), or the kernel had not set it: it is set again, and calls before are not counted",
+        line,
+    )
+
+
+def test_a_file_that_its_overlay_has_copied_since_is_told(backend: str, tmp_path: Path) -> None:
+    path = tmp_path / "merged/moves"
+    program = f"uprobe:{path}:step {{ @ = count(); }} interval:ms:600 {{ exit(); }}"
+    script = f"""
+        cd {tmp_path} && mount -t tmpfs none . && mkdir lower upper work merged && cp {build("moves")} lower/
+        mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none merged
+        ./merged/moves stay 1 1 4000 1 > said & until grep -q ready said; do sleep 0.01; done
+        touch merged/moves; exec "$@" -p $!
+    """
+    done = tracer("--backend", backend, "-e", program, prefix=("unshare", "-m", "sh", "-c", script, "sh"))
+    (line,) = said(done.err)
+    assert re.fullmatch(
+        r"no probe was hit: process \d+ \(moves\) runs \S+ as it was before the overlay file system made a copy of"
+        " it to be written, and that copy is what is probed: programs started from now on run it",
+        line,
+    )

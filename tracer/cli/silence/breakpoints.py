@@ -1,0 +1,121 @@
+"""Breakpoints that are not where they should be in the memory of traced processes: set again, or said why not."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Sequence
+
+from tracer.kernel.trials.instructions import Spot, place_of
+from tracer.kernel.workers.set_again import Place, set_again
+from tracer.probes.site import Site, Target
+from tracer.resolve.processes.file_users import listed, uses_of
+from tracer.resolve.sites.in_memory import State, states
+
+_FEW = 64
+"""Sites, and processes of each, that are looked at."""
+_NAMED = 3
+_OVERLAYFS = 0x794C7630
+
+MOVED = (
+    "moved its code to memory of its own, where nothing can be probed (node --use-largepages and PHP's"
+    " opcache.huge_code_pages do that): run it without"
+)
+COPIED = (
+    "copied its code, with tracer's breakpoints in it, to memory of its own, where a breakpoint ends it (node"
+    " --use-largepages and PHP's opcache.huge_code_pages do that): run it without"
+)
+
+
+class Breakpoints:
+    """Those of one trace. `noted` is what was found last: the processes of each place, and what is so in them, or was
+    before they ended.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._pid = None if target.follow else target.pid
+        self.noted: dict[Spot, dict[int, State]] = {}
+        self._names: dict[int, str] = {}
+
+    def set_again(self, sites: Iterable[Site]) -> list[tuple[str, str]]:
+        """Notes what is so at some sites, and sets the breakpoints that are gone. Returns the sites and the processes
+        where that was done, in words.
+        """
+        found = {place_of(site): site for site in [*sites][:_FEW]}
+        wanted = [*found.values()]
+        lacking = self.note(wanted)
+        if not lacking or not set_again(lacking):
+            return []
+        done: dict[tuple[int, ...], list[str]] = {}
+        still = self.note(wanted)
+        for place in dict.fromkeys((*each[2:5], each.returns) for each in lacking):
+            pids = tuple(each.pid for each in lacking if (*each[2:5], each.returns) == place and each not in still)
+            if pids:
+                done.setdefault(pids, []).append(found[place].probe)
+        return [(_some(names), self._listed(pids)) for pids, names in done.items()]
+
+    def reason(self, sites: Iterable[Site]) -> str | None:
+        """Why hits at some sites cannot be seen, by what was noted; None where they can."""
+        for state in ("moved", "patched", "lacking"):
+            for site in sites:
+                own = self.noted.get(place_of(site), {})
+                if pids := sorted(pid for pid, each in own.items() if each == state):
+                    return _words(state, self._listed(pids), len(pids) > 1, site)
+        return None
+
+    def _listed(self, pids: Sequence[int]) -> str:
+        """The first by the name that it had when it was looked at, since it may have ended."""
+        first = self._names.setdefault(pids[0], listed([pids[0]]))
+        return first + (f" and {len(pids) - 1} more" if len(pids) > 1 else "")
+
+    def note(self, sites: Sequence[Site]) -> list[Place]:
+        """Notes what is so at some sites in the processes that run their files; returns where a breakpoint is gone."""
+        sites = sites[:_FEW]
+        uses = uses_of({site.path for site in sites}, self._pid)
+        users = {pid for site in sites for pid in uses[site.path].own[:_FEW]}
+        lacking = []
+        for pid in sorted(users):
+            for site, state in zip(sites, states(pid, sites), strict=True):
+                if state is None:
+                    continue
+                self.noted.setdefault(place_of(site), {})[pid] = state
+                if state != "set":
+                    self._listed([pid])
+                if state == "lacking":
+                    device, inode, offset, returns = place_of(site)
+                    lacking.append(Place(pid, site.path, device, inode, offset, site.semaphore or 0, returns))
+        return lacking
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _words(state: str, who: str, several: bool, site: Site) -> str:
+    has = "have" if several else "has"
+    if state == "moved":
+        return f"{who} {has} {MOVED.replace('its', 'their') if several else MOVED}"
+    if state == "patched":
+        return (
+            f"{who} {has} written other code over the place, and so over the breakpoint, as XRay and live patching do:"
+            " probe the place after that, or a function that it calls"
+        )
+    if _is_overlay(site.path):
+        runs = "run" if several else "runs"
+        return (
+            f"{who} {runs} {site.path} as it was before the overlay file system made a copy of it to be written, and"
+            " that copy is what is probed: programs started from now on run it"
+        )
+    return (
+        f"the breakpoint is not in the memory of {who}: it gave the page back (MADV_DONTNEED), or the kernel did not"
+        " set it"
+    )
+
+
+def _is_overlay(path: str) -> bool:
+    # struct statfs begins with the type, a long; Python's os.statvfs has none.
+    buffer = ctypes.create_string_buffer(256)
+    if ctypes.CDLL(None).statfs(os.fsencode(path), buffer):
+        return False
+    return ctypes.c_long.from_buffer(buffer).value == _OVERLAYFS

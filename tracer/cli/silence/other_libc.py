@@ -1,0 +1,54 @@
+"""A process that never loaded the C library that was named: which one it has instead."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from tracer.errors import TracerError
+from tracer.probes.site import Site
+from tracer.resolve.elf.file import Elf
+
+_LIBC = re.compile(r"(libc[.-]|ld-musl-|libuClibc-)[^/]*so[^/]*|libc-[\d.]+\.so")
+_IDENT, _CLASS_32 = 5, b"\x01"
+
+
+def other_libc(name: str, loaded: Sequence[str], site: Site) -> str | None:
+    """What to say where a program that mapped the files `loaded`, itself first, did not map that of a site; None where
+    that is no C library.
+    """
+    if not loaded or not _LIBC.fullmatch(os.path.basename(site.path)):
+        return None
+    never = f"{name} never loaded {site.path}"
+    if _is_32_bit(loaded[0]):
+        return f"{never}: it is a 32-bit program, which tracer cannot probe yet"
+    own = next((path for path in loaded[1:] if _LIBC.fullmatch(os.path.basename(path))), None)
+    if own is not None:
+        return f"{never}: its C library is {own}, and {_named(site, own)} probes that"
+    if _has_loader(loaded[0]):
+        return never
+    return f"{never}: it is linked statically, and {_named(site, loaded[0])} probes its own copy"
+
+
+def _named(site: Site, path: str) -> str:
+    """The attach point in another file."""
+    return f"{site.kind if site.kind != 'ret' else 'uretprobe'}:{path}:{site.probe.rpartition(':')[2]}"
+
+
+def _is_32_bit(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_IDENT)[4:] == _CLASS_32
+    except OSError:
+        return False
+
+
+def _has_loader(path: str) -> bool:
+    from tracer.resolve.files.loaded import PT_INTERP
+
+    try:
+        with Elf(path) as elf:
+            return any(each.type == PT_INTERP for each in elf.segments)
+    except TracerError:
+        return True  # nothing is known of it

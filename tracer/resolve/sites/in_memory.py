@@ -1,0 +1,132 @@
+"""Whether the kernel's breakpoint stands where a site is in the memory of a process.
+
+A probe belongs to a file, and its hits come from a breakpoint in each process's own copy of the page. A process can run
+that code from elsewhere: from memory that it copied its code to, or from the file that an overlay has copied since. It
+can write other code over the place, and it can give the page back (MADV_DONTNEED), and gets a new one without the
+breakpoint: the kernel sets it where a file is mapped, not where a page comes in.
+
+/proc/PID/pagemap tells first whether the page is there, since reading one that is not would wait for it. Sources:
+proc(5), Documentation/admin-guide/mm/pagemap.rst.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Literal
+
+from tracer.errors import TracerError
+from tracer.probes.arch import EM_AARCH64
+from tracer.probes.site import Site
+from tracer.resolve.elf.file import Elf
+from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
+
+State = Literal["set", "lacking", "patched", "moved"]
+"""`set`: a hit traps. `lacking`: the code of the file stands there as it is. `patched`: it is other code. `moved`: what
+stands at that address is not the file.
+"""
+
+_PRESENT, _SWAPPED, _OF_FILE = 1 << 63, 1 << 62, 1 << 61
+_ENTRY = struct.Struct("=Q")
+_WORST: tuple[State, ...] = ("moved", "patched", "lacking", "set")
+_NOPS = (b"\x0f\x1f", b"\x66")
+"""How a longer nop begins: what the kernel makes of it once it was hit is a call or a jump, not a breakpoint."""
+
+
+def states(pid: int, sites: Sequence[Site]) -> list[State | None]:
+    """What is so at each site in a process, the worst where it has the file mapped several times; None where that is
+    not known, or the process does not use the file. Never waits for a page.
+    """
+    found: list[State | None] = [None] * len(sites)
+    with ExitStack() as stack:
+        try:
+            every = mappings(pid)
+            files = [os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("pagemap", "mem")]
+        except (OSError, TracerError):
+            return found
+        for file in files:
+            stack.callback(os.close, file)
+        elves: dict[str, Elf | None] = {}
+        for number, site in enumerate(sites):
+            if site.path not in elves:
+                elves[site.path] = elf = _opened(site.path)
+                if elf is not None:
+                    stack.callback(elf.close)
+            elf = elves[site.path]
+            if elf is None or elf.inode != site.identity.inode:
+                continue
+            here = [
+                state
+                for address in _addresses(every, site)
+                if (state := _at(files[0], files[1], address, elf, site)) is not None
+            ] or ["moved" for _ in _moved(every, elf, site)]
+            found[number] = next((each for each in _WORST if each in here), None)
+    return found
+
+
+def _addresses(every: Sequence[Mapping], site: Site) -> Iterator[int]:
+    """Where the site is, in mappings of its file that can run."""
+    for each in every:
+        is_own = each.executable and each.file is not None and each.file[1] == site.identity.inode
+        if is_own and each.offset <= site.offset < each.offset + each.end - each.start:
+            yield each.start + site.offset - each.offset
+
+
+def _moved(every: Sequence[Mapping], elf: Elf, site: Site) -> Iterator[Mapping]:
+    """What can run where the site would be, next to other parts of its file, and is memory of the process's own."""
+    bases = set()
+    for each in every:
+        if each.file is None or each.file[1] != site.identity.inode:
+            continue
+        for segment in elf.loads:
+            first = segment.offset & -mmap.PAGESIZE
+            if first <= each.offset < segment.offset + segment.file_size:
+                bases.add(each.start - (each.offset - first) - (segment.address & -mmap.PAGESIZE))
+    for base in bases:
+        found = next((each for each in every if each.start <= base + site.address < each.end), None)
+        if found is None or not found.executable:
+            continue
+        # Large pages of hugetlbfs have a file, without a name that anybody could open. A process can name its memory.
+        if found.path == "" or found.path.startswith(("/anon_hugepage", "[anon")):
+            yield found
+
+
+def _at(pagemap: int, memory: int, address: int, elf: Elf, site: Site) -> State | None:
+    try:
+        entry = os.pread(pagemap, _ENTRY.size, address // mmap.PAGESIZE * _ENTRY.size)
+        if len(entry) < _ENTRY.size:
+            return None
+        (page,) = _ENTRY.unpack(entry)
+        if page & _SWAPPED:
+            return None
+        if not page & _PRESENT or page & _OF_FILE:
+            return "lacking"
+        size = min(LONGEST, mmap.PAGESIZE - address % mmap.PAGESIZE)
+        now, wanted = os.pread(memory, size, address), elf.some(site.offset, size)
+    except OSError:
+        return None
+    if is_breakpoint(now, elf.machine):
+        return "set"
+    if not now or not wanted:
+        return None
+    if _is_code_of_file(now, wanted, elf.machine):
+        return "lacking"
+    return "set" if wanted.startswith(_NOPS) else "patched"
+
+
+def _is_code_of_file(now: bytes, wanted: bytes, machine: int) -> bool:
+    """Whether only breakpoints of other sites differ."""
+    if machine == EM_AARCH64:
+        return now[:4] == wanted[:4]
+    return now[0] == wanted[0] and all(byte in (own, 0xCC) for byte, own in zip(now, wanted, strict=False))
+
+
+def _opened(path: str) -> Elf | None:
+    try:
+        return Elf(path)
+    except TracerError:
+        return None
