@@ -108,8 +108,11 @@ def _filters_end_returns(tree: Tree) -> bool:
 def probes(
     source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS,
     environment: Mapping[str, str] | None = None,
-) -> list[str]:
-    """The probes that a program would be attached to, each once, in the order of its text; BEGIN and END are none."""
+) -> tuple[list[str], list[Diagnostic]]:
+    """The probes that a program would be attached to, point by point in the order of the text, and warnings of what is
+    left out. As in bpftrace's lists BEGIN and END are none, an interval is its unit (`interval:s:`), and an
+    attach point without a match is no error where its clause has others.
+    """
     from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
     from tracer.resolve.listing import as_written
@@ -117,13 +120,25 @@ def probes(
 
     tree = parse(source, params)
     config = configure(tree.config, environment)[0]
-    sites = expand(tree, target, config.max_probes, missing="ignore", unsafe_returns=config.unsafe_returns)
-    found: list[str] = []
-    for index, clause in enumerate(tree.clauses):
-        found += [point.text for point in clause.points if point.kind == "interval"]
-        named = {site.probe: site for site in sites.get(index, ())}
-        found += [as_written(site, clause.points[site.point]) for _, site in sorted(named.items())]
-    return list(dict.fromkeys(found))
+    clauses = tuple(replace(clause, points=(point,)) for clause in tree.clauses for point in clause.points)
+    missing = "ignore" if config.missing_probes == "ignore" else "warn"
+    warnings: list[Diagnostic] = []
+    sites = expand(
+        replace(tree, clauses=clauses), target, config.max_probes, warnings,
+        missing=missing, unsafe_returns=config.unsafe_returns,
+    )  # fmt: skip
+    found = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
+    names: list[str] = []
+    for clause in tree.clauses:
+        before = len(names)
+        for point in clause.points:
+            if point.kind == "interval":
+                names.append(f"interval:{point.text.split(':')[1]}:")
+            named = {site.probe: site for site in found[id(point)]}
+            names += [as_written(site, point) for _, site in sorted(named.items())]
+        if len(names) == before and config.missing_probes == "error":
+            expand(replace(tree, clauses=(clause,)), target)  # which says what is wrong
+    return names, warnings
 
 
 def compile(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tracer.cli.arguments import COMMANDS, as_command
+from tracer.cli.arguments import COMMANDS, as_command, options_of
 from tracer.errors import TracerError, UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     except TracerError as error:
-        quiet = any(word in ("-q", "--quiet", "--no-warnings") for word in arguments)
+        quiet = {"-q", "--quiet", "--no-warnings"} & options_of(arguments)
         _say_error(error, _is_verbose(arguments), warnings=not quiet)
         _drop_output()
         return error.exit_code
@@ -122,9 +122,7 @@ def _run(arguments: list[str]) -> int:
     fault_of_the_line: type[BaseException] = typer.BadParameter.__mro__[2]
     known = words[0] in COMMANDS
     try:
-        status = application([words[0]] if known else COMMANDS)(
-            args=words, prog_name="tracer", standalone_mode=False
-        )
+        status = application([words[0]] if known else COMMANDS)(args=words, prog_name="tracer", standalone_mode=False)
     except SystemExit as leaving:
         # Typer ends with status 1 when the reader has left; `main` handles that.
         if isinstance(leaving.__context__, BrokenPipeError):
@@ -140,12 +138,12 @@ def _run(arguments: list[str]) -> int:
 
 
 def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
+    from tracer.cli.arguments import LEFT_OUT, names_stage_of_bpftrace, near_option
+
     option = getattr(fault, "option_name", None)
     possible = getattr(fault, "possibilities", None)
     help_line = f"see tracer {words[0]} --help" if words[0] in COMMANDS else "see tracer --help"
     if isinstance(option, str) and "no such option" in str(fault).lower():
-        from tracer.cli.arguments import LEFT_OUT, near_option
-
         if option in LEFT_OUT:
             reason, remedy = LEFT_OUT[option]
             return UsageError(f"{option} is not supported: {reason}", remedy)
@@ -153,11 +151,13 @@ def _usage_error(fault: BaseException, words: Sequence[str]) -> UsageError:
         return UsageError(f"unknown option {option}", f"did you mean {near}?" if near else help_line)
     describe = getattr(fault, "format_message", None)
     message = (describe() if describe is not None else str(fault)).rstrip(".")
+    if "'-d'" in message and names_stage_of_bpftrace(words):
+        help_line = "bpftrace's types is typed here, its codegen program, its dis bytecode; one stage at a time"
     return UsageError(message[:1].lower() + message[1:], help_line)
 
 
 def _is_verbose(arguments: Sequence[str]) -> bool:
-    return any(word in ("-v", "--verbose") for word in arguments)
+    return not options_of(arguments).isdisjoint(("-v", "--verbose"))
 
 
 def _os_error(error: OSError) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 COMMANDS = ("run", "flame", "list", "check", "info", "cleanup", "demo")
 WITH_WORD = {
@@ -18,33 +18,64 @@ LEFT_OUT = {
     "--emit-elf": ("tracer hands its program to the kernel itself", "-d program and -d bytecode print it"),
     "--emit-llvm": ("libbcc does not expose its LLVM", "-d program prints the C, -d bytecode what became of it"),
     "--verify-llvm-ir": ("libbcc does not expose its LLVM", "-d bytecode prints what became of the program"),
+    "--aot": ("a program runs only where tracer is", "what was compiled is kept from run to run by itself"),
     "--mode": ("tracer has commands instead", "--fmt formats a program, -d STAGE prints a stage of it"),
+    "--probe-filter": ("all probes of a program are attached", "leave out clauses, or write narrower attach points"),
     **dict.fromkeys(
-        ("--test", "--bench", "--probe-filter"),
-        ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times"),
+        ("--test", "--bench"), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
     ),
 }
 """Options of bpftrace that tracer does not have: the reason and the remedy."""
 
-_AS_OPTION = {"--version": "--version", "-V": "--version", "--info": "info", "--list": "list"}
-_LIST_AMONG_FLAGS = re.compile(r"-[vq]*l[vq]*")
+FOR_A_TRACE = {
+    *("-f", "--format", "--stacks", "-o", "--output", "-B", "-q", "--quiet", "-k", "--warnings", "-d", "--debug"),
+    *("--follow", "--dry-run", "--max-rate", "--unsafe", "--no-priority", "--no-feature", "--dwarf-pid"),
+    "--usdt-file-activation",
+}
+"""Options of `run` that change nothing of a list; bpftrace takes them beside `-l`."""
+
+_STAGES_OF_BPFTRACE = {"types", "codegen", "codegen-opt", "libbpf", "verifier", "dis", "parse", "all"}
+_AS_OPTION = {"-V": "--version", "--version": "--version", "--info": "info", "-l": "list", "--list": "list"}
+_OF_INFO = {"--backend", "--json"}
+_WITH_BACKEND = {"run", "flame", "list", "info"}
 
 
 def as_command(words: Sequence[str]) -> list[str]:
-    """The same line with its command first; without any words, the help."""
-    if not words:
-        return ["--help"]
-    first = words[0]
-    if first in COMMANDS or first in ("-h", "--help"):
-        return list(words)
-    found = _spelled_as_option(words)
-    if found is None:
-        return ["run", *words]
-    index, command = found
+    """The same line with its command first; without any words, the help.
+
+    As for bpftrace, options may stand anywhere before `--`. `--backend X` in front, as an alias puts it there, changes
+    nothing of what the line means.
+    """
+    pieces = list(_pieces(words))
+    lead = [piece for _, piece in takewhile(lambda piece: piece[0] == "--backend", pieces)]
+    backend = [word for piece in lead for word in piece]
+    rest = list(words[len(backend) :])
+    if not rest or rest[0] in ("-h", "--help"):
+        return rest or ["--help"]
+    if rest[0] in COMMANDS:
+        return [rest[0], *(backend if rest[0] in _WITH_BACKEND else ()), *rest[1:]]
+    meant = [_AS_OPTION[name] for name, _ in pieces if name in _AS_OPTION]
+    command = next((each for each in meant if each != "list"), "list" if meant else "run")
+    formats = command == "list" and any(name == "--fmt" for name, _ in pieces)
     if command == "--version":
-        return ["--version"]
-    flags = [f"-{letter}" for letter in words[index][1:] if letter == "v"] if command == "list" else []
-    return [command, *flags, *words[:index], *words[index + 1 :]]
+        return [command]
+    if command == "run" or formats:
+        return ["run", *(words if not formats else _but({"-l", "--list"}, pieces))]
+    if command == "info":
+        return ["info", *(word for name, piece in pieces if name in _OF_INFO for word in piece)]
+    return ["list", *_but({"-l", "--list", *FOR_A_TRACE}, pieces)]
+
+
+def options_of(words: Sequence[str]) -> set[str]:
+    """The options that a line gives, each letter of `-qv` by itself."""
+    return {name for name, _ in _pieces(words)}
+
+
+def names_stage_of_bpftrace(words: Sequence[str]) -> bool:
+    """Whether `-d` names a stage, or one of several, that only bpftrace has."""
+    given = [piece[-1] for name, piece in _pieces(words) if name in ("-d", "--debug")]
+    stages = [stage for word in given for stage in word.rpartition("=")[2].removeprefix("-d").split(",")]
+    return not _STAGES_OF_BPFTRACE.isdisjoint(stages)
 
 
 def near_option(option: str, possible: Iterable[str]) -> str | None:
@@ -54,18 +85,36 @@ def near_option(option: str, possible: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(option, sorted(possible), 1, 0.5)), None)
 
 
-def _spelled_as_option(words: Sequence[str]) -> tuple[int, str] | None:
-    """The position of an option before the first positional word that names a command, and that command."""
-    takes_value = False
-    for index, word in enumerate(words):
-        if takes_value:
-            takes_value = False
-        elif word in _AS_OPTION:
-            return index, _AS_OPTION[word]
-        elif _LIST_AMONG_FLAGS.fullmatch(word):
-            return index, "list"
-        elif word in WITH_WORD:
-            takes_value = True
-        elif word in ("-", "--") or not word.startswith("-"):
-            return None
-    return None
+def _but(left_out: Collection[str], pieces: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    return [word for name, piece in pieces if name not in left_out for word in piece]
+
+
+def _pieces(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each option with its words, as getopt(3) reads them; "" is the name of a word that is none, and "--" that of all
+    from there on.
+    """
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            yield word, words[index:]
+            return
+        index += 1
+        if word == "-" or not word.startswith("-"):
+            yield "", (word,)
+        elif word.startswith("--"):
+            name, given, _ = word.partition("=")
+            end = index + (name in WITH_WORD and not given)
+            yield name, (word, *words[index:end])
+            index = end
+        else:
+            for at, letter in enumerate(word[1:], 1):
+                name = f"-{letter}"
+                if name not in WITH_WORD:
+                    yield name, (name,)
+                elif behind := word[at + 1 :]:
+                    yield name, (name + behind,)
+                    break
+                else:
+                    yield name, (name, *words[index : index + 1])
+                    index += 1

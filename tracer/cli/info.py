@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tracer.cli.options import Json
+import typer
+
+from tracer.cli.options import BackendName, Json
 from tracer.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -53,9 +55,11 @@ class Host:
     constructs: dict[str, dict[str, Construct]]
 
 
-def command(as_json: Json = False) -> int:
+def command(
+    as_json: Json = False, backend: Annotated[BackendName, typer.Option("--backend", hidden=True)] = "auto"
+) -> int:
     """Show what each backend can do here."""
-    host = examine()
+    host = examine(backend)
     if as_json:
         import json
         from dataclasses import asdict
@@ -66,8 +70,10 @@ def command(as_json: Json = False) -> int:
     return 0
 
 
-def examine() -> Host:
-    """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs."""
+def examine(forced: str = "auto") -> Host:
+    """Asks the kernel and each backend, by trying; works without root, without bpf() and without tracefs. `forced`: the
+    backend that alone is to be chosen.
+    """
     from tracer.backends.choose import BACKENDS
     from tracer.errors import TracerError
     from tracer.kernel.disabled import VARIABLE, switched_off
@@ -93,7 +99,8 @@ def examine() -> Host:
         features = merged(features, name, capabilities.facts)
         for feature in Feature:
             constructs[feature.value][name] = _construct(feature, capabilities)
-    chosen = next((name for name, state in states.items() if state.usable), None)
+    usable = [name for name, state in states.items() if state.usable and forced in ("auto", name)]
+    chosen = usable[0] if usable else None
     return Host(os.uname().release, chosen, states, features, constructs)
 
 

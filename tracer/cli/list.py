@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from tracer.cli.errors import printable
+from tracer.cli.errors import diagnostics_text, printable
 from tracer.cli.options import (
+    BackendName,
+    Child,
     DebugInfo,
     Expression,
     Included,
     IncludePaths,
     Json,
+    MaxProbes,
+    NoWarnings,
+    UnsafeReturns,
     Verbose,
     checked_pid,
+    command_of,
     look_for_debug_files_in,
     program_text,
+    settings_of,
 )
+from tracer.errors import UsageError
 
 if TYPE_CHECKING:
     from tracer.probes.site import Target
@@ -52,6 +60,11 @@ def command(
         Optional[int],  # noqa: UP045
         typer.Option("-p", "--pid", metavar="PID", help="Search the files that this process has mapped."),
     ] = None,
+    child: Child = None,
+    max_probes: MaxProbes = None,
+    unsafe_returns: UnsafeReturns = False,
+    no_warnings: NoWarnings = False,
+    backend: Annotated[BackendName, typer.Option("--backend", hidden=True)] = "auto",
 ) -> int:
     """List the probes of a file or a process.
 
@@ -74,9 +87,15 @@ def command(
         from tracer import pipeline
 
         source, params = program_text(expression, () if pattern is None else (pattern,), included, include_paths)
-        for name in pipeline.probes(source, params, Target(pid), os.environ):
+        target = Target(pid, command_of(child)[1])
+        names, warnings = pipeline.probes(source, params, target, settings_of(max_probes, unsafe_returns))
+        if warnings and not no_warnings:
+            sys.stderr.write(diagnostics_text(source, warnings))
+        for name in names:
             print(printable(name))
         return 0
+    if pattern is not None and (reason := _no_pattern(pattern)) is not None:
+        raise reason
     left_out: list[str] = []
     if not verbose and not as_json:
         for lines in list_lines(pattern, Target(pid), left_out):
@@ -98,8 +117,19 @@ def command(
     return 0
 
 
+def _no_pattern(word: str) -> UsageError | None:
+    """What is wrong with a word that bpftrace lists something for, and tracer nothing."""
+    if word.endswith(".bt") and ":" not in word:
+        return UsageError(f"no such file: {word}", "a program is given with -e")
+    if word.partition(" ")[0] in ("struct", "union", "enum"):
+        return UsageError(f"{word}: types are not listed", "tracer list -v 'uprobe:FILE:FUNCTION' shows those of args")
+    return None
+
+
 def _is_program(name: str) -> bool:
     """Whether a word is the file of a program's text, not one that holds probes."""
+    if name == "-":
+        return True
     try:
         with open(name, "rb") as file:
             return b"\0" not in file.read(4096)

@@ -66,6 +66,18 @@ Follow = Annotated[
     bool, typer.Option("--follow", help="With -p or -c: also the processes that it starts, and theirs.")
 ]
 Backend = Annotated[BackendName, typer.Option("--backend", help="Which backend to use.")]
+MaxProbes = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--max-probes", metavar="N", min=1, max=1 << 20, show_default=False, help="Probe at most N places."),
+]
+UnsafeReturns = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe-returns",
+        help="Probe returns even where a C++ exception could cross the probe and end the traced program.",
+    ),
+]
+NoWarnings = Annotated[bool, typer.Option("--no-warnings", help="Print no warnings.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what tracer does, and statistics.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -98,6 +110,16 @@ def command_of(command_line: str | None) -> tuple[tuple[str, ...] | None, str | 
 
     argv = parse_command(command_line)
     return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
+
+
+def settings_of(max_probes: int | None, unsafe_returns: bool) -> dict[str, str]:
+    """The environment, with what the command line says of a program's `config`."""
+    settings = dict(os.environ)
+    if max_probes is not None:
+        settings["TRACER_MAX_PROBES"] = str(max_probes)
+    if unsafe_returns:
+        settings["TRACER_UNSAFE_RETURNS"] = "true"
+    return settings
 
 
 def process_of(pid: int | None) -> "AbstractContextManager[RunningProcess | None]":

@@ -1,7 +1,6 @@
 """`tracer run`: the program, from the words of the command line to the last map."""
 
 # Annotations are values here: Typer would evaluate each of their texts at every start.
-import os
 import sys
 from typing import Annotated, Optional
 
@@ -17,10 +16,13 @@ from tracer.cli.options import (
     Format,
     Included,
     IncludePaths,
+    MaxProbes,
+    NoWarnings,
     Pids,
     Quiet,
     StackFormat,
     Stage,
+    UnsafeReturns,
     Verbose,
     Words,
     command_of,
@@ -28,6 +30,7 @@ from tracer.cli.options import (
     only_one,
     process_of,
     program_text,
+    settings_of,
     switch_off,
 )
 from tracer.errors import UsageError
@@ -62,7 +65,7 @@ def command(
         ),
     ] = "line",
     quiet: Quiet = False,
-    no_warnings: Annotated[bool, typer.Option("--no-warnings", help="Print no warnings.")] = False,
+    no_warnings: NoWarnings = False,
     failed_reads: Annotated[
         bool, typer.Option("-k", "--warnings", help="Report unreadable memory in JSON too; stderr always has it.")
     ] = False,
@@ -84,19 +87,8 @@ def command(
         ),
     ] = None,
     backend: Backend = "auto",
-    max_probes: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "--max-probes", metavar="N", min=1, max=1 << 20, show_default=False, help="Probe at most N places."
-        ),
-    ] = None,
-    unsafe_returns: Annotated[
-        bool,
-        typer.Option(
-            "--unsafe-returns",
-            help="Probe returns even where a C++ exception could cross the probe and end the traced program.",
-        ),
-    ] = False,
+    max_probes: MaxProbes = None,
+    unsafe_returns: UnsafeReturns = False,
     unsafe: Annotated[
         bool,
         typer.Option("--unsafe", help="Allow what acts on the machine or the traced program: system(), signal()."),
@@ -156,11 +148,7 @@ def command(
         from tracer.backends.choose import Activation
 
         asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.BY_HAND
-    settings = dict(os.environ)
-    if max_probes is not None:
-        settings["TRACER_MAX_PROBES"] = str(max_probes)
-    if unsafe_returns:
-        settings["TRACER_UNSAFE_RETURNS"] = "true"
+    settings = settings_of(max_probes, unsafe_returns)
     if unsafe:
         settings["TRACER_UNSAFE"] = "true"
     argv, program = command_of(child)

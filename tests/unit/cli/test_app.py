@@ -18,6 +18,8 @@ from tracer import __version__
 from tracer.cli.app import EXAMPLES, main
 from tracer.cli.arguments import COMMANDS
 from tracer.kernel.disabled import is_disabled
+from tracer.probes.site import Target
+from tracer.resolve.files.paths import find_files
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,6 +45,26 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("-e x --xyzzy", 2, "unknown option --xyzzy; see tracer run --help"),
         ("-x", 2, "unknown option -x; see tracer run --help"),
         ("list --jsn", 2, "unknown option --jsn; did you mean --json?"),
+        (
+            "-e x -d types", 2,
+            "invalid value for '-d' / '--debug': 'types' is not one of 'ast', 'typed', 'steps', 'plan',"
+            " 'program', 'bytecode'; bpftrace's types is typed here, its codegen program, its dis bytecode;"
+            " one stage at a time",
+        ),
+        (
+            "-l --backend bpf x", 2,
+            "invalid value for '--backend': 'bpf' is not one of 'auto', 'bcc', 'ftrace'; see tracer list --help",
+        ),
+        ("-l no-such-file.bt", 2, "no such file: no-such-file.bt; a program is given with -e"),
+        (
+            "-l 'struct file'", 2,
+            "struct file: types are not listed; tracer list -v 'uprobe:FILE:FUNCTION' shows those of args",
+        ),
+        (
+            "-e x --probe-filter y", 2,
+            "--probe-filter is not supported: all probes of a program are attached;"
+            " leave out clauses, or write narrower attach points",
+        ),
         ("info extra", 2, "got unexpected extra argument(s) (extra); see tracer info --help"),
         ("-e x -p 1 -c ls", 2, "-p and -c cannot be used together; -c already traces its process alone"),
         ("-e x -p 0", 2, "-p 0: a process number is positive"),
@@ -102,7 +124,23 @@ def test_the_probes_of_a_program_are_listed(capsys: pytest.CaptureFixture[str], 
     file = tmp_path / "one.bt"
     file.write_text(program)
     for words in (("-l", "-e", program), ("-l", str(file))):
-        assert said(capsys, *words) == (0, "interval:s:1\ninterval:ms:5\n", "")
+        assert said(capsys, *words) == (0, "interval:s:\ninterval:s:\ninterval:ms:\n", "")
+        for backend in ("bcc", "ftrace"):
+            assert said(capsys, "--backend", backend, *words) == said(capsys, *words)
+
+
+def test_the_probes_of_a_program_are_listed_as_bpftrace_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    libc = find_files("libc", Target())[0].path
+    program = "u:libc:puts, uprobe:libc:getenv {} BEGIN {} u:libc:puts {} u:libc:nothing, u:libc:puts {}"
+    nothing = f"{libc}: no function 'nothing'; `tracer list 'uprobe:{libc}:*'` shows its functions\n"
+    status, out, err = said(capsys, "-l", "-e", program)
+    names = ("puts", "getenv", "puts", "puts")
+    assert (status, out) == (0, "".join(f"uprobe:{libc}:{name}\n" for name in names))
+    assert err.endswith(f"^^^^^^^^^^^^^^ warning: left out: {nothing}")
+    assert "left out" not in said(capsys, "-l", "--no-warnings", "-e", program)[2]
+    status, out, err = said(capsys, "-l", "-e", "u:libc:puts {} u:libc:nothing {}")
+    assert (status, out) == (2, "")
+    assert err.endswith(f"^^^^^^^^^^^^^^ error: {nothing}")
 
 
 def test_features_are_switched_off_as_in_bpftrace(
