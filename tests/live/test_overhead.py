@@ -93,13 +93,14 @@ def test_a_slow_probe_brings_no_warning(backend: str, place: Callable[[str], Pat
     assert (done.status, done.text, done.said) == (0, "1250\n@: 1250\n", "Attached 1 probe\n")
 
 
-def test_the_warning_is_said_once_and_not_with_q(
+def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
     path = place("hot")
-    args = ("--backend", backend, "-e", f"usdt:{path}:hot:spin {{ @ = count(); }}", "-c", f"{path} 5")
+    args = ("--backend", backend, "-e", f"usdt:{path}:hot:spin {{ @ = count(); }}", "-c", f"{path} 3")
     assert len(tracer(*args).overhead) == 1
     assert tracer("-q", *args).said == ""
+    assert tracer("--no-warnings", *args).said == "Attached 1 probe\n"
 
 
 def test_of_a_wildcard_the_remedy_is_to_find_out_which(

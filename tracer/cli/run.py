@@ -184,6 +184,6 @@ def command(
 
         request = Request(
             process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, wanted,
-            failed_reads,
+            failed_reads, not no_warnings,
         )
         return trace(compiled, request)

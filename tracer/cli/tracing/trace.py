@@ -55,7 +55,7 @@ _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no un
 class Request:
     """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
     results and words go. `max_rate` is the most hits a second of an attach point; `stacks` the format
-    of maps of stacks. `failures`: what could not be read is told with the results, too.
+    of maps of stacks. `failures`: what could not be read is told with the results, too. `warnings` are printed.
     """
 
     process: RunningProcess | None
@@ -70,6 +70,7 @@ class Request:
     buffering: str = "line"
     stacks: Wanted | None = None
     failures: bool = False
+    warnings: bool = True
 
 
 def trace(compiled: Compiled, request: Request) -> int:
@@ -160,7 +161,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         if plan.probes:
             from tracer.overhead.findings import Findings
 
-            warn = None if request.quiet else partial(_warn, words, plan.program.source)
+            warn = None if request.quiet or not request.warnings else partial(_warn, words, plan.program.source)
             findings = Findings(plan, target.pid is not None, request.max_rate, warn, renderer.detached)
             guard = findings.guard
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
