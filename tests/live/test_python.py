@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import tracer
+from tests.harness.cli import ROOT, tracer
 from tests.live.answers import maps
 from tests.live.conftest import need
 
@@ -63,3 +65,27 @@ def test_entries_alone_are_few_as_this_interpreter_fires_them(command: str, back
     done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", command)
     assert done.status == 0
     assert maps(done)["@"].get("called_often", 0) < 10000
+
+
+def row(tool: str) -> str:
+    """The line of the page for those who come from another tracer that stands beside a tool."""
+    page = (ROOT / "docs/peers.md").read_text()
+    found = re.search(rf"(?m)^\| `{tool}` \| `([^`]+)`", page)
+    assert found is not None
+    return found[1]
+
+
+def test_the_line_in_place_of_ucalls_counts_every_call(command: str, backend: str, clean: None) -> None:
+    done = tracer("--backend", backend, "-f", "json", "-e", row("ucalls python PID"), "-c", command)
+    assert (done.status, done.err) == (0, "Attached 2 probes\n")
+    calls = {key.rpartition(",")[2]: count for key, count in maps(done)["@"].items() if "script.py" in key}
+    assert calls == {"<module>": 1, "called_often": 10000, "called_rarely": 7}
+
+
+def test_the_line_in_place_of_uflow_shows_every_call_and_return(command: str, backend: str, clean: None) -> None:
+    done = tracer("--backend", backend, "-e", row("uflow python PID"), "-c", command)
+    assert (done.status, done.err) == (0, "Attached 3 probes\n")
+    shown = Counter(re.findall(r"(?m)^\d+ (-> called_\w+|<- called_\w+)$", done.text))
+    assert shown == dict.fromkeys(("-> called_often", "<- called_often"), 10000) | dict.fromkeys(
+        ("-> called_rarely", "<- called_rarely"), 7
+    )
