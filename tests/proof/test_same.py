@@ -18,7 +18,7 @@ from multiprocessing import get_context
 import pytest
 
 from tests.proof import native
-from tests.proof.same import CHUNK, Report, Spoil, check
+from tests.proof.same import CHUNK, WRITTEN, Report, Spoil, check
 
 COUNT = int(os.environ.get("TRACER_PROOF", "20000"))
 FIRST = int(os.environ.get("TRACER_PROOF_SEED", "0"))
@@ -72,8 +72,24 @@ def spoil_python() -> None:
     python_values._INFIX["le"] = "<"
 
 
-@pytest.mark.parametrize(
-    "spoil", [*(partial(spoil_c, *fault) for fault in FAULTS.values()), spoil_python], ids=[*FAULTS, "<= in Python"]
-)
+def spoil_compound() -> None:
+    """Lets `+=` move a pointer in a map by bytes."""
+    from tracer.lang.check import assignments
+
+    assignments.amount = lambda ctx, of, count: count  # type: ignore[attr-defined]
+
+
+WRITTEN_SEEDS = range(WRITTEN - 1, 20000, WRITTEN)
+"""Those of programs that are made as text."""
+
+SPOILS: dict[str, Spoil] = {
+    **{name: partial(spoil_c, *fault) for name, fault in FAULTS.items()},
+    "<= in Python": spoil_python,
+    "+= of a pointer": spoil_compound,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
 def test_a_mistake_is_found(spoil: Spoil) -> None:
-    assert checked(range(4000), spoil).failures, "nothing was found"
+    seeds = WRITTEN_SEEDS if spoil is spoil_compound else range(4000)
+    assert checked(seeds, spoil).failures, "nothing was found"

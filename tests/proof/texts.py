@@ -1,19 +1,20 @@
 """Random programs as text: structs, pointers, arrays, records, blocks, macros and functions as they are written.
 
-Each is made twice: with its macros and functions, and with what they stand for in their place, so that the passes
-before the typed program have a second opinion too.
+Each is made twice: with its macros, its functions and its compound assignments, and with what they stand for in their
+place, so that the passes before the typed program have a second opinion too.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.contract.fuzz.expressions import Expressions
 from tests.contract.fuzz.programs import assignments
 from tests.contract.fuzz.statements import Statements
-from tests.contract.fuzz.vocabulary import Dice, Kind, Map, Place
+from tests.contract.fuzz.vocabulary import POINTERS, Dice, Kind, Map, Place
 from tests.proof.declarations import Declarations
 from tests.proof.world import REGISTERS
 from tracer.dataclass import replace
@@ -83,6 +84,17 @@ FUNCTIONS = {
 """Name → parameters, which are int64, body, and what a call stands for."""
 _OPEN, _BETWEEN, _CLOSE = "«¦»"
 """A call of a macro or a function in a text that can still become either: «name¦argument¦argument»."""
+_CHANGE = re.compile("⟪(.*?)‖(.*?)‖(.*?)⟫")
+"""`target op= value` in such a text, which is also `target = target op value`: ⟪target‖op‖value⟫."""
+
+
+class Changes(Statements):
+    """Statements, with compound assignments that can be written either way."""
+
+    def changed(self, target: str, op: str, value: str) -> str:
+        if any(step in target + value for step in ("++", "--")):  # of the two ways one would step at another time
+            return super().changed(target, op, value)
+        return f"⟪{target}‖{op}‖{value}⟫;"
 
 
 class Written(Expressions):
@@ -188,7 +200,7 @@ def make_text(rng: random.Random, points: list[int]) -> Text:
 def _written(dice: Dice) -> str:
     place = Place("uprobe:/bin/shop:sell", ("arg0", "arg1", "arg2"), dice.pick("arg0", "arg1", "arg2"))
     values = Written(dice, _maps(dice), [], place)
-    statements = Statements(values)
+    statements = Changes(values)
     statements.budget = 12
     guard = f" /{values.boolean(2)}/" if dice.chance(25) else ""
     return f"{place.probe}{guard} {{ {statements.block(2, dice.randrange(1, 5))} {' '.join(assignments(statements))} }}"
@@ -197,7 +209,8 @@ def _written(dice: Dice) -> str:
 def _maps(dice: Dice) -> list[Map]:
     made, values = [], Expressions(dice)
     for number in range(dice.randrange(1, 4)):
-        holds = dice.pick("int64", "uint64", "s", "t", "count", "sum", "avg", "max", "stats", "hist", "lhist")
+        plain = ("int64", "uint64", dice.choice(POINTERS), "s", "t")
+        holds = dice.pick(*plain, "count", "sum", "avg", "max", "stats", "hist", "lhist")
         key: tuple[Kind, ...] = tuple(dice.pick("i", "i", "s", "b") for _ in range(dice.choice((0, 1, 1, 2))))
         types = tuple(dice.pick("int64", "uint64") if kind == "i" else "" for kind in key)
         size = dice.randrange(0, 6) if holds == "hist" else dice.randrange(1, 40)
@@ -206,7 +219,7 @@ def _maps(dice: Dice) -> list[Map]:
 
 
 def _with_macros(text: str) -> str:
-    written = text.replace(_OPEN, "").replace(_CLOSE, ")")
+    written = _CHANGE.sub(r"\1 \2= \3", text).replace(_OPEN, "").replace(_CLOSE, ")")
     for name in (*MACROS, *FUNCTIONS):
         written = written.replace(f"{name}{_BETWEEN}", f"{name}(")
     macros = " ".join(f"macro {name}({', '.join(names)}) {{ {body} }}" for name, (names, body) in MACROS.items())
@@ -218,7 +231,8 @@ def _with_macros(text: str) -> str:
 
 
 def _expanded(text: str) -> str:
-    """With blocks in place of the calls; the innermost first."""
+    """With plain assignments in place of the compound ones, and blocks in place of the calls; the innermost first."""
+    text = _CHANGE.sub(r"\1 = \1 \2 (\3)", text)
     while _CLOSE in text:
         end = text.index(_CLOSE)
         start = text.rindex(_OPEN, 0, end)

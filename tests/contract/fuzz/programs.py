@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.fuzz.expressions import Expressions
 from tests.contract.fuzz.statements import Statements
-from tests.contract.fuzz.vocabulary import PLACES, SIZES, USER_PLACES, Dice, Map, Place
+from tests.contract.fuzz.vocabulary import PLACES, POINTERS, SIZES, USER_PLACES, Dice, Map, Place
 from tests.targets.build import build
 from tracer.errors import ProgramError, Source
 from tracer.pipeline import plan as plan_of
@@ -31,7 +31,8 @@ def _maps(dice: Dice) -> list[Map]:
     values = Expressions(dice)
     for number in range(dice.randrange(4, 9)):
         holds = dice.pick(
-            "int64", "int64", "uint64", "s", "t", "count", "sum", "avg", "min", "max", "stats", "hist", "lhist"
+            "int64", "int64", "uint64", dice.choice(POINTERS), "s", "t", "count", "sum", "avg", "min", "max", "stats",
+            "hist", "lhist",
         )
         key = tuple(
             values.tuple_kind(0) if dice.chance(12) else dice.pick("i", "i", "i", "s", "b")
@@ -41,7 +42,7 @@ def _maps(dice: Dice) -> list[Map]:
             key = (*key, "i")
         types = tuple(dice.pick("int64", "uint64") if kind == "i" else "" for kind in key)
         size = dice.randrange(0, 6) if holds == "hist" else dice.randrange(1, 40)
-        quiet = holds not in ("s", "t") and dice.chance(50)
+        quiet = holds not in ("s", "t", *POINTERS) and dice.chance(50)
         made.append(Map(f"@{holds[0]}{number}", key, types, holds, size, values.tuple_kind(1), quiet))
     return made
 
@@ -66,7 +67,7 @@ def _user_clause(statements: Statements, place: Place) -> str:
     every = values.maps
     if place.probe == "BEGIN":
         # On bcc, probes cannot read what user space aggregates.
-        values.maps = [each for each in every if each.quiet or each.holds in ("int64", "uint64", "s", "t")]
+        values.maps = [each for each in every if each.quiet or each.holds in ("int64", "uint64", "s", "t", *POINTERS)]
     for _ in range(dice.randrange(1, 8) if values.maps else 0):
         each = dice.choice(values.maps)
         keyed = f"[{values.key(each, 1)}]" if each.key else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.fuzz.expressions import Expressions
-from tests.contract.fuzz.vocabulary import ARITHMETIC, INTS, Kind
+from tests.contract.fuzz.vocabulary import ARITHMETIC, INTS, POINTERS, Kind
 
 
 class Statements:
@@ -24,17 +24,26 @@ class Statements:
             return f"delete({each.name}, {self.values.key(each, 2)});"
         match each.holds:
             case "int64" | "uint64" if each not in self.values.readable():
+                if self.dice.chance(60):
+                    return f"{target}{self.dice.pick('++', '++', '--')};"
                 value = f"({each.holds})({self.values.integer(3)})"
-                return f"{target}{self.dice.pick('++', '++', '--', f' += {value}', f' -= {value}')};"
+                return self.changed(self.values.reference(each, 0), self.dice.pick("+", "-"), value)
             case "int64" | "uint64":
                 match self.dice.randrange(4):
                     case 0:
                         return f"{target}{self.dice.pick('++', '--')};"
                     case 1:
-                        op = self.dice.pick("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")
-                        return f"{target} {op}= ({each.holds})({self.values.leaf()} + {self.values.integer(2)});"
+                        value = f"({each.holds})({self.values.leaf()} + {self.values.integer(2)})"
+                        return self.changed(self.values.reference(each, 0), self.dice.choice(ARITHMETIC), value)
                     case _:
                         return f"{target} = ({each.holds})({self.values.integer(3)});"
+            case pointer if pointer in POINTERS and self.dice.chance(60):
+                if self.dice.chance(30):
+                    return f"{target}{self.dice.pick('++', '--')};"
+                value = f"({self.dice.choice(INTS)})({self.values.integer(2)})"
+                return self.changed(self.values.reference(each, 0), self.dice.pick("+", "-"), value)
+            case pointer if pointer in POINTERS:
+                return f"{target} = ({pointer})({self.values.integer(3)});"
             case "s":
                 return f"{target} = {self.values.text(2)};"
             case "t":
@@ -49,6 +58,10 @@ class Statements:
             case function:
                 sign = "int64" if each.size % 2 else "uint64"
                 return f"{target} = {function}(({sign})({self.values.integer(3)}));"
+
+    def changed(self, target: str, op: str, value: str) -> str:
+        """A compound assignment."""
+        return f"{target} {op}= {value};"
 
     def block(self, depth: int, count: int) -> str:
         self.values.scopes.append([])
@@ -93,7 +106,10 @@ class Statements:
 
     def declare(self) -> str:
         name = self.name()
-        match self.dice.randrange(8):
+        match self.dice.randrange(9):
+            case 8:
+                text = f"{name} = ({self.dice.choice(POINTERS)})({self.values.integer(2)});"
+                self.values.scopes[-1].append((name, "p", ""))
             case 0 | 1:
                 text = f"{name} = {self.values.text(2)};"
                 self.values.scopes[-1].append((name, "s", ""))
@@ -126,8 +142,10 @@ class Statements:
         if kind == "i":
             if self.dice.chance(30):
                 op = self.dice.choice(ARITHMETIC)
-                return f"{name} {op}= ({type})({self.values.leaf()} * {self.values.integer(2)});"
+                return self.changed(name, op, f"({type})({self.values.leaf()} * {self.values.integer(2)})")
             return f"{name} = ({type})({self.values.integer(3)});"
+        if kind == "p":
+            return self.changed(name, self.dice.pick("+", "-"), f"(int64)({self.values.integer(2)})")
         return f"{name} = {self.values.of(kind, 3)};"
 
     def loop(self, depth: int) -> str:

@@ -13,6 +13,7 @@ Kind = Union[str, tuple["Kind", ...]]  # noqa: UP007 - recursive
 
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 ARITHMETIC = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")
+POINTERS = ("uint8 *", "int32 *", "int64 *", "void *")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 NUMBERS = (
     0, 1, 2, 3, 7, 8, 31, 63, 64, 65, 100, 127, 128, 255, 256, 32767, 65535, 65536,
@@ -71,7 +72,7 @@ class Map:
     name: str
     key: tuple[Kind, ...]
     key_types: tuple[str, ...]
-    holds: str  # "int64", "uint64", "s", "t", or an aggregation
+    holds: str  # "int64", "uint64", one of POINTERS, "s", "t", or an aggregation
     size: int = 64
     tuple: Kind = ()
     quiet: bool = False

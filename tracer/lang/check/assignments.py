@@ -6,7 +6,7 @@ from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.check.expressions import calls, maps
-from tracer.lang.check.expressions.operators import binary, warn_of_bend
+from tracer.lang.check.expressions.operators import amount, binary, warn_of_bend
 from tracer.lang.check.expressions.typenames import named
 from tracer.lang.fold import constant, convert, fold
 from tracer.lang.scope.context import Context, Variable
@@ -17,6 +17,7 @@ from tracer.lang.types import (
     UINT64,
     BoolType,
     IntType,
+    PointerType,
     StringType,
     TupleType,
     Type,
@@ -161,22 +162,31 @@ def _compound_map(
     if type is None:
         return ()
     combined = _combine(ctx, node, typed.MapGet(type, target.span, target.name, key), value)
-    if combined is None or not isinstance(type, IntType):
+    if combined is None:
         return ()
-    if node.op not in ("+=", "-="):
+    if node.op not in ("+=", "-=") or not isinstance(type, IntType):
         return (typed.MapSet(node.span, target.name, key, convert(combined, type)),)
-    added = convert(value, type)
+    added = convert(amount(ctx, type, value), type)
     if node.op == "-=":
         added = fold(typed.Unary(type, value.span, "-", added))
     return (typed.MapAdd(node.span, target.name, key, added),)
 
 
 def _combine(ctx: Context, node: ast.Assign, old: typed.Expr, value: typed.Expr) -> typed.Expr | None:
-    """`old op value` of a compound assignment."""
-    if not isinstance(old.type, IntType):
+    """`old op value` of a compound assignment, which means what `old = old op value` does."""
+    if not isinstance(old.type, IntType | BoolType):
         ctx.error(f"'{node.op}' needs an integer, {ctx.text(old.span)} is {a_type(old.type)}", node.span)
         return None
-    return binary(ctx, node.op[:-1], old, value, node.span)
+    combined = binary(ctx, node.op[:-1], old, value, node.span)
+    if combined is None or all(isinstance(old.type, kind) == isinstance(combined.type, kind) for kind in _APART):
+        return combined
+    what = f"{ctx.text(old.span)} is {a_type(old.type)}, and '{node.op}' makes {a_type(combined.type)} of it here"
+    ctx.error(what, node.span)
+    return None
+
+
+_APART = (PointerType, BoolType)
+"""Types that a value of another cannot be assigned to."""
 
 
 def is_aggregation(node: ast.Call) -> bool:

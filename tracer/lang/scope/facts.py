@@ -48,6 +48,10 @@ class ValueFacts:
                     break
             return None
         common = join(self.strong, type)
+        if common is None and isinstance(type, PointerType) and isinstance(self.strong, IntType):
+            # `@x = @x + 1` is an integer until a pass knows that `@x` is a pointer.
+            self.strong, found = type, self.strong
+            return found
         if common is None or (self.fixed and common != self.strong):
             return self.strong
         self.strong = common

@@ -74,8 +74,8 @@ def join(left: Type, right: Type) -> Type | None:
     if isinstance(left, PointerType) and isinstance(right, PointerType):
         return _join_pointers(left, right)
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, PointerType) and isinstance(other, LiteralType):
-            return one
+        if isinstance(one, PointerType):
+            return one if isinstance(other, LiteralType) else None
     if isinstance(left, IntType) and isinstance(right, IntType):
         return join_ints(left, right)
     if isinstance(left, StringType) and isinstance(right, StringType):

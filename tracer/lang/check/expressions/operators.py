@@ -64,10 +64,15 @@ def binary(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Spa
 def _moved(ctx: Context, op: str, pointer: typed.Expr, count: typed.Expr, span: Span) -> typed.Expr | None:
     """A pointer so many values on."""
     assert isinstance(pointer.type, PointerType)
-    step = memory.scaled(ctx, count, pointer.type.target or IntType(8))
+    step = amount(ctx, pointer.type, count)
     moved = fold(typed.Binary(UINT64, span, op, convert(pointer, UINT64), step))
     type = replace(pointer.type, moved=True) if isinstance(pointer.type, VariablePointer) else pointer.type
     return replace(convert(moved, type), type=type)
+
+
+def amount(ctx: Context, of: Type, count: typed.Expr) -> typed.Expr:
+    """What `+ count` adds to a value of a type: to a pointer so many of what it leads to."""
+    return memory.scaled(ctx, count, of.target or IntType(8)) if isinstance(of, PointerType) else count
 
 
 def _converted(
@@ -88,7 +93,8 @@ def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
     common = join(left.type, right.type) if comparable else None
     if common is not None:
         return _converted(op, left, right, common, span, BOOL)
-    if isinstance(left.type, TupleType) and isinstance(right.type, TupleType):
+    addresses = any(isinstance(item, PointerType) for side in (left, right) for item in getattr(side.type, "items", ()))
+    if isinstance(left.type, TupleType) and isinstance(right.type, TupleType) and not addresses:
         ctx.warn(f"{a_type(left.type)} never equals {a_type(right.type)}", span)
         both = (typed.ExprStmt(left.span, left), typed.ExprStmt(right.span, right))
         return typed.BlockExpr(BOOL, span, both, typed.BoolLit(BOOL, span, op == "!="))
@@ -101,6 +107,8 @@ def _equality(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: 
 
 
 def _integers(ctx: Context, op: str, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr | None:
+    if op in ("&", "|", "^") and isinstance(left.type, BoolType) and isinstance(right.type, BoolType):
+        return convert(_converted(op, left, right, INT64, span), BOOL)
     left, right = (convert(side, LITERAL) if isinstance(side.type, BoolType) else side for side in (left, right))
     assert isinstance(left.type, IntType) and isinstance(right.type, IntType)
     one, other = constant(left), constant(right)
