@@ -39,6 +39,10 @@ class _End(Exception):
     """The clause is over."""
 
 
+class _Outside(_End):
+    """An index is that of no element: in user space only the statement is over."""
+
+
 class _Break(Exception):
     pass
 
@@ -191,6 +195,12 @@ class Naive:
                 return self.readable(self.reader.block(self.value(address) % 2**64, memory_size(expr.type)))
             case typed.Part():
                 return self.part(expr)
+            case typed.Within(index=index, count=count):
+                at = self.value(index)
+                if 0 <= at < count:
+                    return at
+                self.runtime.loss.unreadable += 1
+                raise _Outside
             case typed.Pack(items=items):
                 numbers = [(self.value(item), memory_size(item.type)) for item in items]
                 return b"".join([(number % 2 ** (8 * size)).to_bytes(size, "little") for number, size in numbers])
@@ -296,7 +306,11 @@ class Naive:
 
     def body(self, body: tuple[typed.Stmt, ...]) -> None:
         for stmt in body:
-            self.statement(stmt)
+            try:
+                self.statement(stmt)
+            except _Outside:
+                if self.clause.kind == "probe":
+                    raise
 
     def statement(self, stmt: typed.Stmt) -> None:
         maps, emit = self.runtime.maps, self.runtime.emit

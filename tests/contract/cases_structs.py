@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.case import Case, by_hand, said
+from tests.contract.expect import scalar, together
 
 DECLARED = """
 enum color { RED, GREEN = 5, BLUE };
@@ -48,7 +49,33 @@ WHOLE_JSON = (
     ' "corners": [{"x": 10, "y": 11},{"x": 12, "y": 13},{"x": 14, "y": 15}]'
 )
 
+INDICES = {
+    "a": (f"{S} @a = sum($s->corners[arg2].x)", 36, 7),
+    "b": (f"{S} @b = sum($s->grid[1][arg2 - 2])", 4 + 5 + 6, 7),
+    "c": (f"{S} $c = $s->corners; $i = (int32)arg2; @c = sum($c[$i + 1].y)", 13 + 15, 8),
+    "d": (f"{S} @held[1] = $s->grid; @d = sum(@held[1][0][arg2])", 1 + 2 + 3, 7),
+    "e": ("@e = sum(((uint8[4])(uint32)0x04030201)[arg2])", 10, 6),
+    "f": (f"{S} @f = sum($s->name[arg2])", sum(b"square"), 2),
+    "g": ('$t = "abc"; @g = sum($t[arg2])', sum(b"abc"), 6),
+    "h": (f"{S} if (arg2 > 20 || $s->corners[arg2].x > 11) {{ @h = count(); }}", 2, 7),
+    "i": (f"{S} for ($i : 0..(int64)arg2) {{ @i = sum($s->corners[$i].x); }}", 7 * 36 + 22 + 10, 6),
+}
+"""How an index of 0 to 9 is read, what of it comes to, and how many hits end at it."""
+
+
+def outside() -> Case:
+    """An index outside an array ends each clause that has it, and no other."""
+    clauses = [f"uprobe:T:show {{ @n = count(); {body}; @after = count(); }}" for body, _, _ in INDICES.values()]
+    program = " ".join([DECLARED, *clauses, "END { clear(@held); }"])
+    hits, left = 10 * len(INDICES), sum(ended for _, _, ended in INDICES.values())
+    totals = {**{name: total for name, (_, total, _) in INDICES.items()}, "n": hits, "after": hits - left}
+    out = together(scalar(f"@{name}", totals[name]) for name in sorted(totals))
+    more = {"target": "shapes", "rounds": 10, "unreadable": left}
+    return Case("an_index_outside_an_array", program, out, len(INDICES) + 1, **more)  # type: ignore[arg-type]
+
+
 CASES = [
+    outside(),
     printed(
         "members_of_a_struct",
         f'{S} printf("%d %s %d %d %u %u %d %d\\n", $s->id, $s->name, $s->at.x, $s->at.y, $s->bits.value, $s->bits.half,'

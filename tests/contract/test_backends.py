@@ -20,8 +20,8 @@ pytestmark = pytest.mark.live
 
 
 UNREADABLE = (
-    "tracer: 1 hit left out: an argument or string could not be read there;"
-    " its memory was not mapped, or holds no such value\n"
+    "tracer: {} left out: an argument or string could not be read there;"
+    " its memory was not mapped, or holds no such value{}\n"
 )
 TRUNCATED = "tracer: 1 string cut to {} bytes; raise max_strlen, now {}\n"
 LOOPS = (
@@ -34,11 +34,16 @@ DIVISIONS = "tracer: {} division{} by zero: 1 is used as the result\n"
 def said_about_losses(case: Case) -> str:
     """The lines that end a run whose answer is incomplete."""
     return (
-        (UNREADABLE if case.unreadable else "")
+        (_unreadable(case) if case.unreadable else "")
         + (TRUNCATED.format(case.max_strlen - 1, case.max_strlen) if case.truncated else "")
         + (LOOPS if case.loops else "")
         + (DIVISIONS.format(case.divisions, "s" * (case.divisions > 1)) if case.divisions else "")
     )
+
+
+def _unreadable(case: Case) -> str:
+    index = ", or an index was outside its array" if case.unreadable > 1 else ""
+    return UNREADABLE.format("1 hit" if case.unreadable == 1 else f"{case.unreadable} hits", index)
 
 
 def by_zero(case: Case) -> bytes:

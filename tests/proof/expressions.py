@@ -297,6 +297,8 @@ class Expressions(Declarations):
                 found += [(block, place) for place in places]
             elif block.item == type:
                 index = self.index(depth) if self.chance(0.7) else num(self.rng.randint(0, 4), UINT64)
+                if self.chance(0.5):
+                    index = typed.Within(UINT64, N, index, block.count)
                 found.append((block, typed.Binary(UINT64, N, "*", index, num(memory_size(type), UINT64))))
         if not found:
             return None

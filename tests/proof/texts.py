@@ -118,6 +118,8 @@ class Written(Expressions):
                     (("uint32", "uint8", 4), ("uint64", "int16", 4), ("int64", "uint32", 2))
                 )
                 index = f"(uint64)({self.integer(deeper)}) % {count}"
+                if self.dice.chance(20):
+                    index = self.dice.pick(self.leaf(), f"({self.leaf()} & 7)")
                 return f"(({item}[{count}])({whole})({self.integer(deeper)}))[{index}]"
             case 4:
                 parts = [f"{name}={self.of('i', deeper)}" for name in "pqr"]
@@ -145,7 +147,8 @@ class Written(Expressions):
         kind = self.dice.choice(list(_MEMBERS))
         word = "union" if kind == "both" else "struct"
         place = self.dice.choice(_MEMBERS[kind])
-        index = self.index(0, 2 if "two[" in place else 4)
+        count = 2 if "two[" in place else 4
+        index = self.index(0, count) if self.dice.chance(80) else f"({self.leaf()} & {2 * count - 1})"
         place = place.replace("INDEX", index)
         base = f"(({word} {kind} *){self.pointer()})"
         shift = self.dice.pick("", "", f" + {self.dice.randrange(1, 3)}", " - 1")

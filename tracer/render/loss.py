@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT
+from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Within
+from tracer.lang.walk import walk
 
 if TYPE_CHECKING:
     from tracer.lang.typed import Program
@@ -16,6 +17,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
     config = program.config
     limited = any(decl.most and not decl.inner for decl in program.maps.values())
     declared = ", or what their declarations allow" if limited else ""
+    missed = _missed(program) if loss.unreadable else ""
     causes = (
         (
             loss.events,
@@ -33,7 +35,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (
             loss.unreadable,
             "{} left out: an argument or string could not be read there; "
-            "its memory was not mapped, or holds no such value",
+            f"its memory was not mapped, or holds no such value{missed}",
             "hit",
         ),
         (
@@ -75,6 +77,18 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
     return [text.format(counted(count, thing)) for count, text, thing in causes if count]
+
+
+def _missed(program: Program) -> str:
+    """Another reason why hits can be left out: an index of an array that is known only at the hit."""
+    indexed = {
+        clause.kind == "probe"
+        for clause in program.clauses
+        for part in (clause.predicate, *clause.body)
+        if part is not None and any(isinstance(each, Within) for each in walk(part))
+    }
+    alone = " (which ends only the statement in BEGIN, END and intervals)" if False in indexed else ""
+    return f", or an index was outside its array{alone}" if indexed else ""
 
 
 def counted(count: int, thing: str) -> str:

@@ -83,6 +83,9 @@ def _block(block: Block, indent: str) -> Iterator[str]:
             case model.Each(name=name, map=map, body=body):
                 yield f"{indent}for {text(name)} in {map}"
                 yield from _block(body, inner)
+            case model.Attempt(body=body):
+                yield f"{indent}attempt"
+                yield from _block(body, inner)
             case _:
                 yield indent + _LINES[type(step)](step)
 
@@ -145,6 +148,7 @@ _LINES: dict[type[Step], Callable[[Any], str]] = {
     model.Time: lambda step: f"time {step.format}",
     model.Exit: lambda step: f"exit {text(step.code)}",
     model.Require: lambda step: f"leave unless {text(step.condition)}",
+    model.Within: lambda step: f"unreadable unless {text(step.condition)}",
     model.Round: lambda step: f"take {step.rounds} of {step.limit} rounds",
     model.Break: lambda step: "break",
     model.Continue: lambda step: "continue",

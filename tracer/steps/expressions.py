@@ -29,8 +29,8 @@ from tracer.lang.types import (
 )
 from tracer.steps import arithmetic, memory
 from tracer.steps.context import Context
-from tracer.steps.model import DividedByZero, If, MapAdd, MapDelete, MapHas, MapLength, Random, SetSlot, Signal
-from tracer.steps.values import Argument, Const, Op, Register, ReturnValue, SiteText, Value
+from tracer.steps.model import DividedByZero, If, MapAdd, MapDelete, MapHas, MapLength, Random, SetSlot, Signal, Within
+from tracer.steps.values import Argument, Const, Name, Op, Register, ReturnValue, SiteText, Value
 
 Body = Callable[["Lowering", Sequence[typed.Stmt]], None]
 """The lowering of statements, which `lower` provides."""
@@ -42,6 +42,8 @@ class Lowering(Context):
     def __init__(self, program: typed.Program, clause: typed.Clause, body: Body) -> None:
         super().__init__(program, clause)
         self.body = body
+        self.attempts = False
+        """Whether statements of the clause can end alone."""
 
     def statements(self, body: Sequence[typed.Stmt]) -> None:
         """The steps of statements inside an expression."""
@@ -185,6 +187,8 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
             return memory.block_at(ctx, place, expr.type, expr.span)
         case typed.Part(operand=operand, offset=offset):
             return Op(expr.type, "part", values(ctx, (operand, offset)))
+        case typed.Within(index=index, count=count):
+            return _within(ctx, value(ctx, index), count)
         case typed.Pack(items=items):
             return Op(expr.type, "pack", values(ctx, items))
         case typed.BlockExpr(body=body, value=last):
@@ -201,6 +205,20 @@ def _value(ctx: Lowering, expr: typed.Expr) -> Value:
             assert lower is not None, expr
             lowered: Value = lower(ctx, expr)
             return lowered
+
+
+def _within(ctx: Lowering, index: Value, count: int) -> Value:
+    """An index of so many elements."""
+    low, high = arithmetic.bounds(index)
+    if low >= 0 and high < count:
+        return index
+    index = ctx.once(index)
+    inside = arithmetic.compare("<", arithmetic.wrap(index, UINT64), Const(UINT64, count))
+    if ctx.find(inside) is None:
+        ctx.add(Within(inside))
+        if isinstance(index, Name):
+            ctx.remember(inside, index)
+    return index
 
 
 _Either = tuple[typed.Expr, typed.Expr, typed.Expr]

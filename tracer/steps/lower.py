@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.aggregations.registry import keeps_of
-from tracer.lang.types import UINT64, BoolType, IntType, StringType, Type
+from tracer.lang.types import BOOL, UINT64, BoolType, IntType, StringType, Type
+from tracer.lang.walk import walk
 from tracer.steps import arithmetic
 from tracer.steps.expressions import Lowering, truth, value, values
 from tracer.steps.model import (
+    Attempt,
     Block,
     Break,
     Continue,
@@ -44,6 +47,7 @@ from tracer.steps.walk import defined
 def lower(program: typed.Program, clause: typed.Clause) -> Steps:
     """The steps of a clause. Pure."""
     ctx = Lowering(program, clause, _block)
+    ctx.attempts = clause.kind != "probe" and any(map(_can_end, clause.body))
     for slot, type in enumerate(clause.slots):
         empty = _empty(type)
         if empty is not None:
@@ -97,28 +101,46 @@ def _conjuncts(predicate: typed.Expr | None) -> list[typed.Expr]:
 def _block(ctx: Lowering, body: Sequence[typed.Stmt]) -> None:
     moments: dict[int, Name] = {}
     for index, stmt in enumerate(body):
-        match stmt:
-            case typed.PrintMap(map=map, top=top, div=div):
-                ctx.add(PrintMap(map, top, div, _moment(ctx, body, index, map, moments)))
-            case typed.Clear(map=map) | typed.Zero(map=map):
-                zero = isinstance(stmt, typed.Zero)
-                moment = moments.get(index) or _new_moment(ctx, map, zero)
-                ctx.add(Empty(map, zero, moment))
-                ctx.forget_map(map)
-            case typed.Return():
-                ctx.add(Leave())
-                return
-            case typed.Break():
-                ctx.add(Break())
-                return
-            case typed.Continue():
-                ctx.add(Continue())
-                return
-            case typed.Exit(code=code):
-                ctx.add(Exit(value(ctx, code)))
-                return
-            case _:
-                _statement(ctx, stmt)
+        if ctx.attempts and _can_end(stmt):
+            ((steps, _),) = ctx.branches(partial(_leaves, ctx, body, index, moments))
+            ctx.add(Attempt(steps))
+        elif _leaves(ctx, body, index, moments):
+            return
+
+
+def _can_end(stmt: typed.Stmt) -> bool:
+    """Whether an index in a statement may be that of no element."""
+    return any(isinstance(each, typed.Within) for each in walk(stmt))
+
+
+def _leaves(ctx: Lowering, body: Sequence[typed.Stmt], index: int, moments: dict[int, Name]) -> Value | None:
+    """The steps of one statement; whether none behind it runs."""
+    match body[index]:
+        case typed.PrintMap(map=map, top=top, div=div):
+            ctx.add(PrintMap(map, top, div, _moment(ctx, body, index, map, moments)))
+        case typed.Clear(map=map) | typed.Zero(map=map):
+            zero = isinstance(body[index], typed.Zero)
+            moment = moments.get(index) or _new_moment(ctx, map, zero)
+            ctx.add(Empty(map, zero, moment))
+            ctx.forget_map(map)
+        case typed.Return():
+            ctx.add(Leave())
+            return _LEFT
+        case typed.Break():
+            ctx.add(Break())
+            return _LEFT
+        case typed.Continue():
+            ctx.add(Continue())
+            return _LEFT
+        case typed.Exit(code=code):
+            ctx.add(Exit(value(ctx, code)))
+            return _LEFT
+        case stmt:
+            _statement(ctx, stmt)
+    return None
+
+
+_LEFT = Const(BOOL, True)
 
 
 def _moment(

@@ -221,6 +221,22 @@ class Require:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """Ends the innermost `Attempt`, or else the clause, unless the condition holds, and counts that in
+    `Loss.unreadable`: an index is that of an element.
+    """
+
+    condition: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A statement of BEGIN, END or an interval that a `Within` in it can end."""
+
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
 class If:
     """A choice. Where it has a value, `result` names it: `results` are its two values, each known in its branch."""
 
@@ -295,8 +311,8 @@ class Leave:
 Step = (
     Let | Fetch | Random | Signal | GetSlot | SetSlot | MapGet | MapHas | MapLength | MapSet | MapAdd | Update | Sample
     | MapDelete
-    | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | If | While | Range | Each | Round
-    | Break | Continue | DividedByZero | Leave
+    | Moment | Empty | PrintMap | Printf | PrintValue | Time | Exit | Require | Within | Attempt | If | While | Range
+    | Each | Round | Break | Continue | DividedByZero | Leave
 )  # fmt: skip
 Block = tuple[Step, ...]
 

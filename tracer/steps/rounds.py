@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracer.dataclass import replace
-from tracer.steps.model import Block, Each, If, Range, Round, Step, While
+from tracer.steps.model import Attempt, Block, Each, If, Range, Round, Step, While
 from tracer.steps.values import Const
 from tracer.steps.walk import blocks, with_blocks
 
@@ -58,7 +58,7 @@ def _most(block: Block) -> int | None:
         match step:
             case _ if None in below:
                 return None
-            case If():
+            case If() | Attempt():
                 total += inside
             case Range(start=Const(value=int(start)), stop=Const(value=int(stop)), body=body) if not _walks(body):
                 total += max(stop - start, 0) * (1 + inside)

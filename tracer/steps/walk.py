@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracer.dataclass import names, replace
-from tracer.steps.model import Block, Each, If, Range, Step, While
+from tracer.steps.model import Attempt, Block, Each, If, Range, Step, While
 from tracer.steps.values import Const, Name, Op, SiteText, Value
 
 LOOPS = (While, Range, Each)
@@ -41,7 +41,7 @@ def blocks(step: Step) -> tuple[Block, ...]:
             return then, otherwise
         case While(head=head, body=body):
             return head, body
-        case Range(body=body) | Each(body=body):
+        case Range(body=body) | Each(body=body) | Attempt(body=body):
             return (body,)
     return ()
 
@@ -83,6 +83,6 @@ def with_blocks(step: Step, change: Callable[[Block], Block]) -> Step:
             return replace(step, then=change(then), otherwise=change(otherwise))
         case While(head=head, body=body):
             return replace(step, head=change(head), body=change(body))
-        case Range(body=body) | Each(body=body):
+        case Range(body=body) | Each(body=body) | Attempt(body=body):
             return replace(step, body=change(body))
     return step

@@ -29,8 +29,11 @@ from tracer.lang.types.combine import LITERAL, a_type, say, stored, wide
 
 def assign(ctx: Context, node: ast.Assign) -> tuple[typed.Stmt, ...]:
     """`target op value`."""
-    if isinstance(node.value, ast.Call) and is_aggregation(node.value):
-        return _aggregate(ctx, node, node.value)
+    last = node.value
+    while isinstance(last, ast.BlockExpr) and last.value is not None:
+        last = last.value
+    if isinstance(last, ast.Call) and is_aggregation(last):
+        return _aggregate(ctx, node, last)
     if isinstance(node.target, ast.MapRef):
         return _assign_map(ctx, node, node.target)
     return _assign_variable(ctx, node, node.target)
@@ -208,13 +211,27 @@ def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.St
         ctx.error(what, node.span, f"write {name} = {function.call};")
         return ()
     key = maps.key(ctx, target.name, target.key, target.span)
-    checked = calls.arguments(ctx, call, function)
-    parameters = AGGREGATIONS[call.name].parameters(checked)
+    return _aggregated(ctx, node.value, target, key, node.span)
+
+
+def _aggregated(
+    ctx: Context, value: ast.Expr, target: ast.MapRef, key: tuple[typed.Expr, ...] | None, span: Span
+) -> tuple[typed.Stmt, ...]:
+    """The aggregation, and before it the statements of the blocks at whose end it stands."""
+    if isinstance(value, ast.BlockExpr):
+        assert value.value is not None
+        with ctx.scope(call=(value.callee, value.span) if value.callee else None):
+            return (*ctx.statements(value.body), *_aggregated(ctx, value.value, target, key, span))
+    assert isinstance(value, ast.Call)
+    kind, function = value.name, calls.found(ctx, value)
+    assert function is not None
+    checked = calls.arguments(ctx, value, function)
+    parameters = AGGREGATIONS[kind].parameters(checked)
     if not maps.hold(ctx, target, kind, parameters or ()) or parameters is None:
         return ()
-    if not call.args:
-        ctx.found.map(target.name).value.add(INT64, node.span)
-        return () if key is None else (typed.Aggregate(node.span, target.name, key, kind, None),)
+    if not value.args:
+        ctx.found.map(target.name).value.add(INT64, span)
+        return () if key is None else (typed.Aggregate(span, target.name, key, kind, None),)
     operand = checked.args[0]
     if operand is None:
         return ()
@@ -229,7 +246,7 @@ def _aggregate(ctx: Context, node: ast.Assign, call: ast.Call) -> tuple[typed.St
     if key is None or known is None:
         return ()
     warn_of_bend(ctx, operand, known)
-    return (typed.Aggregate(node.span, target.name, key, kind, convert(operand, known)),)
+    return (typed.Aggregate(span, target.name, key, kind, convert(operand, known)),)
 
 
 def _weak(op: str, type: Type) -> IntType:

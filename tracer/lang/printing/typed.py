@@ -187,6 +187,8 @@ def _expression(node: typed.Expr) -> str:
             return f"{expression(node.operand)}.{node.index}"
         case typed.Part():
             return f"part({expression(node.operand)}, {expression(node.offset)})"
+        case typed.Within():
+            return f"within({expression(node.index)}, {node.count})"
         case typed.Pack():
             return f"pack({', '.join(map(expression, node.items))})"
         case typed.VarIncr() | typed.MapIncr():

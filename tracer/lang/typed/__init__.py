@@ -15,6 +15,7 @@ Semantics shared by the C that BCC compiles and by the Python of what runs in us
 * A missing map key reads as 0, "" or a tuple of those. Reading does not create the key.
 * `Str` of address 0 is "". `Str`, `Load` or an argument in memory that cannot be read ends the clause at that point for
   that hit, and the hit is counted in `Loss.unreadable`: never a made-up value.
+* So does an index outside its array (`Within`); in BEGIN, END and intervals it ends only the statement that it is in.
 * A string longer than its buffer is cut to size - 1 bytes and counted in `Loss.truncated`, unless the program itself
   gave the size (`str(x, 16)`): once at a hit for each `str(…)` whose address is fixed there (`told_once`), else each
   time it is read. `str(x, n)` needs no byte of memory behind the n - 1 that it shows; `str(x, 1)` needs none.

@@ -200,6 +200,16 @@ class Part(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Within(Expr):
+    """An index of `count` elements, of the type of `index`. One outside them ends the clause at a hit, and the
+    statement in BEGIN, END and intervals; it is counted as a value that cannot be read.
+    """
+
+    index: Expr
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pack(Expr):
     """The bytes of integers, one behind the other, as an array or struct."""
 

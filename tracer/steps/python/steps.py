@@ -24,6 +24,10 @@ from tracer.steps.values import Name, Source, Value
 from tracer.steps.walk import walk
 
 
+class _Outside(Exception):
+    """An index is that of no element."""
+
+
 class PythonSteps:
     """Prints one clause. `always` says of a source that every hit has it; `crowded`: the clause runs at hits,
     so a value may be missing because the kernel had no room for it.
@@ -42,6 +46,7 @@ class PythonSteps:
         self.crowded = crowded
         self.world = self.writer.bind(runtime, "runtime")
         self.loss = self.writer.bind(runtime.loss, "loss")
+        self.attempts = 0
         self.leaves = {fetch.source: f"a{number}" for number, fetch in enumerate(leaves(steps))}
 
     def source(self, stops: bool) -> str:
@@ -136,6 +141,21 @@ class PythonSteps:
                 self.writer.line(f"c{int(once)} = True")
 
     # --- control ---
+
+    def within(self, step: model.Within) -> None:
+        """Ends the statement, or the clause, where an index is that of no element."""
+        with self.writer.block(f"if not {self.values.condition(step.condition)}:"):
+            self.writer.line(f"{self.loss}.unreadable += 1")
+            self.writer.line(f"raise {self.writer.bind(_Outside, 'outside')}" if self.attempts else "return")
+
+    def attempt(self, step: model.Attempt) -> None:
+        """A statement that ends alone."""
+        self.attempts += 1
+        with self.writer.block("try:"):
+            self.block(step.body)
+        self.attempts -= 1
+        with self.writer.block(f"except {self.writer.bind(_Outside, 'outside')}:"):
+            self.writer.line("pass")
 
     def choice(self, step: model.If) -> None:
         """`if`, and its value."""
@@ -262,6 +282,8 @@ _STEPS: dict[type[Step], Callable[[PythonSteps, Any], None]] = {
     model.Time: lambda p, step: p.send(TimeEvent(step.format)),
     model.Exit: _exit,
     model.Require: _require,
+    model.Within: PythonSteps.within,
+    model.Attempt: PythonSteps.attempt,
     model.If: PythonSteps.choice,
     model.While: PythonSteps.loop,
     model.Range: PythonSteps.range,

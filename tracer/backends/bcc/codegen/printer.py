@@ -132,6 +132,10 @@ def _require(function: Function, step: model.Require) -> None:
     function.leave(unary("!", computed(function, step.condition), "bool"))
 
 
+def _within(function: Function, step: model.Within) -> None:
+    function.leave_unreadable(unary("!", computed(function, step.condition), "bool"))
+
+
 def _if(function: Function, step: model.If) -> None:
     result = step.result
     if result is not None and scalar(result.type):
@@ -255,6 +259,7 @@ _STEPS: dict[type, Callable[[Function, Any], None]] = {
     model.Time: records.time,
     model.Exit: _exit,
     model.Require: _require,
+    model.Within: _within,
     model.If: _if,
     model.While: _while,
     model.Range: _range,

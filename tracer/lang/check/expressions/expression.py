@@ -239,7 +239,9 @@ def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
         return None
     if to == value.type and not ctx.calls and _has_own_type(ctx, node.operand):
         ctx.warn(f"the cast is not needed: this is {a_type(to)} already", node.type.span, "leave it out")
-    return memory.converted(ctx, value, to, node.span)
+    from tracer.lang.check.expressions.casts import converted
+
+    return converted(ctx, value, to, node.span)
 
 
 def _has_own_type(ctx: Context, node: ast.Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Memory of the hit process as values: what pointers lead to, members, elements, and casts between them.
+"""Memory of the hit process as values: what pointers lead to, members and elements.
 
 A place is an address and a type, so `$p->a.b[2]` is one read at `$p` and a constant. Of a struct or array that has been
 read already, in a variable, a map or a tuple, the same names give parts of its bytes.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tracer.dataclass import replace
 from tracer.errors import Span
 from tracer.lang import suggest, typed
-from tracer.lang.fold import array_in_memory, bits, cast, constant, convert, fold, laid_out, literal, true_text, width
+from tracer.lang.fold import bits, cast, constant, convert, fold, laid_out, literal
 from tracer.lang.scope.context import Context
 from tracer.lang.types import (
     BOOL,
@@ -19,7 +19,6 @@ from tracer.lang.types import (
     ArrayType,
     BoolType,
     CharType,
-    EnumType,
     FloatType,
     IntType,
     NamedType,
@@ -31,7 +30,7 @@ from tracer.lang.types import (
     is_block,
     memory_size,
 )
-from tracer.lang.types.combine import LITERAL, a_type, join
+from tracer.lang.types.combine import a_type, join
 from tracer.lang.types.sizes import placed_words
 
 _BYTE = IntType(8, False)
@@ -40,8 +39,8 @@ _MOST_WHOLE = 256
 element can be the start of more, as structs of C have them at their end.
 """
 
-ARRAY_OF_TEXT_MOST = 1024
-"""How many bytes of a string can become an array."""
+MOST_BYTES = 1 << 16
+"""Of a value that is taken apart."""
 
 
 def pointed(ctx: Context, operand: typed.Expr, span: Span) -> typed.Expr | None:
@@ -92,49 +91,50 @@ def _in_parts(ctx: Context, operand: typed.Expr, start: int, size: int, span: Sp
 
 
 def element(ctx: Context, operand: typed.Expr, index: typed.Expr, span: Span) -> typed.Expr | None:
-    """`operand[index]`: of an array, with a constant index inside it, or of what a pointer leads to."""
+    """`operand[index]`: of an array, with an index inside it, or of what a pointer leads to."""
     if isinstance(operand.type, PointerType):
         item = _target(ctx, operand)
-    elif isinstance(operand.type, ArrayType):
-        item, count, at = operand.type.item, operand.type.count, constant(index)
-        if at is not None and count and not 0 <= at < count:
-            ctx.error(f"there is no element {at} in {a_type(operand.type)}", index.span, "elements are counted from 0")
-            return None
-        if isinstance(operand, typed.Load) and at is None and count > 1 and memory_size(operand.type) <= _MOST_WHOLE:
-            return typed.Part(_shown(item), span, operand, scaled(ctx, index, item))  # no computed address
-    elif isinstance(operand, typed.Str) and operand.array:
-        assert isinstance(operand.type, StringType)
-        room, at = operand.type.size - 1, constant(index)
-        if at is not None and room > 1 and not 0 <= at < room:
-            ctx.error(f"there is no element {at} in a char[{room}]", index.span, "elements are counted from 0")
-            return None
-        if at is None and 1 < room <= _MOST_WHOLE:
-            whole = typed.Load(ArrayType(_BYTE, room), operand.span, operand.address)
-            return typed.Part(CharType(), span, whole, convert(index, UINT64))
-        return load(ctx, CharType(), operand.address, scaled(ctx, index, CharType()), span)
+        return None if item is None else _at(ctx, item, operand, scaled(ctx, index, item), span)
+    in_memory = isinstance(operand, typed.Load) or (isinstance(operand, typed.Str) and operand.array)
+    if isinstance(operand.type, ArrayType):
+        item, count = operand.type.item, operand.type.count
+        what = a_type(operand.type)
     elif isinstance(operand.type, StringType):
-        return _character(ctx, operand, index, span)
+        is_array = isinstance(operand, typed.Part) or in_memory
+        item, count = CharType(), operand.type.size - is_array
+        what = f"a char[{count}]" if is_array else f"{a_type(operand.type)} of {count} bytes"
     else:
         ctx.error(f"{a_type(operand.type)} has no elements", span, "arrays, pointers, tuples and strings have")
         return None
-    if item is None:
-        return None
-    return _at(ctx, item, operand, scaled(ctx, index, item), span)
+    if not in_memory or count > 1:  # one of one item, or of none, can be the start of more
+        inside = _inside(ctx, index, count, what)
+        if inside is None:
+            return None
+        index = inside
+    offset, at = scaled(ctx, index, item), constant(index)
+    if isinstance(operand.type, StringType) and not (in_memory or isinstance(operand, typed.Part)):
+        if at is not None and isinstance(operand, typed.StrLit):
+            return cast(literal((operand.value + b"\0")[at], span), CharType())
+        return typed.Part(CharType(), span, operand, offset)
+    if in_memory and at is None and count > 1 and count * memory_size(item) <= _MOST_WHOLE:  # no computed address
+        if isinstance(operand, typed.Str):
+            operand = typed.Load(ArrayType(_BYTE, count), operand.span, operand.address)
+        return typed.Part(_shown(item), span, operand, offset)
+    if isinstance(operand, typed.Str):
+        return load(ctx, item, operand.address, offset, span)
+    return _at(ctx, item, operand, offset, span)
 
 
-def _character(ctx: Context, text: typed.Expr, index: typed.Expr, span: Span) -> typed.Expr | None:
-    """`text[index]`: a byte of a string, 0 behind its end."""
-    assert isinstance(text.type, StringType)
+def _inside(ctx: Context, index: typed.Expr, count: int, what: str) -> typed.Expr | None:
+    """An index of so many elements: a constant one is checked here, any other at the hit."""
     at = constant(index)
-    if at is not None and not 0 <= at < text.type.size:
-        what = f"there is no element {at} in {a_type(text.type)} of {text.type.size} bytes"
-        ctx.error(what, index.span, "0 is the first")
-        return None
-    if at is not None and isinstance(text, typed.StrLit):
-        return cast(literal((text.value + b"\0")[at], span), CharType())
-    if at is not None and isinstance(text, typed.Part) and at < text.type.size - 1:  # an array: it has more than a text
-        return _at(ctx, CharType(), text, _constant(at, span), span)
-    return typed.Part(CharType(), span, text, convert(index, UINT64))
+    if at is None:
+        number = index if isinstance(index.type, IntType) else convert(index, UINT64)
+        return typed.Within(number.type, index.span, number, count)
+    if 0 <= at < count:
+        return index
+    ctx.error(f"there is no element {at} in {what}", index.span, "elements are counted from 0")
+    return None
 
 
 def scaled(ctx: Context, count: typed.Expr, item: Type) -> typed.Expr:
@@ -148,88 +148,6 @@ def step(ctx: Context, type: Type) -> int:
     if not isinstance(type, PointerType) or type.target is None:
         return 1
     return memory_size(ctx.types.complete(type.target) or UINT64)
-
-
-def converted(ctx: Context, value: typed.Expr, to: Type, span: Span) -> typed.Expr | None:
-    """`(to)value`."""
-    have = value.type
-    if isinstance(have, VariablePointer) and isinstance(to, PointerType):
-        return replace(cast(value, replace(have, target=to.target)), span=span)
-    if isinstance(to, ArrayType) and isinstance(have, IntType | BoolType | StringType):
-        return _as_array(ctx, value, to, span)
-    if isinstance(to, StructType | ArrayType) and have == to:
-        return replace(value, span=span)
-    array = array_in_memory(value)
-    if isinstance(to, PointerType) and array is not None:  # as in C an array is the address where it begins
-        return replace(cast(array[0], to), span=span)
-    is_number = isinstance(to, IntType) and not isinstance(to, PointerType)
-    if is_number and isinstance(have, ArrayType) and memory_size(have) == memory_size(to):
-        return typed.Part(to, span, value, _constant(0, span))
-    elif isinstance(to, IntType | BoolType) and isinstance(have, IntType | BoolType):
-        number = constant(value)
-        if isinstance(to, EnumType) and number is not None and to.word(number) is None:
-            names = ", ".join(name for name, _ in to.members[:8])
-            ctx.error(f"{to} has no constant of the value {number}", value.span, f"it has {names}")
-            return None
-        return replace(cast(value, to), span=span)
-    elif isinstance(have, StringType) and isinstance(to, BoolType):
-        return replace(true_text(value), span=span)
-    elif isinstance(have, StringType) and isinstance(to, StringType) and have.size <= to.size:
-        return replace(convert(value, to), span=span)
-    what = f"a {have}" if isinstance(have, StringType) and isinstance(to, StringType) else a_type(have)
-    ctx.error(f"{what} cannot be cast to {to}", value.span)
-    return None
-
-
-_MOST_BYTES = 1 << 16
-
-
-def _as_array(ctx: Context, value: typed.Expr, to: ArrayType, span: Span) -> typed.Expr | None:
-    """The bytes of an integer, or of a text in the program, as an array, with zeros behind them; those of any other
-    string with its whole room.
-    """
-    item = memory_size(to.item)
-    if isinstance(value.type, StringType) and not isinstance(value, typed.StrLit):
-        return _of_text(ctx, value, value.type, to, span)
-    if isinstance(value, typed.StrLit):
-        have = len(value.value) + 1
-        parts: list[typed.Expr] = [typed.IntLit(_BYTE, span, byte) for byte in (*value.value, 0)]
-    elif isinstance(value.type, IntType | BoolType):
-        have = _width(value)
-        parts = [convert(value, IntType(8 * have, False))]
-    else:
-        raise AssertionError(f"no bytes of {a_type(value.type)}")
-    size = to.count * item or have
-    if not isinstance(to.item, IntType | BoolType) or size < have or size % item or size > _MOST_BYTES:
-        what = f"{a_type(value.type)}" if have == memory_size(value.type) else f"a value of {have} bytes"
-        ctx.error(f"{what} cannot be cast to {to}, which has {size} bytes", value.span)
-        return None
-    parts += [typed.IntLit(_BYTE, span, 0)] * (size - have)
-    return typed.Pack(ArrayType(to.item, size // item), span, tuple(parts))
-
-
-def _of_text(ctx: Context, text: typed.Expr, have: StringType, to: ArrayType, span: Span) -> typed.Expr | None:
-    """A string as an array, zeros behind it: an array of chars in memory as it is there, NUL or not."""
-    item = memory_size(to.item)
-    in_memory = isinstance(text, typed.Str) and text.array
-    room = have.size - 1 if in_memory else have.size
-    size = to.count * item or room
-    fits = size == room or (size > room and not in_memory)
-    if not isinstance(to.item, IntType | BoolType) or not fits or size % item or size > ARRAY_OF_TEXT_MOST:
-        most = f"; at most {ARRAY_OF_TEXT_MOST} bytes can be cast" if room > ARRAY_OF_TEXT_MOST else ""
-        ctx.error(f"{a_type(have)} of {room} bytes cannot be cast to {to}, which has {size} bytes{most}", text.span)
-        return None
-    array = ArrayType(to.item, size // item)
-    if in_memory:
-        assert isinstance(text, typed.Str)
-        return load(ctx, array, text.address, 0, span)
-    return typed.Part(array, span, text, _constant(0, span))
-
-
-def _width(value: typed.Expr) -> int:
-    """Bytes of an integer: a literal has as many as it needs."""
-    number = constant(value)
-    return memory_size(value.type) if value.type != LITERAL or number is None else width(number)
 
 
 def _target(ctx: Context, pointer: typed.Expr) -> Type | None:
@@ -364,7 +282,7 @@ def variable_bytes(ctx: Context, pointer: VariablePointer, span: Span) -> typed.
         ctx.error(what, span, "read at &$x, or at a variable that keeps it alone")
         return None
     whole = laid_out(typed.Var(held, span, pointer.slot, pointer.name))
-    if whole is None or memory_size(whole.type) > _MOST_BYTES:
+    if whole is None or memory_size(whole.type) > MOST_BYTES:
         hint = "it can be read there as a whole, by a pointer of its own type"
         ctx.error(f"{pointer.name} is {a_type(held)}, which cannot be read by bytes", span, hint)
         return None
