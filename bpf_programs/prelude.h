@@ -221,18 +221,11 @@ static __always_inline void count_hit(void)
 		++*hits;
 }
 
-/* The control block; NULL after exit(), or if the process is not followed. Uncounted: for a program whose map counts
- * every hit itself. */
-static __always_inline struct control *enter_uncounted(void)
+/* The control block; NULL after exit(). */
+static __always_inline struct control *control_block(void)
 {
 	struct control *control = (struct control *)CONTROL;
 
-#ifdef FOLLOWED
-	char *is = current_followed();
-
-	if (!is || !*is)
-		return NULL;
-#endif
 	OPAQUE(control); /* the loader searches for this very constant: the compiler must not add a member's offset to it */
 	if (!control)
 		__builtin_unreachable();
@@ -245,10 +238,31 @@ static __always_inline struct control *enter_uncounted(void)
 	return control;
 }
 
+/* Whether the process is one that is traced. A hit of another costs that one, and is not counted. */
+static __always_inline int is_traced(void)
+{
+#ifdef FOLLOWED
+	char *is = current_followed();
+
+	return is && *is;
+#else
+	return 1;
+#endif
+}
+
+/* The control block; NULL after exit(), or if the process is not followed. Uncounted: for a program whose map counts
+ * every hit itself. */
+static __always_inline struct control *enter_uncounted(void)
+{
+	return is_traced() ? control_block() : NULL;
+}
+
 static __always_inline struct control *enter(void)
 {
+	if (!is_traced())
+		return NULL;
 	count_hit();
-	return enter_uncounted();
+	return control_block();
 }
 
 /* Marks the site as hit, to find the sites of a wildcard that never were: its number is the upper half of the link's

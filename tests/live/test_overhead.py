@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import statistics
 import subprocess
 import time
@@ -91,6 +92,21 @@ def test_a_slow_probe_brings_no_warning(backend: str, place: Callable[[str], Pat
     path = place("ticker")
     done = tracer("--backend", backend, "-e", f"usdt:{path}:ticker:tick {{ @ = count(); }}", "-c", f"{path} 2.5 2")
     assert (done.status, done.text, done.said) == (0, "1250\n@: 1250\n", "Attached 1 probe\n")
+
+
+@pytest.mark.parametrize(("whom", "predicate"), [("-p", ""), ("-p", "/arg0 >= 0/"), ("-c", "/arg0 >= 0/")])
+def test_hits_of_others_are_no_overhead_of_what_is_followed(
+    whom: str, predicate: str, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("hot")
+    program = f"uprobe:{path}:spin {predicate} {{ @ = count(); }} interval:ms:1500 {{ exit(); }}"
+    options = ("--backend", backend, "--follow", "--max-rate", "5000", "-e", program)
+    with hot(path), hot(path) as followed:
+        followed.send_signal(signal.SIGSTOP)
+        done = tracer(*options, *(("-p", str(followed.pid)) if whom == "-p" else ("-c", "sleep 20")))
+        followed.send_signal(signal.SIGCONT)
+    assert (done.status, done.text, done.overhead) == (0, "", [])
+    assert "detached" not in done.err
 
 
 def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(

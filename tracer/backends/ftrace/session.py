@@ -260,7 +260,7 @@ class FtraceSession:
         if self._triggers is not None:
             self._triggers.start()
         definitions.in_use()
-        self._hits = EventHits(self._program.plan, definitions, attachment.descriptors, opened, triggered)
+        self._hits = EventHits(self._program.plan, definitions, attachment, opened, triggered)
         self.details = (*where_lines([*opened, *triggered]), *attachment.details)
         sites = [place.site for event in self._program.events for place in event.places]
         return len({place_of(site) for site in sites}) - len(refused)

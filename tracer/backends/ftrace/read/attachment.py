@@ -191,6 +191,17 @@ class Attachment:
             return self.reader.delivered
         return sum(hits for hits, _ in self._totals())
 
+    def own_hits(self, number: int) -> int:
+        """Those of one event, but for what its filter drops, and what is not read yet where samples of others come."""
+        if self.descriptors.check_pid and self.reader is not None:
+            return self.reader.kept[self._openings[number].id]
+        return self.descriptors.total(number)[0]
+
+    @property
+    def traps_others(self) -> bool:
+        """Whether other processes run into the breakpoints too, though one alone is traced."""
+        return self._pid is not None and (self._follow or self.descriptors.check_pid)
+
     def lost(self) -> int:
         """Samples lost so far."""
         told = sum(lost for _, lost in self._totals())

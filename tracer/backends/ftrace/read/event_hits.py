@@ -4,19 +4,25 @@ Hits are those of the event's descriptors, where each is one of all its attach p
 not count, though it traps all the same, and a hist trigger has none: there it is what the kernel counts for each place
 (uprobe_profile). Neither costs anything more at a hit. The kernel's list holds the probes of everybody on the machine,
 so it is read as seldom as its length demands.
+
+Where others than those who are traced run into the breakpoints too, that list counts their hits. It only says then how
+the hits of an event, after its filter, are spread over its places.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tracer.backends.ftrace.program import Event
-from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.plan.model import Plan
 from tracer.plan.points import points
 from tracer.probes.site import Site
+
+if TYPE_CHECKING:
+    from tracer.backends.ftrace.read.attachment import Attachment
 
 _RARELY = 20
 """After a reading, the next one comes no sooner than this many times its duration later."""
@@ -32,12 +38,12 @@ class EventHits:
     """
 
     def __init__(
-        self, plan: Plan, definitions: Definitions, descriptors: Descriptors, opened: Sequence[Event],
+        self, plan: Plan, definitions: Definitions, attachment: Attachment, opened: Sequence[Event],
         triggered: Sequence[Event],
     ) -> None:  # fmt: skip
         self._count = len(points(plan))
         self._definitions = definitions
-        self._descriptors = descriptors
+        self._attachment = attachment
         self._events: list[tuple[int | None, Event]] = [*enumerate(opened), *((None, event) for event in triggered)]
         self._again = 0.0
 
@@ -59,11 +65,15 @@ class EventHits:
         for each in self._events:
             number, event = each
             if number is not None and _is_counted(each):
-                hits = self._descriptors.total(number)[0]
+                hits = self._attachment.own_hits(number)
                 for point in event.points:
                     found[point] += hits
                 continue
-            for place, hits in zip(event.places, listed.get(event.name, ()), strict=False):
+            every = listed.get(event.name, [])
+            if number is not None and self._attachment.traps_others:
+                own, whole = self._attachment.own_hits(number), max(sum(every), 1)
+                every = [own * hits // whole for hits in every]
+            for place, hits in zip(event.places, every, strict=False):
                 for point in place.points:
                     found[point] += hits
         return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import time
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -60,6 +60,8 @@ class Reader:
         """Samples found in the rings, those of other processes too."""
         self.delivered = 0
         """Samples handed on."""
+        self.kept: Counter[int] = Counter()
+        """Those of the process, or the family, by the number of their event; only where samples of others come too."""
 
     @property
     def waiting(self) -> int:
@@ -142,6 +144,7 @@ class Reader:
             del samples[keep:]
         if self._family is not None:
             samples = _of_family(samples, self._family)
+            self.kept.update(map(itemgetter(self._shape.event), samples))
         self.delivered += len(samples)
         return samples
 
@@ -170,6 +173,7 @@ class Reader:
         self.read += len(out) - begin
         if self.pid is not None and self._family is None:
             out[begin:] = [sample for sample in out[begin:] if sample[PID] == self.pid]
+            self.kept.update(map(itemgetter(self._shape.event), out[begin:]))
 
     def _decode_runs(self, data: Bytes, out: list[Sample]) -> None:
         header = struct.Struct("=IHH").unpack_from
