@@ -117,6 +117,27 @@ def test_a_file_that_was_replaced_while_it_runs_is_told_by_the_process(
         assert said(done.err) == [f"no probe was hit: {other}: {hint}"]
 
 
+@pytest.mark.parametrize("quiet", [[], ["-q"]], ids=["", "-q"])
+def test_of_an_old_and_a_new_file_of_one_path_the_old_ones_processes_are_told(
+    quiet: list[str], backend: str, place: Place, clean: None
+) -> None:
+    path = place("ticker")
+    with target(path, 60) as old, target(path, 60) as older:
+        running(old, path)
+        running(older, path)
+        shutil.copy(path, path.with_name("new"))
+        os.replace(path.with_name("new"), path)
+        with target(path, 60) as new:
+            running(new, path)
+            program = f"usdt:{path}:ticker:tick {{ @[pid] = count(); }} {SECOND}"
+            done = tracer("--backend", backend, *quiet, "-e", program)
+    assert done.text.startswith(f"@[{new.pid}]: ") and done.text.count("\n") == 1
+    first, second = sorted((old.pid, older.pid))
+    assert said(done.err) == [
+        f"processes {first} and {second} run an older {path}, replaced since, and are not traced; -p PID traces one"
+    ]
+
+
 @pytest.mark.parametrize("body", ["@[1] = count();", 'printf("hit\\n");'])
 def test_a_predicate_that_never_held_is_told_with_the_number_of_hits(
     backend: str, place: Place, clean: None, body: str

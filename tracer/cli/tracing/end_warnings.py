@@ -1,19 +1,58 @@
-"""The lines at the end of a trace about what makes its answer incomplete."""
+"""The lines at the end of a trace about what makes its answer incomplete, of which some are said earlier too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
-
-from tracer.render.loss import loss_messages
 
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
     from tracer.tracing import Outcome
 
 
+_PATIENCE_S = 5.0
+_NAMED = 8
+
+
+class OlderFiles:
+    """The processes that run an older file of a probed path in a trace of all: it was replaced while they ran, and only
+    the new one is probed. `say` gets each line. To look costs some milliseconds for a hundred processes.
+    """
+
+    def __init__(self, paths: Collection[str], say: Callable[[str], None]) -> None:
+        self._paths = paths
+        self._say = say
+        self._told: set[int] = set()
+        self._due = 0.0
+
+    def start(self) -> None:
+        """The probes are in place."""
+        self._due = time.monotonic() + _PATIENCE_S
+
+    def look(self) -> None:
+        """Called now and then."""
+        if self._due and time.monotonic() > self._due:
+            self._due = 0.0
+            self.tell()
+
+    def tell(self, any_hit: bool = False) -> None:
+        """Says what there is now and was not said. Where nobody runs the new file, and there was not `any_hit`, that is
+        left to who explains silence.
+        """
+        from tracer.resolve.processes.file_users import older_users
+
+        for path, (pids, is_run) in older_users(self._paths).items():
+            fresh = [pid for pid in pids if pid not in self._told]
+            if fresh and (is_run or any_hit):
+                self._told.update(fresh)
+                self._say(_line(path, fresh))
+
+
 def closing_lines(plan: Plan, outcome: Outcome, backend: str | None = None) -> Iterator[str]:
     """The lines, without an end of line; none where all is well."""
+    from tracer.render.loss import loss_messages
+
     yield from loss_messages(outcome.loss, plan.program)
     if backend == "ftrace" and outcome.loss.events and _says_exit(plan):
         # Its exit() is found in the events; that of bcc is a flag in the kernel, which nothing can lose.
@@ -26,3 +65,12 @@ def _says_exit(plan: Plan) -> bool:
     from tracer.lang.walk import walk_clause
 
     return any(isinstance(node, Exit) for probe in plan.probes for node in walk_clause(probe.clause))
+
+
+def _line(path: str, pids: list[int]) -> str:
+    shown = [str(pid) for pid in pids[:_NAMED]]
+    shown += [f"{len(pids) - _NAMED} more"] if len(pids) > _NAMED else []
+    whom = ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]
+    if len(pids) == 1:
+        return f"process {whom} runs an older {path}, replaced since, and is not traced; -p {whom} traces it"
+    return f"processes {whom} run an older {path}, replaced since, and are not traced; -p PID traces one"

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from tracer.cli.tracing.effects import Effects
+from tracer.cli.tracing.end_warnings import OlderFiles, closing_lines
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals
@@ -154,10 +155,14 @@ def trace(compiled: Compiled, request: Request) -> int:
             if request.verbose:
                 note(*session.details[len(known) :], *_not_leased(leases))
                 known = session.details
-            if silence is not None:
-                silence.start()
+            for each in (older, silence):
+                if each is not None:
+                    each.start()
 
-        findings = guard = silence = None
+        findings = guard = silence = older = None
+        if plan.probes and target.pid is None:
+            older = OlderFiles({site.path for site in plan.sites}, say)
+            controls.regularly = partial(_regularly, names, older)
         if plan.probes:
             from tracer.overhead.findings import Findings
 
@@ -169,7 +174,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 
             silence = Silence(plan, target, session, say, request.verbose, request.quiet, findings.cut)
             stack.callback(silence.close)
-            controls.regularly = partial(_regularly, names, silence)
+            controls.regularly = partial(_regularly, names, older, silence)
             controls.before_detach = silence.before_detach
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
@@ -204,6 +209,8 @@ def trace(compiled: Compiled, request: Request) -> int:
                 out.finish()
                 if child is not None:
                     _wait_for(child, controls)
+        if older is not None:
+            older.tell(outcome.hits != 0)  # with -q too
         if session.left is not None:
             say(session.left)
         for line in session.missed:
@@ -226,8 +233,6 @@ def trace(compiled: Compiled, request: Request) -> int:
         for line in findings.closing if findings is not None else ():
             say(line)
         if outcome.loss:
-            from tracer.cli.tracing.end_warnings import closing_lines
-
             for line in closing_lines(plan, outcome, running.backend):
                 say(line)
         for line in silent:
@@ -251,9 +256,11 @@ def _warn(words: Words, source: Source, warning: Diagnostic) -> None:
     words.say(diagnostics_text(source, [warning]))
 
 
-def _regularly(names: Names, silence: Silence) -> None:
+def _regularly(names: Names, *others: OlderFiles | Silence | None) -> None:
     names.keep_up()
-    silence.look()
+    for each in others:
+        if each is not None:
+            each.look()
 
 
 def _take(leases: Leases, plan: Plan, session: Session) -> None:

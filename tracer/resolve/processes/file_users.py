@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import mappings, root
-from tracer.resolve.processes.stat import facts_of, named, pids
+from tracer.resolve.processes.stat import directory, facts_of, named, pids
 
+_DELETED = b" (deleted)"
 _OTHER_ROOT = re.compile(r"^/proc/\d+/root(?=/)")
 
 
@@ -63,6 +64,34 @@ def uses_of(paths: Iterable[str], pid: int | None = None) -> dict[str, Uses]:
             for path in by_name.get(name, ()) if inode not in by_inode else ():
                 found[path].others.append(Other(number, deleted, not deleted and _has_other_root(number)))
     return found
+
+
+def older_users(paths: Iterable[str]) -> dict[str, tuple[list[int], bool]]:
+    """The processes that run a deleted file of the name of one that there is, by that, and whether any runs that. Only
+    root sees other users'.
+    """
+    names = {os.fsencode(_OTHER_ROOT.sub("", os.path.realpath(path))): path for path in paths}
+    found: dict[str, list[int]] = {}
+    newer: set[str] = set()
+    for pid in pids():
+        try:
+            with open(f"{directory(pid)}/maps", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        # To take all lines of all processes apart would take ten times as long.
+        if not any(name in text for name in names) or _is_ours(pid) or _has_other_root(pid):
+            continue
+        for line in text.splitlines():
+            fields = line.split(None, 5)
+            path = names.get(fields[-1].removesuffix(_DELETED))
+            if path is None or b"x" not in fields[1] or not os.path.exists(path):
+                continue
+            if not line.endswith(_DELETED):
+                newer.add(path)
+            elif pid not in found.setdefault(path, []):
+                found[path].append(pid)
+    return {path: (older, path in newer) for path, older in found.items()}
 
 
 def listed(processes: list[int]) -> str:
