@@ -186,11 +186,11 @@ def _opened(target: Target, compiled: Compiled) -> Session:
 
     assert compiled.program is not None and compiled.backend is not None
     session = BACKENDS[compiled.backend]().open(compiled.program, target)
-    if not compiled.by_hand:
+    if not compiled.by_hand and all([site.raised is None for site in compiled.plan.sites]):
         return session
-    from tracer.backends.activation import ActivatedSession
+    from tracer.backends.activation import ActivatedSession, semaphores
 
-    return ActivatedSession(session, compiled.plan, target)
+    return ActivatedSession(session, semaphores(compiled.plan, kernel=not compiled.by_hand), target)
 
 
 def _instead(compiled: Compiled, error: TracerError) -> Compiled | None:

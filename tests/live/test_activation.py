@@ -287,7 +287,7 @@ def test_a_child_in_its_parents_memory_is_not_lowered_a_second_time(
 def test_memory_that_two_processes_share_is_raised_once(place: Callable[[str], Path], tmp_path: Path) -> None:
     path = place("gated")
     program = plan(Source(f"usdt:{path}:gated:tick {{ @ = count(); }}"))[0]
-    counting = Counting(semaphores(program), str(tmp_path / "lock"))
+    counting = Counting(semaphores(program, kernel=False), str(tmp_path / "lock"))
     with gated(path) as one:
         one.process.send_signal(signal.SIGHUP)
         child = int(read_line(one.process))

@@ -95,8 +95,8 @@ def test_a_place_that_another_tracer_holds_without_its_semaphore_is_free_once_th
             assert text == program
             assert mark.startswith(f"{'^' * len(points)} error: ")
             assert mark.endswith(
-                ": another tracer probes this place with another semaphore or with none; "
-                "Linux has one semaphore for each place: end that tracer first"
+                ": a probe with another semaphore, or with none, is at this place already; "
+                "Linux has one semaphore for each place: end the other tracer, or trace a copy of the file"
             )
             other.stop()
         done = tracer("--backend", backend, "-e", program)

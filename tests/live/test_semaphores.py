@@ -82,3 +82,30 @@ def test_an_address_and_a_probe_with_a_semaphore_at_one_place_count_the_same(
     assert done.status == 0, done.err
     found = maps(done)
     assert abs(found["@address"] - found["@probe"]) <= 1 and found["@probe"] > 20
+
+
+DROPPED_C = """
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
+#include <stdio.h>
+unsigned short gone_evt_semaphore __attribute__((section(".probes"), used));
+#define RAISED (*(volatile unsigned short *)&gone_evt_semaphore)
+void never(int x) { if (RAISED) STAP_PROBE1(gone, evt, x); }
+__attribute__((noinline)) void live(int x) { if (RAISED) STAP_PROBE1(gone, evt, x + 100); }
+int main(void) { for (int i = 0; i < 6; i++) live(i); return RAISED ? 3 : 4; }
+"""
+
+
+def test_a_command_that_lld_linked_has_its_semaphores_up_from_its_first_instruction(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    (tmp_path / "a.c").write_text(DROPPED_C)
+    flags = ["-O1", "-ffunction-sections", "-Wl,--gc-sections", "-fuse-ld=lld"]
+    subprocess.run(["clang", *flags, "a.c", "-o", "a"], cwd=tmp_path, check=True)
+    path = tmp_path / "a"
+    text = f"usdt:{path}:gone:evt {{ @ = count(); @sum = sum(arg0); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", str(path))
+    assert (done.status, maps(done)) == (0, {"@": 6, "@sum": 615}), done.err
+    assert "1 of 2 sites left out: the linker dropped their code and kept their notes\n" in done.err
+    assert f"{path} ended with status 3\n" in done.err
+    assert "semaphores raised in process " in done.err

@@ -1,4 +1,5 @@
-"""A session whose semaphores the tracer counts itself, since the kernel does not: `--usdt-file-activation`.
+"""A session whose semaphores the tracer counts itself, since the kernel does not (`--usdt-file-activation`), or would
+do it in the wrong memory (`Site.raised`).
 
 The session knows nothing of it: its program is compiled for sites without semaphores. They are raised right after it
 has attached, and lowered right after it has detached.
@@ -47,17 +48,18 @@ def without_semaphores(plan: Plan) -> Plan:
     )
 
 
-def semaphores(plan: Plan) -> tuple[Semaphore, ...]:
-    """Each semaphore of the plan once, with the first of its probes."""
+def semaphores(plan: Plan, kernel: bool) -> tuple[Semaphore, ...]:
+    """Each semaphore of the plan that the tracer raises once, with the first of its probes; `kernel`: without those
+    that the kernel raises.
+    """
     found: dict[object, Semaphore] = {}
     for site in plan.sites:
-        if site.semaphore is not None and site.semaphore_address is not None:
+        offset = site.raised if kernel else site.guard
+        if offset is not None and site.semaphore_address is not None:
             file = site.identity
             found.setdefault(
-                (file.device, file.inode, site.semaphore),
-                Semaphore(
-                    file.device, file.inode, site.semaphore, site.semaphore_address, site.offset, site.address
-                ),
+                (file.device, file.inode, offset),
+                Semaphore(file.device, file.inode, offset, site.semaphore_address, site.offset, site.address),
             )
     return tuple(found.values())
 
@@ -68,10 +70,10 @@ class ActivatedSession:
     target prepare arguments, and no more.
     """
 
-    def __init__(self, session: Session, plan: Plan, target: Target) -> None:
-        """`plan` is the one with semaphores; `session` runs the one without."""
+    def __init__(self, session: Session, semaphores: tuple[Semaphore, ...], target: Target) -> None:
+        """`session` runs the plan without these semaphores."""
         self._session = session
-        self._semaphores = semaphores(plan)
+        self._semaphores = semaphores
         self._target = target
         self._process: _Process | None = None
         self.activation = ""
@@ -93,11 +95,18 @@ class ActivatedSession:
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches, then raises the semaphores: a hit before would find no probe."""
         sites = self._session.attach(stop)
-        pid = self._target.pid
-        self._process = process = _Process()
-        raised, refused = process.raise_all(pid, self._semaphores, self._session.wake)
-        self.activation = _said(pid, raised, refused)
+        self._process = _Process()
+        if self._target.program is None:
+            self.raise_all()
         return sites
+
+    def raise_all(self) -> None:
+        """Raises them; to be called when the program of a command is in memory and has not run yet."""
+        if self._process is None:
+            return  # it was stopped before
+        pid = self._target.pid
+        raised, refused = self._process.raise_all(pid, self._semaphores, self._session.wake)
+        self.activation = _said(pid, raised, refused)
 
     def detach(self) -> None:
         """Detaches, and lowers the semaphores."""

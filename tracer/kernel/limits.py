@@ -10,10 +10,11 @@ from tracer.errors import TracerError
 _SPARE = 32
 """Left for everything else."""
 
-COLLISION = "another tracer probes this place with another semaphore or with none"
-ONE_SEMAPHORE = "Linux has one semaphore for each place: end that tracer first"
+COLLISION = "a probe with another semaphore, or with none, is at this place already"
+ONE_SEMAPHORE = "Linux has one semaphore for each place: end the other tracer, or trace a copy of the file"
 """What EINVAL means where a place and its semaphore are in order, and the remedy. Nothing but the kernel's own log has
-the reason (kernel/events/uprobes.c, ref_ctr_mismatch_warn).
+the reason (kernel/events/uprobes.c, ref_ctr_mismatch_warn). A probe whose semaphore was 0 when it should have been
+removed stays there without a tracer.
 """
 
 MORE_DESCRIPTORS = "raise the limit on descriptors: ulimit -n 65536"

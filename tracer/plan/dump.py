@@ -30,8 +30,8 @@ def site_line(site: Site) -> str:
     """One site: what it is, and its place in the file."""
     parts = [f"{site.kind} {site.probe}", f"file {printable(site.path)}"]
     parts += [f"address {site.address:#x}", f"offset {site.offset:#x}"]
-    if site.semaphore is not None:
-        parts.append(f"semaphore {site.semaphore:#x}")
+    if site.guard is not None:
+        parts.append(f"semaphore {site.guard:#x}")
     if site.kind == "usdt" and site.args:
         parts.append("args " + " ".join(arg.text for arg in site.args))
     return "  ".join(parts)

@@ -131,7 +131,9 @@ class Site:
     data below the stack pointer; Linux from 6.18 on makes such a nop a call, which
     writes there (`kernel.trials.red_zone`). `nop10`: a one-byte nop with a ten-byte one behind it, where newer kernels
     probe faster (`kernel.trials.nop10`). `nests`: the function of a return probe may be called again before it has
-    returned. `tail`: of a function that ends in tail calls, what stands at the place: see `TailPlace`.
+    returned. `tail`: of a function that ends in tail calls, what stands at the place: see `TailPlace`. `raised`: the
+    file offset of a semaphore that is not `semaphore`, since the kernel would raise it in the wrong memory: tracer does
+    it itself.
     `point` is the place of its attach point among the probes that its clause names.
     """
 
@@ -149,7 +151,13 @@ class Site:
     nop10: bool = False
     nests: bool = False
     tail: int = 0
+    raised: int | None = None
     point: int = 0
+
+    @property
+    def guard(self) -> int | None:
+        """The file offset of its semaphore, whoever raises it."""
+        return self.raised if self.semaphore is None else self.semaphore
 
     @property
     def shown(self) -> str:

@@ -2,7 +2,8 @@
 
 A fork waits on the pipe; told to go, it execs. It does both in code of its own (`gate`), so that nothing of what it
 runs before can be at a probe. The process keeps our process group, so that Ctrl-C at a terminal reaches both, and it
-holds none of our descriptors. SIGSTOP would disturb job control, and ptrace would break setuid programs.
+holds none of our descriptors. SIGSTOP would disturb job control; ptrace is used where nothing else will do
+(`exec_stop`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, UsageError
 from tracer.host.polling import readable
 from tracer.resolve.processes.stat import check_numbers
 from tracer.target.gate import Gate
+
+if TYPE_CHECKING:
+    from tracer.target.exec_stop import ExecStop
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
 _GO = b"g"
@@ -66,20 +71,31 @@ class Child:
         if not self._report:
             self._report = os.read(self._failure, 1)  # nothing where it is gone already: `ended` says so
 
-    def start(self) -> None:
-        """Lets it run. Raises `TracerError` where the exec fails."""
+    def start(self, before: Callable[[], None] | None = None) -> None:
+        """Lets it run. `before` is called when its program is in memory and has not run yet. Raises `TracerError` where
+        the exec fails, or the child cannot be held for that.
+        """
         if self._go < 0:
             return
         self.wait()
+        stop = None if before is None else self._exec_stop()
         with suppress(BrokenPipeError):  # it is gone already: `ended` says so
             os.write(self._go, _GO)
         os.close(self._go)
         self._go = -1
+        if stop is not None and before is not None:
+            self.status = stop.wait()
+            try:
+                if self.status is None:
+                    before()
+            finally:
+                stop.release()
         report = self._report + _read_all(self._failure)
         os.close(self._failure)
         self._failure = -1
         if len(report) >= _NUMBER:
-            self._reap(block=True)
+            if self.status is None:
+                self._reap(block=True)
             number = -int.from_bytes(report[-_NUMBER:], sys.byteorder, signed=True)
             reason = "not a program this kernel can run" if number == errno.ENOEXEC else os.strerror(number)
             hint = "does a script lack its first line, #!/bin/sh?" if number == errno.ENOEXEC else None
@@ -89,6 +105,17 @@ class Child:
     def started(self) -> bool:
         """Whether it was let run."""
         return self._go < 0
+
+    def _exec_stop(self) -> ExecStop | None:
+        from tracer.target.exec_stop import ExecStop
+
+        try:
+            return ExecStop(self.pid)
+        except ProcessLookupError:
+            return None  # it is gone already: `ended` says so
+        except OSError as error:
+            message = f"{self.argv[0]} cannot be held before it runs (ptrace): {error.strerror}"
+            raise TracerError(message, "start it first, then trace it with -p PID") from None
 
     def ended(self) -> bool:
         """Whether it has ended; reaps it then."""

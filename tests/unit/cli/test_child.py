@@ -170,3 +170,31 @@ def test_the_child_leaves_when_the_tracer_is_killed_before_the_start(tmp_path: P
     while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
         assert time.monotonic() < deadline, "the child outlived its tracer"
         time.sleep(0.01)
+
+
+def test_a_child_is_held_when_its_program_is_in_memory_and_has_not_run(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    seen: list[tuple[str, bool]] = []
+    with Child(("touch", str(made))) as child:
+        child.start(lambda: seen.append((os.readlink(f"/proc/{child.pid}/exe"), made.exists())))
+        run_to_end(child)
+        assert child.failure() is None
+    assert seen == [(os.path.realpath(find_program("touch")), False)] and made.exists()
+
+
+def test_a_held_child_whose_exec_fails_is_said_to_have_failed(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("\x7fELF, but not really")
+    (tmp_path / "text").chmod(0o755)
+    seen: list[int] = []
+    with Child((str(tmp_path / "text"),)) as child, pytest.raises(TracerError) as caught:
+        child.start(lambda: seen.append(1))
+    assert "not a program this kernel can run" in caught.value.message and not seen
+
+
+def test_a_signal_that_comes_before_a_held_child_execs_is_not_lost() -> None:
+    with Child(("sleep", "60")) as child:
+        child.wait()
+        os.kill(child.pid, signal.SIGTERM)
+        child.start(lambda: None)
+        run_to_end(child)
+        assert child.failure() == "sleep was ended by SIGTERM"

@@ -127,7 +127,7 @@ class Silence:
             self._history.read()
         if looked_at := self._to_look_at(silent if self._history is None else range(len(self._of_probes()))):
             self._breakpoints.note(looked_at)
-        if any(site.semaphore is not None for site in self._plan.sites):
+        if any(site.guard is not None for site in self._plan.sites):
             self._note_semaphores(silent)
             self._note(site for sites in self._session.unhit_sites().values() for site in sites)
 
@@ -280,7 +280,7 @@ class Silence:
             self._note(self._points[number].sites)
 
     def _note(self, sites: Iterable[Site]) -> None:
-        wanted = [site for site in sites if site.semaphore is not None]
+        wanted = [site for site in sites if site.guard is not None]
         if wanted:
             from tracer.cli.tracing.silence_reasons import semaphore_values
 

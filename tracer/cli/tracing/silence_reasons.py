@@ -44,9 +44,10 @@ def semaphore_values(every: Iterable[Site], target: Target) -> dict[Spot, list[t
     found: dict[Spot, list[tuple[int, list[int]]]] = {}
     for site in sites:
         file, address = site.identity, site.semaphore_address
-        if site.semaphore is None or address is None:
+        offset = site.guard
+        if offset is None or address is None:
             continue
-        semaphore = Semaphore(file.device, file.inode, site.semaphore, address, site.offset, site.address)
+        semaphore = Semaphore(file.device, file.inode, offset, address, site.offset, site.address)
         found[place_of(site)] = [(pid, values_of(pid, semaphore)) for pid in uses[site.path].own[:_FEW]]
     return found
 

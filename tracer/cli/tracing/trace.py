@@ -6,17 +6,17 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from tracer.cli.tracing.effects import Effects
 from tracer.cli.tracing.end_warnings import OlderFiles, closing_lines
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals
-from tracer.dataclass import dataclass
+from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.pipeline import open_session
@@ -31,7 +31,6 @@ Python does by itself, took a tenth of the time of a million events.
 """
 
 if TYPE_CHECKING:
-    from tracer.backends.activation import ActivatedSession
     from tracer.backends.base import Session
     from tracer.backends.fallback import FallbackSession
     from tracer.cli.tracing.silence import Silence
@@ -127,6 +126,8 @@ def trace(compiled: Compiled, request: Request) -> int:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much
                 say(f"{_IN_PYTHON} ({child.in_python})")
+            if (raise_all := getattr(session, "raise_all", None)) is not None and watched is not None:
+                watched = replace(watched, start=partial(_start_raised, child, raise_all, session, say))
         controls.meanwhile = session.collect
         if leases is not None:
             controls.before_attach = partial(_take, leases, plan, session)
@@ -145,8 +146,8 @@ def trace(compiled: Compiled, request: Request) -> int:
             left_out = session.left_out
             if left_out:
                 say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
-            if running.by_hand:
-                note(cast("ActivatedSession", session).activation)
+            if child is None and (activation := getattr(session, "activation", "")):
+                note(activation)
             attached = f"Attached {counted(probe_count(plan, left_out), 'probe')}"
             if request.verbose and running.backend:
                 attached += f" through {running.backend}, {counted(sites, 'site')}"
@@ -243,6 +244,15 @@ def trace(compiled: Compiled, request: Request) -> int:
         return outcome.code or (1 if out.left_out else 0)
 
 
+def _start_raised(
+    child: Child, raise_all: Callable[[], None], session: Session, say: Callable[[str], None]
+) -> None:
+    """Starts the command, whose semaphores tracer raises once it is in memory."""
+    child.start(raise_all)
+    if activation := getattr(session, "activation", ""):
+        say(activation)
+
+
 def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
     """Called while nobody reads the output: the traced programs must not pay for that."""
     session.collect()
@@ -290,7 +300,7 @@ def _running(session: Session | FallbackSession[Compiled], compiled: Compiled) -
 def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:
     if not request.activation or running.by_hand:
         return ()
-    has_semaphores = any(site.semaphore is not None for site in running.plan.sites)
+    has_semaphores = any(site.guard is not None for site in running.plan.sites)
     why = "the kernel counts semaphores" if has_semaphores else "no probe has a semaphore"
     return (f"--usdt-file-activation changes nothing: {why}",)
 

@@ -10,7 +10,7 @@ from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.safety.placement import usdt_site, was_dropped
-from tracer.resolve.usdt.notes import UsdtNote, semaphore_offset
+from tracer.resolve.usdt.notes import UsdtNote, misplaced, semaphore_offset
 
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"
 
@@ -79,6 +79,8 @@ def _listed(names: tuple[tuple[str, str], ...]) -> str:
 
 def _site(note: UsdtNote, binary: Binary) -> Site:
     offset, red_zone, nop10 = usdt_site(binary.code, note)
+    semaphore = semaphore_offset(binary.elf, note)
+    by_hand = semaphore is not None and misplaced(binary.elf, note)
     return Site(
         kind="usdt",
         path=binary.path,
@@ -88,7 +90,8 @@ def _site(note: UsdtNote, binary: Binary) -> Site:
         probe=f"usdt:{binary.shown}:{note.provider}:{note.name}",
         function=function_text(binary, note.address),
         args=binary.arguments(note),
-        semaphore=semaphore_offset(binary.elf, note),
+        semaphore=None if by_hand else semaphore,
+        raised=semaphore if by_hand else None,
         semaphore_address=note.semaphore or None,
         red_zone=red_zone,
         nop10=nop10,

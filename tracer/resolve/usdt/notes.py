@@ -122,3 +122,24 @@ def semaphore_offset(elf: Elf, note: UsdtNote) -> int | None:
     if any(each.address <= note.semaphore < each.address + each.size for each in empty):
         raise elf.error(f"{what} is in memory that comes from no file (.bss), where the kernel counts none")
     raise elf.error(f"{what} is not in the file's writable data")
+
+
+def misplaced(elf: Elf, note: UsdtNote) -> bool:
+    """Whether the kernel would count a semaphore, which has an offset, in the wrong memory of a program that is loaded
+    later.
+
+    It does so in the first writable mapping of the page in the file (kernel/events/uprobes.c, delayed_ref_ctr_inc): lld
+    and mold let two segments share one. And the rest of the last page of a segment, where .bss begins, is cleared after
+    that. Where the count is 0 when a probe is removed, the kernel keeps the probe for ever.
+    """
+    page = os.sysconf("SC_PAGESIZE")
+    for segment in (each for each in elf.loads if each.flags & PF_W and each.file_size):
+        if segment.holds(note.semaphore):
+            own = (note.semaphore - segment.address + segment.offset) // page
+            before = (each for each in elf.loads if each.flags & PF_W and each.address < segment.address)
+            return any(
+                each.offset // page <= own <= (each.offset + each.file_size - 1) // page
+                for each in before
+                if each.file_size
+            )
+    return True

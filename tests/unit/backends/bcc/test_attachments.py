@@ -149,10 +149,10 @@ def test_the_place_that_another_tracer_holds_is_named_in_hexadecimal(fake: FakeB
         attached(plan_of(probe("{ @ = count(); }"), one, two, held, last))
     (said,) = caught.value.diagnostics
     assert said.message == (
-        f"cannot attach to uprobe:/bin/app:{held.address:#x}: another tracer probes this place with another semaphore"
-        " or with none"
+        f"cannot attach to uprobe:/bin/app:{held.address:#x}: a probe with another semaphore, or with none, is at this"
+        " place already"
     )
-    assert said.hint == "Linux has one semaphore for each place: end that tracer first"
+    assert said.hint == "Linux has one semaphore for each place: end the other tracer, or trace a copy of the file"
     assert [link for link in fake.links if os.path.exists(f"/proc/self/fd/{link.fd}")] == []
 
 

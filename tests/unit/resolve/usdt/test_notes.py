@@ -131,6 +131,26 @@ def test_a_semaphore_that_the_kernel_could_not_count_is_refused(address: int, re
     assert caught.value.message == f"file: the semaphore of p:a at {address:#x} {reason}"
 
 
+@pytest.mark.parametrize(("at", "wrong"), [(6, False), (0x200, True)])
+def test_tracer_itself_raises_a_semaphore_that_is_cleared_when_the_program_is_loaded(
+    at: int, wrong: bool, tmp_path: Path
+) -> None:
+    binary = written(tmp_path, ElfWriter(notes=usdt_note("p", "a", semaphore=DATA_ADDRESS + at)))
+    (site,) = usdt_sites(AttachPoint("usdt", "", NOWHERE, name="a"), binary, [])
+    assert (site.semaphore, site.raised) == ((None, DATA_OFFSET + at) if wrong else (DATA_OFFSET + at, None))
+    assert site.guard == DATA_OFFSET + at
+
+
+@pytest.mark.parametrize(("linker", "wrong"), [("bfd", False), ("lld", True)])
+def test_tracer_itself_raises_a_semaphore_in_a_page_that_two_segments_share(
+    linker: str, wrong: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "s.c").write_text(SEMAPHORE_C)
+    subprocess.run(["clang", f"-fuse-ld={linker}", "s.c", "-o", "s"], cwd=tmp_path, check=True)
+    found = usdt_sites(AttachPoint("usdt", "", NOWHERE, name="busy"), Binary(str(tmp_path / "s")), [])
+    assert [(site.semaphore is None, site.raised is None) for site in found] == [(wrong, not wrong)]
+
+
 def sites_and_said(tmp_path: Path, writer: ElfWriter, name: str = "*") -> tuple[list[str], list[str]]:
     """The addresses and names of the sites, and what is said of those that are left out."""
     left_out: list[str] = []
