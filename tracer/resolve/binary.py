@@ -119,6 +119,24 @@ class Binary:
             raise self.elf.error(self.damaged_notes[0])
         return found
 
+    def was_dropped(self, note: UsdtNote) -> bool:
+        """Whether a note is of code that the linker did not take into the file (--gc-sections)."""
+        from tracer.resolve.usdt.notes import in_code
+
+        if not in_code(self.elf, note.address):
+            return True
+        if not self._keeps_notes:
+            return False
+        from tracer.resolve.safety.placement import holds_other_code
+
+        return holds_other_code(self.code, note.address)
+
+    @cached_property
+    def _keeps_notes(self) -> bool:
+        from tracer.resolve.usdt.notes import linker_keeps_notes
+
+        return linker_keeps_notes(self.elf)
+
     @cached_property
     def damaged_notes(self) -> list[str]:
         """What was wrong with notes that could not be read, once `usdt` was asked for."""

@@ -27,7 +27,6 @@ from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, matcher
 from tracer.resolve.functions.lookup import find_functions, not_found
 from tracer.resolve.processes.maps import root, within
-from tracer.resolve.safety.placement import was_dropped
 from tracer.resolve.usdt.notes import UsdtNote
 
 _Made = TypeVar("_Made")
@@ -236,7 +235,7 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
     for note in binary.usdt:
         if not (_can_be_written(note.provider) and _can_be_written(note.name)):
             continue
-        if provider(note.provider) and name(note.name) and not was_dropped(binary.code, note):
+        if provider(note.provider) and name(note.name) and not binary.was_dropped(note):
             by_name.setdefault((note.provider, note.name), []).append(note)
     if not by_name:
         what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.name}'"

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from tracer.probes.arch import EM_AARCH64, EM_X86_64
-from tracer.resolve.elf.layout import PF_X, SHF_EXECINSTR, ElfError
+from tracer.resolve.elf.layout import PF_X, ElfError
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.safety.code import Code, Range
 from tracer.resolve.safety.opcodes import (
@@ -35,9 +35,6 @@ from tracer.resolve.usdt.notes import UsdtNote
 
 UNSAFE = "; --unsafe-returns takes the risk"
 """The end of a remedy, where a return probe does harm only when an exception meets it."""
-
-_KEEP_NOTES = b"LLD", b"mold"
-"""Linkers, as they name themselves in .comment, that give notes of dropped code small addresses."""
 
 _MANY = 16
 _WINDOW = 1 << 20
@@ -164,30 +161,14 @@ def _jump_into_instruction(code: Code, around: Range, starts: list[int]) -> int 
     return None
 
 
-def was_dropped(code: Code, note: UsdtNote) -> bool:
-    """Whether a note is of code that the linker did not take into the file (--gc-sections).
-
-    Its address may then be that of other code: at the instructions of that it shows.
-    """
+def holds_other_code(code: Code, address: int) -> bool:
+    """Whether the address of a note that may be of dropped code is not that of a nop between two instructions."""
     elf = code.elf
-    if not note.address or not _in_code(code, note.address):
+    if not (elf.memory(address, LONGEST, "the site") or b"").startswith(NOPS.get(elf.machine, ())):
         return True
-    section = elf.section(".comment")
-    if section is None or not any(name in elf.content(section) for name in _KEEP_NOTES):
-        return False
-    if not (elf.memory(note.address, LONGEST, "the site") or b"").startswith(NOPS.get(elf.machine, ())):
-        return True
-    around = code.range_at(note.address)
-    instructions = code.instructions(around) if around is not None else ()
-    starts = [each.address for each in instructions]
-    return bool(starts) and note.address < starts[-1] and note.address not in starts
-
-
-def _in_code(code: Code, address: int) -> bool:
-    sections = [each for each in code.elf.sections if each.flags & SHF_EXECINSTR]
-    if not sections:
-        return code.executable(address)
-    return any(each.address <= address < each.address + each.size for each in sections)
+    around = code.range_at(address)
+    starts = [each.address for each in code.instructions(around)] if around is not None else []
+    return bool(starts) and address < starts[-1] and address not in starts
 
 
 def usdt_site(code: Code, note: UsdtNote) -> tuple[int, bool, bool]:

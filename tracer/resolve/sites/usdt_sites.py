@@ -9,7 +9,7 @@ from tracer.resolve.binary import Binary
 from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
-from tracer.resolve.safety.placement import usdt_site, was_dropped
+from tracer.resolve.safety.placement import usdt_site
 from tracer.resolve.usdt.notes import UsdtNote, misplaced, semaphore_offset
 
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"
@@ -32,7 +32,7 @@ def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[
     notes = notes or [note for note in binary.usdt if provider(note.provider) and name(note.name)]
     if not notes:
         raise _not_found(point, point.name, binary)
-    kept = [note for note in notes if not was_dropped(binary.code, note)]
+    kept = [note for note in notes if not binary.was_dropped(note)]
     if not kept:
         path, which = printable(binary.shown), f"{notes[0].provider}:{notes[0].name}"
         raise NothingThere(f"{path}: the linker dropped the code of the USDT probe {which} and kept its note")

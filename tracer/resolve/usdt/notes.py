@@ -22,7 +22,7 @@ address it had at link time; the section header has the one of today; the differ
 note.
 
 *Linkers drop functions.* With --gc-sections the notes of a dropped function stay, at address 0 or, of lld and mold, at
-what was added to it (0x4, 0xe). `safety.placement` tells them from others.
+what was added to it (0x4, 0xe): see `Binary.was_dropped`.
 
 *Arguments are assembler text.* See `operands.py` for the grammar, `symbol_operands.py` for those that name variables.
 
@@ -40,9 +40,11 @@ import struct
 from tracer.dataclass import dataclass
 from tracer.errors import printable
 from tracer.resolve.elf.file import Elf
-from tracer.resolve.elf.layout import PF_W, SHT_NOBITS, notes
+from tracer.resolve.elf.layout import PF_W, PF_X, SHF_EXECINSTR, SHT_NOBITS, notes
 
 _ADDRESSES = struct.Struct("<QQQ")
+_KEEP_NOTES = b"LLD", b"mold"
+"""How the linkers name themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,22 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
         if any(content[end:]):
             bad(end)
     return tuple(found)
+
+
+def in_code(elf: Elf, address: int) -> bool:
+    """Whether a note's address is one of code. The headers of a file lie in an executable segment, too."""
+    sections = [each for each in elf.sections if each.flags & SHF_EXECINSTR]
+    if sections:
+        return any(each.address <= address < each.address + each.size for each in sections)
+    segment = elf.segment_at(address)
+    return bool(address) and segment is not None and bool(segment.flags & PF_X)
+
+
+def linker_keeps_notes(elf: Elf) -> bool:
+    """Whether notes of dropped code may have the addresses of other code, so small are those that the linker left."""
+    section = elf.section(".comment")
+    content = elf.content(section) if section is not None else b""
+    return any(name in content for name in _KEEP_NOTES)
 
 
 def semaphore_offset(elf: Elf, note: UsdtNote) -> int | None:
