@@ -119,6 +119,13 @@ class Binary:
             raise self.elf.error(self.damaged_notes[0])
         return found
 
+    @property
+    def no_usdt(self) -> str:
+        """Why it has no USDT sites, where that is so."""
+        if self.elf.has_section_headers:
+            return "the file has no USDT probes"
+        return "the file has no section headers, without which USDT probes cannot be found"
+
     def was_dropped(self, note: UsdtNote) -> bool:
         """Whether a note is of code that the linker did not take into the file (--gc-sections)."""
         from tracer.resolve.usdt.notes import in_code

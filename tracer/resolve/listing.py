@@ -238,7 +238,7 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
         if provider(note.provider) and name(note.name) and not binary.was_dropped(note):
             by_name.setdefault((note.provider, note.name), []).append(note)
     if not by_name:
-        what = "the file has no USDT probes" if not binary.usdt else f"no USDT probe matches '{wanted.name}'"
+        what = binary.no_usdt if not binary.usdt else f"no USDT probe matches '{wanted.name}'"
         raise NothingThere(f"{printable(binary.shown)}: {what}")
 
     def site(note: UsdtNote) -> ListedSite:

@@ -191,11 +191,18 @@ class Elf:
         """The PT_LOAD segments."""
         return tuple(segment for segment in self.segments if segment.type == PT_LOAD)
 
+    @property
+    def has_section_headers(self) -> bool:
+        """Whether parts that are not loaded can be found."""
+        return bool(self._shoff)
+
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """The section headers; none in a file that carries none."""
-        if not self._shoff:
-            return ()
+        """The section headers; of a file that carries none, what its dynamic section names."""
+        if not self.has_section_headers:
+            from tracer.resolve.elf.dynamic_sections import dynamic_sections
+
+            return dynamic_sections(dict(self.dynamic), self.segment_at, self.memory)
         if self._shentsize != SECTION.size:
             raise self.error(f"not a valid ELF file: section headers of {self._shentsize} bytes")
         count, names_index = self._shnum, self._shstrndx

@@ -205,6 +205,8 @@ class Unwinding:
             return "a Rust panic may cross it"
         if self.c_library:
             return None
+        if not self._elf.has_section_headers:
+            return "nothing says what compiler made the file, which has no section headers"
         if self.collected:
             return "OCaml's collector finds return addresses by their value"
         for name in self._elf.needed:

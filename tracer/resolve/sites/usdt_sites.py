@@ -101,7 +101,7 @@ def _site(note: UsdtNote, binary: Binary) -> Site:
 def _not_found(point: AttachPoint, name: str, binary: Binary) -> NothingThere:
     path = printable(binary.shown)
     if not binary.usdt:
-        return NothingThere(f"{path}: the file has no USDT probes")
+        return NothingThere(f"{path}: {binary.no_usdt}")
     wanted = name if point.provider is None else f"{point.provider}:{name}"
     message = f"{path}: no USDT probe '{printable(wanted)}'"
     if is_pattern(wanted):
