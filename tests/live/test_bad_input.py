@@ -46,9 +46,9 @@ WRONG = [
     Wrong("no_such_file", "uprobe:/no/such/file:main", "/no/such/file: no such file; there is no directory /no/such"),
     Wrong("no_such_file_usdt", "usdt:{D}/nothing:a:b", "{D}/nothing: no such file"),
     Wrong("a_directory", "uprobe:{D}:main", "{D}: not a regular file"),
-    Wrong("a_text_file", "uprobe:{D}/text:main", "{D}/text: not an ELF file"),
-    Wrong("an_empty_file", "uprobe:{D}/empty:main", "{D}/empty: not an ELF file"),
-    Wrong("random_bytes", "usdt:{D}/random:a:b", "{D}/random: not an ELF file"),
+    Wrong("a_text_file", "uprobe:{D}/text:main", "{D}/text: a script, not an ELF file"),
+    Wrong("an_empty_file", "uprobe:{D}/empty:main", "{D}/empty: an empty file, not an ELF file"),
+    Wrong("random_bytes", "usdt:{D}/random:a:b", "{D}/random: a flat binary without any header, not an ELF file"),
     Wrong("random_elf", "uprobe:{D}/random_elf:main", "{D}/random_elf: not a valid ELF file: class 255"),
     Wrong(
         "truncated_elf",

@@ -132,15 +132,12 @@ def process_of(pid: int | None) -> "AbstractContextManager[RunningProcess | None
 
 
 def look_for_debug_files_in(given: Sequence[str] | None) -> None:
-    """`--debuginfo`. Raises `UsageError` for what is no directory."""
+    """`--debuginfo`. One that is relative is so to the directory of each file that is traced."""
     folders = [folder for word in given or () for folder in word.split(":") if folder]
-    for folder in folders:
-        if not os.path.isdir(folder):
-            raise UsageError(f"--debuginfo {folder}: no such directory", "/usr/lib/debug is searched anyway")
     if folders:
         from tracer.resolve.elf.debug_file import VARIABLE
 
-        os.environ[VARIABLE] = ":".join([*map(os.path.abspath, folders), *filter(None, [os.environ.get(VARIABLE)])])
+        os.environ[VARIABLE] = ":".join([*folders, *filter(None, [os.environ.get(VARIABLE)])])
 
 
 def switch_off(features: str | None) -> None:

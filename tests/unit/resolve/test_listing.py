@@ -260,7 +260,7 @@ def test_names_that_would_break_the_list_are_escaped_and_any_is_left_out(tmp_pat
         ("usdt:{app}:a:b:c", "'usdt:{app}:a:b:c': usdt takes a path, a provider and a name", "usdt:PATH:PROVIDER:NAME"),
         ("uprobe:{app}:zz*", "{app}: no function matches 'zz*'", "`tracer list 'uprobe:{app}:*'` shows its functions"),
         ("{app}x", "{app}x: no such file", "did you mean {app}?"),
-        ("usdt:{folder}/text", "{folder}/text: not an ELF file", None),
+        ("usdt:{folder}/text", "{folder}/text: a text file, not an ELF file", None),
         (
             "k:vfs_read",
             "kprobe probes are not supported: tracer traces user programs only",

@@ -3,8 +3,8 @@
 Where it is looked for, and in this order, as gdb does ("Debugging Information in Separate Files"): of /usr/bin/app with
 the build id ab12…  /usr/lib/debug/.build-id/ab/12….debug, then the linked name in /usr/bin, /usr/bin/.debug and
 /usr/lib/debug/usr/bin. Of a file in another root directory (/proc/PID/root) in that root, then in ours. The directories
-that TRACER_DEBUGINFO names, with colons between them (`--debuginfo`), come before /usr/lib/debug. What is nowhere is
-asked of the servers in DEBUGINFOD_URLS.
+that TRACER_DEBUGINFO names, with colons between them (`--debuginfo`), come before /usr/lib/debug; those that are not
+there are passed over. What is nowhere is asked of the servers in DEBUGINFOD_URLS.
 """
 
 from __future__ import annotations
@@ -33,9 +33,20 @@ def debug_paths(elf: Elf) -> tuple[str, ...]:
     return (*(path for path, _ in _candidates(elf)), *(() if cached is None else (cached,)))
 
 
-def debug_roots() -> list[str]:
-    """The directories that hold debug files, those that the user named first."""
-    return [*filter(None, os.environ.get(VARIABLE, "").split(":")), DEBUG_ROOT]
+def debug_roots(elf: Elf) -> list[str]:
+    """The directories that hold debug files, those that the user named first: a relative one in the directory of the
+    file, then in the current one.
+    """
+    places = [os.path.dirname(path) for path in (os.path.abspath(elf.path), os.path.realpath(elf.path))]
+    if _in_other_root(elf.path):
+        del places[1]  # links lead out of it
+    places.append("")
+    named = filter(None, os.environ.get(VARIABLE, "").split(":"))
+    return [*dict.fromkeys(os.path.join(place, each) for each in named for place in places), DEBUG_ROOT]
+
+
+def _in_other_root(path: str) -> bool:
+    return path.startswith("/proc/") and "/root/" in path
 
 
 def find_debug_file(elf: Elf) -> Elf | None:
@@ -87,10 +98,10 @@ def _candidates(elf: Elf) -> Iterator[tuple[str, int | None]]:
     """The paths, and what the checksum of the file there must be; None: its build id tells."""
     roots = [""]
     path = os.path.abspath(elf.path)
-    if path.startswith("/proc/") and "/root/" in path:
+    if _in_other_root(path):
         roots.insert(0, path[: path.index("/root/") + 5])
-    # What the user named lies in our own root directory.
-    *named, installed = debug_roots()
+    # What the user named whole lies in our own root directory.
+    *named, installed = debug_roots(elf)
     places = [*named, *(f"{root}{installed}" for root in roots)]
     build_id = elf.build_id
     if build_id is not None and len(build_id) >= 6:

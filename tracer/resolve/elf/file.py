@@ -52,10 +52,11 @@ _MAX_BUILD_IDS = 64
 _MAX_DYNAMIC = 1 << 16
 
 
-_ZIPPED = (
-    "a zip archive, not an ELF file: probes in libraries that are mapped out of an archive, as those of an APK, are not"
-    " supported; unpack the library"
-)
+_OTHERS = (
+    (b"PK\3\4", "a zip archive"), (b"#!", "a script"), (b"!<arch>\n", "an archive of object files"),
+    (b"MZ", "a program for Windows"), (b"\xca\xfe\xba\xbe", "a class of Java, or a program for macOS"),
+)  # fmt: skip
+_NO_TEXT = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b")
 
 
 class Elf:
@@ -147,7 +148,7 @@ class Elf:
 
     def _read_header(self) -> None:
         if self.size < 4 or self.read(0, 4, "the header") != b"\x7fELF":
-            raise self.error(_ZIPPED if self.some(0, 4) == b"PK\3\4" else "not an ELF file")
+            raise self.error(f"{self._kind()}, not an ELF file", self._remedy())
         if self.size < 16:
             raise self.error(f"truncated ELF file: the header would end at byte 64 of {self.size}")
         ident = self.read(0, 16, "the header")
@@ -168,6 +169,22 @@ class Elf:
         if self.type not in (ET_EXEC, ET_DYN) and not (self._objects and self.type == ET_REL):
             what = {1: "an object file", 4: "a core dump"}.get(self.type, f"an ELF file of type {self.type}")
             raise self.error(f"neither a program nor a shared library but {what}")
+
+    def _kind(self) -> str:
+        """What a file is that begins otherwise."""
+        start = self.some(0, 512)
+        if not start:
+            return "an empty file"
+        for mark, kind in _OTHERS:
+            if start.startswith(mark):
+                return kind
+        text = start.decode("utf-8", "replace").removesuffix("\ufffd")  # the last character may be cut
+        return "a flat binary without any header" if "\ufffd" in text or _NO_TEXT & {*start} else "a text file"
+
+    def _remedy(self) -> str | None:
+        if self.some(0, 4) == b"PK\3\4":
+            return "unpack the library that is in it, and let the program load that"
+        return None
 
     # --- tables ---------------------------------------------------------------------------------------------------
 

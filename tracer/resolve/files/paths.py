@@ -80,8 +80,36 @@ def find_files(text: str | None, target: Target) -> tuple[Found, ...]:
             return (Found(path, path if prefix else text),)
         if is_pattern(text):
             return _matching(text, prefix)
+        if "!/" in text:
+            _refuse_member(text, path)
         raise TracerError(f"{printable(text)}: no such file", _near_files(path))
     return (_by_name(text, target, prefix),) if not is_pattern(text) else _matching(text, prefix)
+
+
+def _refuse_member(text: str, path: str) -> None:
+    """Raises the error for `ARCHIVE!/MEMBER`, as Android's loader and bpftrace write a library in a zip archive, if
+    that is one.
+    """
+    archive, _, member = path.partition("!/")
+    if not os.path.isfile(archive):
+        return
+    import zipfile
+
+    shown = printable(text)
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            names = opened.namelist()
+            stored = member in names and opened.getinfo(member).compress_type == zipfile.ZIP_STORED
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        name = printable(os.path.basename(archive))
+        raise TracerError(f"{shown}: {name} is no zip archive that can be read") from None
+    if member not in names:
+        near = did_you_mean(member, names)
+        raise TracerError(f"{shown}: the archive has no member '{printable(member)}'", near)
+    why = "probes in a library that is mapped out of an archive are not supported"
+    if not stored:
+        why = "it is compressed there, so no program runs it from the archive"
+    raise TracerError(f"{shown}: {why}", "unpack it, and let the program load that")
 
 
 def files_below(directory: str, target: Target) -> tuple[Found, ...]:

@@ -66,6 +66,20 @@ def test_the_linked_file_is_found_in_folders_that_the_user_names(
     assert {"helper_one", "helper_two", "public_name"} <= names(app)
 
 
+@pytest.mark.parametrize("here", ["the file's directory", "the current directory"])
+def test_a_folder_that_is_named_relative_is_looked_for_beside_the_file_and_here(
+    here: str, app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACER_DEBUGINFO", "none:symbols")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "helper_two" not in names(app)
+    folder = (app.parent if here == "the file's directory" else tmp_path / "elsewhere") / "symbols"
+    folder.mkdir()
+    shutil.copy2(tmp_path / "whole", folder / "app.debug")
+    assert {"helper_one", "helper_two", "public_name"} <= names(app)
+
+
 def test_a_file_reached_by_another_name_finds_what_is_beside_it(app: Path, tmp_path: Path) -> None:
     shutil.copy2(tmp_path / "whole", app.parent / "app.debug")
     other = tmp_path / "other"

@@ -63,8 +63,13 @@ def patched(offset: int, layout: str, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "file: not an ELF file"),
-        (b"#!/bin/sh\n", "file: not an ELF file"),
+        (b"", "file: an empty file, not an ELF file"),
+        (b"#!/bin/sh\n", "file: a script, not an ELF file"),
+        (b"\x90\xc3", "file: a flat binary without any header, not an ELF file"),
+        (b"!<arch>\n/  ", "file: an archive of object files, not an ELF file"),
+        ("größer\n".encode(), "file: a text file, not an ELF file"),
+        (b"MZ\x90\0", "file: a program for Windows, not an ELF file"),
+        (b"PK\3\4\x14", "file: a zip archive, not an ELF file"),
         (b"\x7fELF", "file: truncated ELF file: the header would end at byte 64 of 4"),
         (GOOD[:40], "file: truncated ELF file: the header would end at byte 64 of 40"),
         (patched(4, "B", 1), "file: 32-bit ELF files are not supported"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,39 @@ def test_the_program_of_a_process_that_has_ended_is_said_to_be_gone() -> None:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         expected = "the process has no program: it has ended, or is one of the kernel's"
         assert hint(f"/proc/{process.pid}/exe") == expected
+
+
+@pytest.mark.parametrize(
+    ("member", "reason", "remedy"),
+    [
+        (
+            "lib/libapp.so",
+            "probes in a library that is mapped out of an archive are not supported",
+            "unpack it, and let the program load that",
+        ),
+        (
+            "lib/packed.so",
+            "it is compressed there, so no program runs it from the archive",
+            "unpack it, and let the program load that",
+        ),
+        ("lib/libap.so", "the archive has no member 'lib/libap.so'", "did you mean lib/libapp.so?"),
+    ],
+)
+def test_a_member_of_an_archive_is_refused_by_name(member: str, reason: str, remedy: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "app.apk", "w") as archive:
+        archive.writestr("lib/libapp.so", b"\x7fELF")
+        archive.writestr("lib/packed.so", b"\x7fELF", zipfile.ZIP_DEFLATED)
+    path = f"{tmp_path}/app.apk!/{member}"
+    with pytest.raises(TracerError) as caught:
+        find_files(path, EVERY_PROCESS)
+    assert (caught.value.message, caught.value.hint) == (f"{path}: {reason}", remedy)
+
+
+def test_what_is_no_archive_has_no_members_and_a_folder_may_be_called_like_one(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    with pytest.raises(TracerError) as caught:
+        find_files(f"{tmp_path}/text!/lib.so", EVERY_PROCESS)
+    assert caught.value.message == f"{tmp_path}/text!/lib.so: text is no zip archive that can be read"
+    (tmp_path / "wow!").mkdir()
+    (tmp_path / "wow!" / "app").touch()
+    assert [each.path for each in find_files(f"{tmp_path}/wow!/app", EVERY_PROCESS)] == [f"{tmp_path}/wow!/app"]

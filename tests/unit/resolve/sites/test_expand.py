@@ -258,7 +258,7 @@ def test_clauses_without_sites_have_none_and_every_fault_is_reported(here: Path)
     assert [(each.message, text[each.span.start : each.span.end]) for each in caught.value.diagnostics] == [
         ("./shop: no USDT probe 'nope'", "usdt:./shop:nope"),
         ("./none: no such file", "uprobe:./none:f"),
-        ("./script: not an ELF file", "uprobe:./script:f"),
+        ("./script: a script, not an ELF file", "uprobe:./script:f"),
     ]
 
 

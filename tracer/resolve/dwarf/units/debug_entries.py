@@ -49,7 +49,7 @@ def _alternate(elf: Elf) -> Elf | None:
     text, _, build_id = elf.content(section).partition(b"\0")
     path, wanted = os.fsdecode(text), build_id.hex()
     places = [os.path.join(os.path.dirname(os.path.realpath(elf.path)), path)]
-    for root in debug_roots():
+    for root in debug_roots(elf):
         places += [f"{root}/.dwz/{os.path.basename(path)}", f"{root}/.build-id/{wanted[:2]}/{wanted[2:]}.debug"]
     for each in places:
         if os.path.isfile(each):
