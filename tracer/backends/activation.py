@@ -100,13 +100,16 @@ class ActivatedSession:
             self.raise_all()
         return sites
 
-    def raise_all(self) -> None:
-        """Raises them; to be called when the program of a command is in memory and has not run yet."""
+    def raise_all(self) -> int:
+        """Raises them, in so many processes; to be called when the program of a command is in memory and has not run
+        yet.
+        """
         if self._process is None:
-            return  # it was stopped before
+            return 0  # it was stopped before
         pid = self._target.pid
         raised, refused = self._process.raise_all(pid, self._semaphores, self._session.wake)
         self.activation = _said(pid, raised, refused)
+        return raised
 
     def detach(self) -> None:
         """Detaches, and lowers the semaphores."""

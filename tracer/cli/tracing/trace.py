@@ -127,7 +127,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             if child.in_python is not None:  # with -q too: the answer may be too much
                 say(f"{_IN_PYTHON} ({child.in_python})")
             if (raise_all := getattr(session, "raise_all", None)) is not None and watched is not None:
-                watched = replace(watched, start=partial(_start_raised, child, raise_all, session, say))
+                watched = replace(watched, start=partial(_start_raised, child, raise_all, session, say, request.quiet))
         controls.meanwhile = session.collect
         if leases is not None:
             controls.before_attach = partial(_take, leases, plan, session)
@@ -245,12 +245,13 @@ def trace(compiled: Compiled, request: Request) -> int:
 
 
 def _start_raised(
-    child: Child, raise_all: Callable[[], None], session: Session, say: Callable[[str], None]
+    child: Child, raise_all: Callable[[], int], session: Session, say: Callable[[str], None], quiet: bool
 ) -> None:
     """Starts the command, whose semaphores tracer raises once it is in memory."""
-    child.start(raise_all)
-    if activation := getattr(session, "activation", ""):
-        say(activation)
+    raised: list[int] = []
+    child.start(lambda: raised.append(raise_all()))
+    if raised and not (quiet and raised[0]):  # where none was raised, the answer lacks all that they guard
+        say(getattr(session, "activation", ""))
 
 
 def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
