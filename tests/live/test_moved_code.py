@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.harness.cli import read_line, target, tracer, tracing
+from tests.live.answers import maps
 from tests.live.test_silence import said
 from tests.targets.build import build
 
@@ -111,3 +114,41 @@ def test_a_file_that_its_overlay_has_copied_since_is_told(backend: str, tmp_path
         " it to be written, and that copy is what is probed: programs started from now on run it",
         line,
     )
+
+
+PHP = os.path.realpath(shutil.which("php") or "php")
+NODE = os.path.realpath(shutil.which("node") or "node")
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "command", "why", "remedy"),
+    [
+        (PHP, "PHP_MD5InitArgs", "php -d opcache.huge_code_pages=1 -r 1;", "opcache.huge_code_pages=1",
+         "run it with -d opcache.huge_code_pages=0"),
+        (NODE, "uv_run", "node --use-largepages=on -e 1", "--use-largepages=on", "leave --use-largepages out"),
+    ],
+)  # fmt: skip
+def test_programs_that_would_copy_their_breakpoints_are_refused(
+    backend: str, path: str, function: str, command: str, why: str, remedy: str
+) -> None:
+    program = f"uprobe:{path}:{function} {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-e", program, "-c", command)
+    name = os.path.basename(path)
+    assert (done.status, done.out) == (2, b"")
+    assert done.err.splitlines()[2:] == [] and done.err.splitlines()[1] == (
+        f"{'^' * len(f'uprobe:{path}:{function}')} error: {name} copies its code to large pages when it starts ({why}),"
+        f" and breakpoints with it: the first that it reached would end it with SIGTRAP; {remedy}"
+    )
+    # What it calls elsewhere stays.
+    other = tracer("--backend", backend, "-f", "json", "-e", "uprobe:libc:exit { @ = count(); }", "-c", command)
+    assert maps(other) == {"@": 1}
+
+
+def test_php_without_large_pages_is_counted(backend: str) -> None:
+    program, counts = f"uprobe:{PHP}:PHP_MD5InitArgs {{ @ = count(); }}", []
+    for rounds in 0, 20:
+        code = f"for ($i = 0; $i < {rounds}; $i++) md5($i);"
+        command = f"php -d opcache.huge_code_pages=0 -r '{code}'"
+        done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", command)
+        counts.append(int(str(maps(done).get("@", 0))))
+    assert counts[1] - counts[0] == 20

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tracer.target.running import RunningProcess
 
 _NAMED = 3
+_COPYING = ("node", "php")
+"""How the names of programs begin that may copy their code."""
 _REPLACED = "{} was replaced during the trace: programs started since then run the new file, which was not probed"
 _WRITTEN = (
     "the trace was ended because somebody is about to write {}: probes in a changing file harm the programs that run it"
@@ -94,6 +96,11 @@ def trace(compiled: Compiled, request: Request) -> int:
         note(*compiled.notes)
         out = _output(request, controls, stack)
         child = None
+        if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
+            from tracer.cli.silence.copied_code import refuse_copied_code
+
+            of_one = not request.follow and (request.process is not None or request.argv is not None)
+            refuse_copied_code(plan, request.argv, of_one)
         if request.argv is not None:
             from tracer.target.child import Child
 

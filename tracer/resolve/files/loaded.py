@@ -30,7 +30,7 @@ def loaded_files(program: str) -> tuple[str, ...]:
 
     Raises `TracerError` where the program is neither an ELF file nor a script whose interpreter is one.
     """
-    first = _interpreted(program)
+    first = interpreted(program)
     found: dict[str, tuple[str, ...]] = {}
     queue: deque[tuple[str, tuple[str, ...]]] = deque([(first, ())])
     seen = {os.path.realpath(first)}
@@ -59,7 +59,7 @@ def loaded_files(program: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _interpreted(program: str) -> str:
+def interpreted(program: str) -> str:
     """The ELF file that runs. For a script it is the interpreter, for `env NAME` the program of that name."""
     path = program
     for _ in range(_MAX_SCRIPTS + 1):
