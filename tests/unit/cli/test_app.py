@@ -67,6 +67,8 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ),
         ("info extra", 2, "got unexpected extra argument(s) (extra); see tracer info --help"),
         ("-e x -p 1 -c ls", 2, "-p and -c cannot be used together; -c already traces its process alone"),
+        ("-e x -p nginx", 2, "-p nginx: a process is named by its number; pidof PROGRAM shows it"),
+        ("-l -p -e x", 2, "-p -e: a process is named by its number; pidof PROGRAM shows it"),
         ("-e x -p 0", 2, "-p 0: a process number is positive"),
         ("-e x -p 1 -p 2", 2, "-p takes one process; start one tracer for each, or write /pid == 1 || pid == 2/"),
         (

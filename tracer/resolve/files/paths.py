@@ -267,4 +267,5 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
     holding.sort(key=lambda each: (len(each), each))
     near = difflib.get_close_matches(name, close[:20_000], 3, 0.65)
     result = [each for each in holding if re.fullmatch(rf"_*{re.escape(name)}(\.\w+)*_*", each, re.IGNORECASE)]
-    return list(dict.fromkeys(result + near + holding))[:3]
+    longer = [each for each in holding if re.match(rf"{re.escape(name)}[-.\d]", each)]  # redis-server, python3
+    return list(dict.fromkeys(result + longer + near + holding))[:3]

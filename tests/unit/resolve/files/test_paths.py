@@ -67,3 +67,14 @@ def test_what_is_no_archive_has_no_members_and_a_folder_may_be_called_like_one(t
     (tmp_path / "wow!").mkdir()
     (tmp_path / "wow!" / "app").touch()
     assert [each.path for each in find_files(f"{tmp_path}/wow!/app", EVERY_PROCESS)] == [f"{tmp_path}/wow!/app"]
+
+
+def test_a_name_that_goes_on_behind_the_word_comes_before_what_is_spelled_like_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("red", "whereis", "editres", "redis-server", "redis-cli", "predis-server"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TracerError, match="neither a program in PATH nor a library") as caught:
+        find_files("redis", EVERY_PROCESS)
+    assert caught.value.hint == "did you mean redis-cli, redis-server or red?"
