@@ -183,7 +183,7 @@ class _Searched:
     def source_lines(self, point: AttachPoint) -> list[Site]:
         from tracer.resolve.sites.line_sites import line_sites
 
-        return line_sites(point, self.binary, self.limit)
+        return line_sites(point, self.binary, self.limit, self.left_out)
 
 
 def sites_of(
@@ -193,6 +193,7 @@ def sites_of(
     `TracerError` where there is no site, where one must not be probed, and where there are too many. `believe`: what an
     earlier run found is used.
     """
+    from tracer.resolve.elf.layout import ElfError
     from tracer.resolve.files.paths import find_files
     from tracer.resolve.sites.site_cache import keep, recall
 
@@ -226,6 +227,12 @@ def sites_of(
             failures.append(error)
             if not file.sure:
                 keep(point, binary, ())
+            continue
+        except ElfError as error:
+            if file.sure:
+                raise
+            failures.append(error)
+            left_out.append(f"left out: {error.message}")
             continue
         if len(left_out) == before:  # what is left out is to be said each time
             keep(point, binary, of_file)

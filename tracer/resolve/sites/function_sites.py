@@ -19,13 +19,13 @@ from tracer.resolve.files.paths import is_pattern, matcher
 from tracer.resolve.functions.lookup import find_functions, function_text, is_demangled, not_found
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import (
-    UNSAFE,
     function_start,
     function_starts,
     inside_function,
     offset_of_code,
     red_zone,
 )
+from tracer.resolve.sites.leaving_out import leave_out
 
 _NAMED = 3
 _FEW = 16
@@ -77,10 +77,10 @@ def _of_functions(
             raise TracerError("a return probe takes no offset", f"write {point.kind}:PATH:FUNCTION")
         return _returns(binary, functions, left_out)
     if point.offset:
-        return [_inside(point, binary, each) for each in functions]
+        return _each_inside(point, binary, functions, left_out)
     starts = function_starts(binary.code, functions)
     refused = [each for each in starts if isinstance(each, ElfError)]
-    _leave_out(refused, len(functions), len(refused) < len(functions), left_out, "be probed")
+    leave_out(refused, len(functions), left_out, "be probed")
     if refused:
         pairs = zip(functions, starts, strict=True)
         functions = tuple(each for each, start in pairs if not isinstance(start, ElfError))
@@ -159,6 +159,20 @@ def _entries(binary: Binary, functions: Sequence[Function], offsets: Sequence[in
             map(binary.function_args, names) if binary.unwinding.go else repeat(binary.function_args("")),
         )
     )
+
+
+def _each_inside(
+    point: AttachPoint, binary: Binary, functions: Sequence[Function], left_out: list[str]
+) -> list[Site]:
+    sites = []
+    refused: list[TracerError] = []
+    for each in functions:
+        try:
+            sites.append(_inside(point, binary, each))
+        except TracerError as error:
+            refused.append(error)
+    leave_out(refused, len(functions), left_out, f"be probed at +{point.offset}")
+    return sites
 
 
 def _inside(point: AttachPoint, binary: Binary, function: Function) -> Site:
@@ -265,7 +279,7 @@ def _returns(
                     tail=tail and tail | each.address << 8,
                 )
             )
-    _leave_out(refused, len(functions), bool(sites), left_out, "be probed on return")
+    leave_out(refused, len(functions), left_out, "be probed on return")
     if unsafe:
         left_out.append(_at_risk(unsafe, binary.unwinding.switched))
     return sites
@@ -285,16 +299,3 @@ def _at_risk(unsafe: Sequence[tuple[str, str]], switched: str | None) -> str:
     elif switched:
         how = f"a call of {which} that waits while another runs on its thread may return to nowhere"
     return f"{number} can end the program that is traced: {how}; of the first: {unsafe[0][1]}"
-
-
-def _leave_out(refused: Sequence[TracerError], number: int, others: bool, left_out: list[str], what: str) -> None:
-    """Raises the error where one function or all of them are refused; where some are, adds a line to `left_out`."""
-    if not refused:
-        return
-    if number == 1:
-        raise refused[0]
-    which = f"{len(refused)} of {number} functions"
-    if not others:
-        raise TracerError(f"{which} cannot {what}; the first: {refused[0].message}", refused[0].hint)
-    some = next((UNSAFE for each in refused if (each.hint or "").endswith(UNSAFE)), "")
-    left_out.append(f"{which} left out: they cannot {what}; the first: {refused[0].message}{some}")

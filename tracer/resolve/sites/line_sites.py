@@ -21,17 +21,20 @@ from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit
 from tracer.resolve.binary import Binary
 from tracer.resolve.dwarf.lines.programs import LinePrograms
 from tracer.resolve.dwarf.lines.tables import Row, Sequence
+from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.elf.symbols import is_cold
 from tracer.resolve.files.paths import did_you_mean
 from tracer.resolve.safety.code import Range
 from tracer.resolve.safety.placement import inside_function
 from tracer.resolve.sites.function_sites import site_inside
+from tracer.resolve.sites.leaving_out import leave_out
 
 _MOST_NAMED = 5
 
 
-def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit) -> list[Site]:
-    """The sites of a source line.
+def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit, left_out: list[str]) -> list[Site]:
+    """The sites of a source line. Those that cannot be probed are left out where there are others, and `left_out` gets
+    a line about them.
 
     Raises `NothingThere` where the file has no such line, `TracerError` where it is ambiguous or must not be probed.
     """
@@ -54,7 +57,15 @@ def line_sites(point: AttachPoint, binary: Binary, limit: SiteLimit) -> list[Sit
     if not addresses:
         raise _no_code(point, shown, found)
     limit.check(len(addresses), f"{shown}: {source}:{point.line} begins at {len(addresses)} places")
-    return [_site(point, binary, address) for address in addresses]
+    sites = []
+    refused: list[TracerError] = []
+    for address in addresses:
+        try:
+            sites.append(_site(point, binary, address))
+        except ElfError as error:
+            refused.append(error)
+    leave_out(refused, len(addresses), left_out, "be probed", "places")
+    return sites
 
 
 def _programs(binary: Binary) -> LinePrograms:

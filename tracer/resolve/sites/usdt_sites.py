@@ -10,6 +10,7 @@ from tracer.resolve.elf.layout import ElfError
 from tracer.resolve.files.paths import did_you_mean, is_pattern, matcher
 from tracer.resolve.functions.lookup import function_text
 from tracer.resolve.safety.placement import usdt_site
+from tracer.resolve.sites.leaving_out import leave_out
 from tracer.resolve.usdt.notes import UsdtNote, misplaced, semaphore_offset
 
 _LIST = "`tracer list 'usdt:{}:*'` shows those of the file"
@@ -43,17 +44,10 @@ def usdt_sites(point: AttachPoint, binary: Binary, left_out: list[str]) -> list[
             sites.append(_site(note, binary))
         except ElfError as error:
             refused.append(error)
-    if refused and not sites:
-        if len(refused) == 1:
-            raise refused[0]
-        what = f"{len(refused)} sites cannot be probed; the first: {refused[0].message}"
-        raise TracerError(what, refused[0].hint)
     if len(kept) < len(notes):
         gone = f"{len(notes) - len(kept)} of {len(notes)} sites left out"
         left_out.append(f"{gone}: the linker dropped their code and kept their notes")
-    if refused:
-        which = f"{len(refused)} of {len(notes)} sites left out"
-        left_out.append(f"{which}: they cannot be probed; the first: {refused[0].message}")
+    leave_out(refused, len(kept), left_out, "be probed", "sites")
     if binary.damaged_notes:
         number = len(binary.damaged_notes)
         left_out.append(f"{number} of the file's USDT notes left out; the first: {binary.damaged_notes[0]}")

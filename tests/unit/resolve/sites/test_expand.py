@@ -555,6 +555,37 @@ def test_a_site_without_its_nop_is_refused_alone_and_left_out_among_others(here:
     assert said.message == f"1 of {len(every)} sites left out: they cannot be probed; the first: {reason}"
 
 
+def found_and_said(text: str) -> tuple[list[str], list[str]]:
+    warnings: list[Diagnostic] = []
+    found = expand(parse(Source(f"{text} {{ @ = count(); }}")), Target(), warnings=warnings)[0]
+    return names(found), [each.message for each in warnings]
+
+
+def test_one_function_without_that_instruction_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = b"\xb8\1\2\3\4\xc3" + b"\x90\x90\xc3"
+    symbols = [("f1", TEXT_ADDRESS, 6, 0x12), ("f2", TEXT_ADDRESS + 6, 3, 0x12)]
+    ElfWriter(text=code, symbols=symbols).write(tmp_path / "app")
+    found, (said,) = found_and_said("uprobe:./app:f*+1")
+    assert found == ["uprobe:./app:f2+1"]
+    assert said == (
+        "1 of 2 functions left out: they cannot be probed at +1; the first:"
+        f" ./app: {TEXT_ADDRESS + 1:#x} is inside an instruction, not at its start"
+    )
+    with pytest.raises(ProgramError):
+        sites("uprobe:./app:f1+1")
+
+
+def test_one_file_whose_probes_are_all_bad_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ElfWriter(notes=usdt_note("p", "a", semaphore=TEXT_ADDRESS)).write(tmp_path / "bad.so")
+    ElfWriter(notes=usdt_note("p", "a")).write(tmp_path / "good.so")
+    reason = f"bad.so: the semaphore of p:a at {TEXT_ADDRESS:#x} is not in the file's writable data"
+    assert found_and_said("usdt:./*.so:p:a") == (["usdt:./good.so:p:a"], [f"left out: ./{reason}"])
+    with pytest.raises(ProgramError):
+        sites("usdt:./bad.so:p:a")
+
+
 def test_a_file_that_changes_before_attaching_is_noticed(here: Path) -> None:
     found = sites("usdt:./shop:consts")
     verify_sites(found)

@@ -172,7 +172,7 @@ def test_notes_of_dropped_code_and_bad_semaphores_cost_no_other_site(tmp_path: P
     assert found == [f"{TEXT_ADDRESS:#x} a"]
     assert said == [
         "3 of 5 sites left out: the linker dropped their code and kept their notes",
-        f"1 of 5 sites left out: they cannot be probed; the first: {tmp_path}/elf: the semaphore of p:odd at"
+        f"1 of 2 sites left out: they cannot be probed; the first: {tmp_path}/elf: the semaphore of p:odd at"
         f" {DATA_ADDRESS + 1:#x} has an odd address, where the kernel counts none",
         "hits of a and odd cannot be told apart: the linker made them one place",
     ]
