@@ -109,3 +109,29 @@ def test_a_command_that_lld_linked_has_its_semaphores_up_from_its_first_instruct
     assert "1 of 2 sites left out: the linker dropped their code and kept their notes\n" in done.err
     assert f"{path} ended with status 3\n" in done.err
     assert "semaphores raised in process " in done.err
+
+
+FOLDED_C = """
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
+unsigned short icf_one_semaphore __attribute__((section(".probes"), used));
+unsigned short icf_two_semaphore __attribute__((section(".probes"), used));
+__attribute__((noinline)) int one(int x) { STAP_PROBE1(icf, one, x); __asm__ volatile(""); return x * 7; }
+__attribute__((noinline)) int two(int x) { STAP_PROBE1(icf, two, x); __asm__ volatile(""); return x * 7; }
+int main(void) { for (int i = 0; i < 5; i++) one(i); for (int i = 0; i < 9; i++) two(i); return 0; }
+"""
+
+
+@pytest.mark.parametrize("points", ["usdt:{}:icf:one usdt:{}:icf:two", "uprobe:{}:one uprobe:{}:two"])
+def test_what_the_linker_folded_counts_the_same_on_both_backends_and_is_said(
+    points: str, backend: str, tmp_path: Path, clean: None
+) -> None:
+    (tmp_path / "a.c").write_text(FOLDED_C)
+    flags = ["-O1", "-ffunction-sections", "-Wl,--icf=all", "-fuse-ld=lld"]
+    subprocess.run(["clang", *flags, "a.c", "-o", "a"], cwd=tmp_path, check=True)
+    path = tmp_path / "a"
+    one, two = points.format(path, path).split()
+    text = f"{one} {{ @one = count(); }} {two} {{ @two = count(); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", str(path))
+    assert (done.status, maps(done)) == (0, {"@one": 14, "@two": 14}), done.err
+    assert done.err.count("warning: hits of one and two cannot be told apart: the linker made them one place") == 1

@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tracer.dataclass import NamedTuple, replace
-from tracer.errors import Diagnostic, printable
+from tracer.errors import Diagnostic, TracerError, printable
 from tracer.lang.syntax.ast import Clause
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS
 from tracer.probes.site import Site
+from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.paths import is_pattern
+from tracer.resolve.usdt.notes import linker_folds
 
 _Sites = Mapping[int, tuple[Site, ...]]
 """Those of each clause, by its index."""
@@ -33,6 +35,7 @@ class _Named(NamedTuple):
     name: str
     clause: int
     point: AttachPoint
+    path: str
 
 
 def joined(sites: _Sites) -> dict[int, tuple[Site, ...]]:
@@ -53,7 +56,7 @@ def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
         for site in each:
             point = points[site.point]
             if point.name is not None and site.kind != "usdt":
-                here.setdefault((_place(site), point.kind), []).append(_Named(site.function, index, point))
+                here.setdefault((_place(site), point.kind), []).append(_Named(site.function, index, point, site.path))
     found: dict[tuple[str, str], Diagnostic] = {}
     for named in here.values():
         first = named[0]
@@ -84,5 +87,14 @@ def _both_meant(one: _Named, other: _Named) -> bool:
 
 def _warning(one: _Named, other: _Named) -> Diagnostic:
     names = f"{printable(one.name)} and {printable(other.name)}"
-    message = f"hits of {names} cannot be told apart: they are names of one place"
+    why = "the linker made them one place, or one is an alias" if _folds(one.path) else "they are names of one place"
+    message = f"hits of {names} cannot be told apart: {why}"
     return Diagnostic(message, other.point.span, "each counts for both", "warning")
+
+
+def _folds(path: str) -> bool:
+    try:
+        with Elf(path) as elf:
+            return linker_folds(elf)
+    except TracerError:  # it has gone since
+        return False

@@ -119,6 +119,11 @@ def linker_keeps_notes(elf: Elf) -> bool:
     return any(name in content for name in _KEEP_NOTES)
 
 
+def linker_folds(elf: Elf) -> bool:
+    """Whether the linker is one that can make one place of functions of equal code (--icf)."""
+    return linker_keeps_notes(elf) or elf.section(".note.gnu.gold-version") is not None
+
+
 def semaphore_offset(elf: Elf, note: UsdtNote) -> int | None:
     """The semaphore's file offset, None for a probe without one.
 

@@ -68,4 +68,9 @@ def test_functions_that_the_linker_folds_are_one_place(here: Path) -> None:
     (here / "folded.c").write_text(FOLDED_C)
     fold = ["-ffunction-sections", "-fuse-ld=lld", "-Wl,--icf=all"]
     subprocess.run(["clang", "-O1", *fold, "folded.c", "-o", "folded"], check=True)
+    why = "the linker made them one place, or one is an alias"
+    assert expanded("uprobe:./folded:one { @ = count(); } uprobe:./folded:two { @a = count(); }") == (
+        [[None], [None]],
+        [f"hits of one and two cannot be told apart: {why} @ uprobe:./folded:two"],
+    )
     assert expanded("usdt:./folded:p:two { @ = count(); }") == ([[None]], [f"{FOLDED} @ usdt:./folded:p:two"])
