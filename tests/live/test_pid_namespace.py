@@ -39,6 +39,20 @@ def test_numbers_are_those_of_our_namespace(backend: str, place: Place) -> None:
     assert set(maps(done)["@"]) == {f"{number},{number},true" for number in ("0", *numbers)}
 
 
+def test_the_numbers_of_the_first_namespace_are_told_or_refused(backend: str, place: Place) -> None:
+    """Of a process outside, which has none here."""
+    path = place("ticker")
+    program = f"usdt:{path}:ticker:tick {{ @[pid(init), tid(init), pid] = count(); }} interval:ms:300 {{ exit(); }}"
+    with target(path, 9, 10) as process:
+        done = tracer("--backend", backend, "-f", "json", "-e", program, prefix=UNSHARE)
+    if backend == "bcc":
+        assert list(maps(done)["@"]) == [f"{process.pid},{process.pid},0"]
+    else:
+        assert done.status == 1
+        refused = "is not available with ftrace: the kernel's events carry the numbers of the container"
+        assert f"error: pid(init) {refused};" in done.err and f"error: tid(init) {refused};" in done.err
+
+
 @pytest.mark.parametrize("off", ["", "uprobe_multi"])
 def test_the_command_is_known_by_its_number(backend: str, place: Place, off: str) -> None:
     path = place("ticker")

@@ -30,6 +30,7 @@ class Feature(Enum):
     MEMORY_INDEXED = "argument at base + index * scale"
     GLOBAL_INDEXED = "argument at symbol + index * scale"
     NUMBERS = "pid, tid"
+    FIRST_NUMBERS = "pid(init), tid(init) in a container"
     UID = "uid, gid, username"
     STRING = "str"
     STRING_COMPUTED = "str of a computed address"

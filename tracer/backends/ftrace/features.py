@@ -44,6 +44,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.MEMORY_INDEXED: _INDEXED,
         Feature.GLOBAL_INDEXED: _INDEXED,
         Feature.NUMBERS: Supported(),
+        Feature.FIRST_NUMBERS: Unsupported("the kernel's events carry the numbers of the container", elsewhere("bcc")),
         Feature.UID: _NO_OWNER,
         Feature.STRING: Supported() if has("string_bounds") else _UNBOUND,
         Feature.STRING_COMPUTED: _COMPUTED,

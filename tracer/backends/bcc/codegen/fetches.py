@@ -15,6 +15,8 @@ from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, Register, Retu
 _BUILT_INS = {
     "pid": call("process_id"),
     "tid": call("thread_id"),
+    "first_pid": C("(current_pid_tgid() >> 32)"),
+    "first_tid": C("(u32)current_pid_tgid()"),
     "uid": C("(u32)current_uid_gid()"),
     "gid": C("current_uid_gid() >> 32"),
     "cpu": call("current_cpu"),

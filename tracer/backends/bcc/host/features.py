@@ -57,6 +57,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.MEMORY_INDEXED: Supported(),
         Feature.GLOBAL_INDEXED: Supported(),
         Feature.NUMBERS: Supported(but="" if has("btf") else "not in a pid namespace of its own (a container)"),
+        Feature.FIRST_NUMBERS: Supported(),
         Feature.UID: Supported(),
         Feature.STRING: read,
         Feature.STRING_COMPUTED: read,

@@ -119,6 +119,11 @@ def _random(ctx: Lowering[V], node: typed.Builtin) -> V:
     return ctx.random()
 
 
+def _first_number(ctx: Lowering[V], call: typed.Call) -> V:
+    ctx.ask("FIRST_NUMBERS", f"{call.name}(init)", call.span)
+    return ctx.built_in(f"first_{call.name}", call.span)
+
+
 def _in_namespace(call: Call) -> typed.Expr | None:
     """`pid` and `tid` are the numbers of tracer's own namespace, which may be the first one."""
     (mode,) = call.args or ("",)
@@ -126,8 +131,10 @@ def _in_namespace(call: Call) -> typed.Expr | None:
         from tracer.host.first_namespace import in_first_pid_namespace
 
         if in_first_pid_namespace() is False:
-            message = f"{call.name}(init) is not known in this container: processes have other numbers here"
-            call.error(message, call.span, f"{call.name} is the number that they have here")
+            if call.context.unit.kind == "probe":
+                return typed.Call(SMALL, call.span, call.name, ())
+            message = f"tracer's own {call.name}(init) is not known in this container"
+            call.error(message, call.span, f"{call.name} is the number that it has here")
             return None
     return typed.Builtin(SMALL, call.span, call.name)
 
@@ -172,7 +179,7 @@ _NAMESPACED = tuple(
     Function(
         name, "value", f"{name}([namespace])", (Argument("mode", f"the namespace of {name}()", _PID_MODES),), None,
         "the same, as tracer's own pid namespace has it (curr_ns) or the first one (init)", f"print({name}(init));",
-        "uint64", optional=1, rule=_in_namespace,
+        "uint64", optional=1, rule=_in_namespace, lower=_first_number,
     )
     for name in ("pid", "tid")
 )  # fmt: skip
