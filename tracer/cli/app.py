@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         sys.excepthook = _fault_of_ours  # before typer is imported: its own hook hands on to the one it found
     try:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # A script's shell ignores it for a background job, where `kill -INT $!; wait` is to end a trace all the same.
+        if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN):
             signal.signal(signal.SIGINT, _interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))  # scripts/tracer blocks it while Python starts
         status = _run(arguments)

@@ -7,9 +7,11 @@ import select
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.harness.cli import PATIENCE_S, TRACER, environment
 from tracer.cli.tracing.signals import Signals
 from tracer.errors import TracerError
 from tracer.target.running import RunningProcess
@@ -96,6 +98,17 @@ def test_what_nohup_ignores_stays_ignored() -> None:
         assert not controls.stop
     finally:
         signal.signal(signal.SIGHUP, previous)
+
+
+def test_sigint_ends_a_trace_in_the_background_of_a_script(tmp_path: Path) -> None:
+    """The shell ignores it for such a job, so that `wait` would wait for ever."""
+    said = tmp_path / "said"
+    script = f'"$@" 2>{said} & until grep -q Attached {said}; do sleep 0.05; done; kill -INT $!; wait; echo waited'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *TRACER, "-e", "interval:s:60 { } END { print(1); }"],
+        env=environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert (done.stdout, said.read_text()) == ("1\n\n\nwaited\n", "Attached 2 probes\n")
 
 
 def test_sees_a_process_end() -> None:

@@ -40,7 +40,7 @@ class Signals:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._previous_wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number in ENDING:
-            # A shell's `nohup` and background jobs without job control ignore some of them: then so do we.
+            # `nohup` ignores SIGHUP: then so do we.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._take(number, self._end)
         self._take(signal.SIGUSR1, self._print)
