@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,29 @@ def test_those_of_a_running_process_too_and_none_of_others(backend: str, place: 
             assert read_line(each) == "done"
         done = running.wait()
     assert (done.status, done.text, done.err) == (0, ANSWER, "Attached 1 probe\n")
+
+
+def test_children_that_run_already_are_told_by_their_numbers(backend: str, place: Place, tmp_path: Path) -> None:
+    path = place("ticker")
+    script = f'for i in 1 2 3; do {path} 20 20 >/dev/null & echo $!; done; read line; {path} 0.3 10; wait'
+    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdin is not None and shell.stdout is not None
+        children = [int(shell.stdout.readline()) for _ in range(3)]
+        program = f"usdt:{path}:ticker:tick {{ @ = count(); }}"
+        options = ("--backend", backend, "--follow", "-e", program, "-p", str(shell.pid))
+        with tracing(tmp_path, *options) as running:
+            shell.stdin.write("go\n")
+            shell.stdin.flush()
+            assert shell.stdout.readline() == "30\n"
+            for each in children:
+                os.kill(each, 9)
+            done = running.wait()
+    first, second, third = sorted(children)
+    assert (done.status, done.text) == (0, "@: 30\n")
+    assert done.err == (
+        f"Attached 1 probe\ntracer: --follow traces what process {shell.pid} starts from now on, not its descendants"
+        f" {first}, {second} and {third}, which run already\n"
+    )
 
 
 def test_others_that_run_beside_the_command_do_not_count(backend: str, place: Place) -> None:

@@ -1,9 +1,9 @@
-"""The lines at the end of a trace about what makes its answer incomplete, of which some are said earlier too."""
+"""The lines about what makes an answer incomplete: at the end of a trace, and where it is known earlier."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,6 +59,16 @@ def closing_lines(plan: Plan, outcome: Outcome, backend: str | None = None) -> I
         yield "exit() may be among what was lost: what came after it may have been counted"
 
 
+def not_followed(pid: int) -> Iterator[str]:
+    """The line about the processes that a running process had started before it was followed; none without any."""
+    from tracer.resolve.processes.stat import descendants
+
+    if found := descendants(pid):
+        its, run = ("descendant", "runs") if len(found) == 1 else ("descendants", "run")
+        whom = f"its {its} {_numbers(found)}, which {run} already"
+        yield f"--follow traces what process {pid} starts from now on, not {whom}"
+
+
 def _says_exit(plan: Plan) -> bool:
     """Whether a probe, not an interval, can end the trace."""
     from tracer.lang.typed import Exit
@@ -68,9 +78,14 @@ def _says_exit(plan: Plan) -> bool:
 
 
 def _line(path: str, pids: list[int]) -> str:
-    shown = [str(pid) for pid in pids[:_NAMED]]
-    shown += [f"{len(pids) - _NAMED} more"] if len(pids) > _NAMED else []
-    whom = ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]
+    whom = _numbers(pids)
     if len(pids) == 1:
         return f"process {whom} runs an older {path}, replaced since, and is not traced; -p {whom} traces it"
     return f"processes {whom} run an older {path}, replaced since, and are not traced; -p PID traces one"
+
+
+def _numbers(pids: Sequence[int]) -> str:
+    """`1`, `1 and 2`, `1, 2 and 7 more`."""
+    shown = [str(pid) for pid in pids[:_NAMED]]
+    shown += [f"{len(pids) - _NAMED} more"] if len(pids) > _NAMED else []
+    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.cli.tracing.effects import Effects
-from tracer.cli.tracing.end_warnings import OlderFiles, closing_lines
+from tracer.cli.tracing.end_warnings import OlderFiles, closing_lines, not_followed
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals
@@ -166,6 +166,8 @@ def trace(compiled: Compiled, request: Request) -> int:
             for each in (older, silence):
                 if each is not None:
                     each.start()
+            if request.process is not None and request.follow:
+                note(*not_followed(request.process.pid))
 
         findings = guard = silence = older = None
         if plan.probes and target.pid is None:

@@ -96,6 +96,29 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def descendants(pid: int) -> list[int]:
+    """The processes that descend from one and run now. Tracer itself and what it has started are left out, and those
+    through which it descends from the process, as from a shell.
+    """
+    parents = {each: facts.parent for each in pids() if (facts := facts_of(each)) is not None}
+    above = os.getpid()
+    own = {above}
+    while (above := parents.get(above, 0)) and above not in own:
+        own.add(above)
+
+    def counts(each: int) -> bool:
+        seen = {each}
+        if each in own:
+            return False
+        while (above := parents.get(each, 0)) and above != pid and above not in seen:
+            if above == os.getpid():
+                return False
+            seen.add(each := above)
+        return above == pid
+
+    return sorted(filter(counts, parents))
+
+
 def identity(pid: int) -> Process | None:
     """None where there is no such process."""
     facts = facts_of(pid)
