@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tracer.lang.syntax.ast import Program as Tree
     from tracer.plan.model import Plan
     from tracer.resolve.dwarf.debug_info import DebugInfo
+    from tracer.resolve.listing import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +109,14 @@ def _filters_end_returns(tree: Tree) -> bool:
 def probes(
     source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS,
     environment: Mapping[str, str] | None = None,
-) -> tuple[list[str], list[Diagnostic]]:
+) -> tuple[list[Listed], list[Diagnostic]]:
     """The probes that a program would be attached to, point by point in the order of the text, and warnings of what is
     left out. As in bpftrace's lists BEGIN and END are none, an interval is its unit (`interval:s:`), and an
     attach point without a match is no error where its clause has others.
     """
     from tracer.lang.config import configure
     from tracer.lang.syntax.parser import parse
-    from tracer.resolve.listing import as_written
+    from tracer.resolve.listing import Listed, of_sites
     from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
@@ -128,17 +129,17 @@ def probes(
         missing=missing, unsafe_returns=config.unsafe_returns,
     )  # fmt: skip
     found = {id(clause.points[0]): sites[index] for index, clause in enumerate(clauses)}
-    names: list[str] = []
+    listed: list[Listed] = []
     for clause in tree.clauses:
-        before = len(names)
+        before = len(listed)
         for point in clause.points:
             if point.kind == "interval":
-                names.append(f"interval:{point.text.split(':')[1]}:")
-            named = {site.probe: site for site in found[id(point)]}
-            names += [as_written(site, point) for _, site in sorted(named.items())]
-        if len(names) == before and config.missing_probes == "error":
+                unit = f"interval:{point.text.split(':')[1]}:"
+                listed.append(Listed(unit, "interval", "", None, unit, ()))
+            listed += of_sites(found[id(point)], (point,))
+        if len(listed) == before and config.missing_probes == "error":
             expand(replace(tree, clauses=(clause,)), target)  # which says what is wrong
-    return names, warnings
+    return listed, warnings
 
 
 def compile(

@@ -75,6 +75,27 @@ def test_verbose_shows_parameters_and_the_line_of_a_function(depot: Path) -> Non
     assert re.fullmatch(r"    address 0x\w+  offset 0x\w+  plain  \S+/depot_plain.c:\d+", lines[2])
 
 
+def test_verbose_works_with_a_program_and_with_a_place_in_code(depot: Path, tmp_path: Path) -> None:
+    alone = tracer("list", "-v", f"uprobe:{depot}:price").text
+    text = f"uprobe:{depot}:price {{ @ = count(); }} interval:s:1 {{ }}"
+    (tmp_path / "a.bt").write_text(text)
+    for words in (("-e", text), (str(tmp_path / "a.bt"),)):
+        assert tracer("list", *words).text == f"uprobe:{depot}:price\ninterval:s:1\n"
+        assert tracer("list", "-v", *words).text == f"{alone}interval:s:1\n"
+    address = re.findall(r"address (0x\w+)", alone)[0]
+    placed = tracer("list", "-v", f"uprobe:{depot}:{address}").text
+    assert placed == alone.replace(f"{depot}:price\n", f"{depot}:{int(address, 16)}\n")
+    record = json.loads(tracer("list", "--json", "-e", f"usdt:{depot}:depot:parcel {{ }}").text)
+    assert record == json.loads(tracer("list", "--json", f"usdt:{depot}:depot:parcel").text)
+
+
+def test_verbose_names_functions_of_cpp_as_people_write_them() -> None:
+    path = build("carts")
+    lines = tracer("list", "-v", f"uprobe:{path}:*").text.splitlines()
+    names = [line.split("  ")[2] for line in lines if line.startswith("    address")]
+    assert names and not [name for name in names if name.startswith("_Z")]
+
+
 def test_json_has_one_object_a_line_with_every_argument(depot: Path) -> None:
     (line,) = tracer("list", "--json", f"usdt:{depot}:depot:parcel").text.splitlines()
     shown = json.loads(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -46,7 +46,8 @@ def command(
         Optional[str],  # noqa: UP045 - older versions of Typer know no `X | None`
         typer.Argument(
             metavar="[PATTERN]",
-            help="Which probes: usdt:PATH:*, uprobe:PATH:name*, *:PATH:name, or PATH; or a program's file.",
+            help="Which probes: usdt:PATH:*, uprobe:PATH:name*, *:PATH:name, PATH, or any attach point;"
+            " or a program's file.",
             show_default=False,
         ),
     ] = None,
@@ -70,9 +71,9 @@ def command(
 
     With a program (-e, or its file), list the probes that it would attach.
 
-    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). -v adds
-    every site's address, function, source line and arguments, the parameters of functions that debug information knows,
-    and whether semaphores are on.
+    With -p the files that the process has mapped are searched, and the pattern needs no path (usdt::*). uprobe:*:NAME
+    searches all that processes run. -v adds every site's address, function, source line and arguments, the parameters
+    of functions that debug information knows, and whether semaphores are on.
     """
     from tracer.probes.site import Target
     from tracer.resolve.listing import list_lines, list_probes
@@ -88,33 +89,37 @@ def command(
 
         source, params = program_text(expression, () if pattern is None else (pattern,), included, include_paths)
         target = Target(pid, command_of(child)[1])
-        names, warnings = pipeline.probes(source, params, target, settings_of(max_probes, unsafe_returns))
+        listed, warnings = pipeline.probes(source, params, target, settings_of(max_probes, unsafe_returns))
         if warnings and not no_warnings:
             sys.stderr.write(diagnostics_text(source, warnings))
-        for name in names:
-            print(printable(name))
+        _show(listed, target, verbose, as_json)
         return 0
     if pattern is not None and (reason := _no_pattern(pattern)) is not None:
         raise reason
     left_out: list[str] = []
-    if not verbose and not as_json:
+    if verbose or as_json:
+        _show(list_probes(pattern, Target(pid), left_out), Target(pid), verbose, as_json)
+    else:
         for lines in list_lines(pattern, Target(pid), left_out):
             print(lines, end="")
-    if verbose and not as_json:
-        details = Details(Target(pid))
-    for listed in list_probes(pattern, Target(pid), left_out) if verbose or as_json else ():
+    for text in left_out:
+        sys.stderr.write(f"tracer: {printable(text)}\n")
+    return 0
+
+
+def _show(probes: Iterable[Listed], target: Target, verbose: bool, as_json: bool) -> None:
+    """Prints a line for each, with `verbose` and what is known of it below."""
+    details = Details(target)
+    for listed in probes:
         if as_json:
             import json
 
             line = json.dumps(listed.as_json(), ensure_ascii=False)
             print(line if line.isprintable() else json.dumps(listed.as_json()))
-        else:
-            print(listed.probe)
-            for line in details.lines(listed):
-                print(f"    {printable(line)}")
-    for text in left_out:
-        sys.stderr.write(f"tracer: {printable(text)}\n")
-    return 0
+            continue
+        print(printable(listed.probe))
+        for line in details.lines(listed) if verbose and listed.path else ():
+            print(f"    {printable(line)}")
 
 
 def _no_pattern(word: str) -> UsageError | None:
@@ -175,7 +180,7 @@ class Details:
         parts = [f"address {site.address:#x}"]
         if site.offset is not None:
             parts.append(f"offset {site.offset:#x}")
-        function = listed.name if listed.kind == "uprobe" else texts.function(site.address)
+        function = texts.called(listed.name, site.address)
         parts += filter(None, (function, texts.line(site.address)))
         if site.semaphore is not None:
             parts.append(f"semaphore {site.semaphore:#x}")

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from tracer.dataclass import NamedTuple, dataclass
 from tracer.errors import Fault, TracerError, printable
-from tracer.lang.syntax.attach import refusal, scan
+from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
-from tracer.probes.site import ArgSpec, NothingThere, Site, Target, Unreadable
+from tracer.probes.site import EVERY_PROCESS, ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
@@ -101,7 +101,11 @@ def list_probes(
 
     for each in _patterns(pattern):
         yield from (Listed(unit, kind.name, "", None, unit, ()) for kind, unit in _units(each))
-        if not _units(each):
+        if (point := _place(each)) is not None:
+            from tracer.resolve.sites.expand import sites_at
+
+            yield from of_sites(sites_at(point, target, left_out if left_out is not None else []), (point,))
+        elif not _units(each):
             yield from _in_files(each, target, of_kind)
 
 
@@ -115,8 +119,38 @@ def list_lines(pattern: str | None, target: Target, left_out: list[str] | None =
 
     for each in _patterns(pattern):
         yield from (f"{unit}\n" for _, unit in _units(each))
-        if not _units(each):
+        if _place(each) is not None:
+            yield from (f"{listed.probe}\n" for listed in list_probes(each, target, left_out))
+        elif not _units(each):
             yield from _in_files(each, target, of_kind)
+
+
+def _place(pattern: str | None) -> AttachPoint | None:
+    """An attach point in code that is not all of a function: an address, an instruction or a line. None for others."""
+    try:
+        point, end = read(pattern or "", 0)
+    except Fault:
+        return None
+    placed = point.address is not None or point.offset or point.source is not None
+    return point if placed and end == len(pattern or "") else None
+
+
+def of_sites(sites: Iterable[Site], points: Sequence[AttachPoint]) -> list[Listed]:
+    """The probes that have these sites, in order of name; `points` are the attach points of their clause."""
+    named: dict[str, list[Site]] = {}
+    for site in sites:
+        named.setdefault(as_written(site, points[site.point]), []).append(site)
+    found = []
+    for text, own in sorted(named.items()):
+        fields, first = _fields(text), own[0]
+        provider = fields[-2] if first.kind == "usdt" else None
+        places = [
+            ListedSite(each.address, each.offset, each.semaphore_address, each.args if each.kind == "usdt" else ())
+            for each in own if each.tail & 0xFF <= TailPlace.END
+        ]  # fmt: skip
+        kind = "uretprobe" if first.kind == "ret" else first.kind
+        found.append(Listed(text, kind, first.path, provider, fields[-1], tuple(places)))
+    return found
 
 
 def _patterns(text: str | None) -> list[str | None]:
@@ -155,7 +189,7 @@ def _in_files(
     pattern: str | None, target: Target, of_kind: Callable[[AttachKind, _Pattern, Binary], Iterator[_Made]]
 ) -> Iterator[_Made]:
     wanted = _parse(pattern)
-    found = _files(wanted.path, target)
+    found = _files(wanted, target)
     failures: list[TracerError] = []
     seen: set[int] = set()
     some = False
@@ -180,8 +214,15 @@ def _in_files(
         raise failures[0] if len(found) == 1 and failures else TracerError(f"no probe matches '{pattern or '*'}'")
 
 
-def _files(path: str | None, target: Target) -> tuple[Found, ...]:
-    """Those of an attach point's path; of a directory, where a plain name is none, those below it."""
+def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:
+    """Those of an attach point's path; of a directory, where a plain name is none, those below it. Of * without a
+    process, where a function is named, all that processes run.
+    """
+    path = wanted.path
+    if path == "*" and target == EVERY_PROCESS and (wanted.name != "*" or wanted.kinds == _WITH_PROVIDER):
+        from tracer.resolve.files.build_ids import running_files
+
+        return tuple(Found(each, each, sure=False) for each in sorted(running_files(target)))
     if path is not None and ("/" in path or path in (".", "..")):
         prefix = root(target.pid) if target.pid is not None else ""
         if os.path.isdir(within(prefix, os.path.abspath(path))):

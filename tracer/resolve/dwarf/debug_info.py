@@ -274,7 +274,10 @@ def prototype(path: str, address: int) -> tuple[str, ...] | None:
         function = function_at(entries, address)
         if function is None:
             return None
-        pairs = [declared for declared, _ in parameters_of(function)]
+        results = function.unit.top.number(dw.LANGUAGE) == dw.GO  # which are parameters there, marked so
+        pairs = [
+            declared for declared, own in parameters_of(function) if not (results and own.number(dw.VARIABLE_PARAMETER))
+        ]
         return tuple(f"{types.spelling(attribute(each, dw.TYPE))} {name_of(each)}".rstrip() for each in pairs)
 
     found: tuple[str, ...] | None = asked(path, "prototype", address, find)

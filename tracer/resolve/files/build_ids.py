@@ -32,7 +32,8 @@ def files_of(text: str, target: Target) -> list[tuple[str, str]]:
         what = f"'{printable(digits)}' is not a build-id, which has at least 8 hexadecimal digits"
         raise TracerError(what, "a file of the name build-id is written ./build-id")
     wanted = digits.lower()
-    found = [(own, path) for path in _paths(target) if (own := _build_id(path)) is not None and own.startswith(wanted)]
+    built = [(_build_id(path), path) for path in running_files(target)]
+    found = [(own, path) for own, path in built if own is not None and own.startswith(wanted)]
     if not found:
         raise _unknown(wanted, target)
     every = sorted({own for own, _ in found})
@@ -42,8 +43,10 @@ def files_of(text: str, target: Target) -> list[tuple[str, str]]:
     return found
 
 
-def _paths(target: Target) -> Iterator[str]:
-    """Each file once, by a path from here if there is one, and else by one through a process."""
+def running_files(target: Target) -> Iterator[str]:
+    """What processes run: the programs and libraries of one, of the command of `-c`, or of all. Each file once, by a
+    path from here if there is one, and else by one through a process.
+    """
     if target.pid is None and target.program is not None:
         from tracer.resolve.files.loaded import loaded_files
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.elf.symbols import is_cold
@@ -33,6 +33,8 @@ _ABBREVIATIONS = {
 }
 
 _NO_PARAMETERS = re.compile(r"\(anonymous namespace\)|\boperator ?\(\)|\{[^{}]*\}")
+
+_RUST_HASH = re.compile(r"17h[0-9a-f]{16}E")
 
 _WILD = ("*", "?")
 
@@ -82,6 +84,35 @@ def demangled_functions(
         elif matches(readable) and (".cold" in pattern or not is_cold(name)):
             matching.append(each)
     return exact or matching
+
+
+def of_one_crate(
+    functions: Iterable[Function], name: str, demangle: Callable[[str], str | None]
+) -> list[Function]:
+    """The functions of Rust whose readable name is this one behind that of a crate, if all have the same."""
+    word = name.rpartition("::")[2]
+    candidates = {each: text for each in functions if word in each.name and (text := demangle(each.name)) is not None}
+    found = {each: text for each, text in candidates.items() if _behind_crate(each.name, text) == name}
+    return list(found) if len(set(found.values())) == 1 else []
+
+
+def without_crate(readable: Mapping[str, str]) -> dict[str, str]:
+    """Readable names of Rust without their crates, by the names in the symbol table, where no other function's is the
+    same.
+    """
+    short = {name: text for name, whole in readable.items() if (text := _behind_crate(name, whole)) is not None}
+    meant: dict[str, set[str]] = {}
+    for name, text in short.items():
+        meant.setdefault(text, set()).add(readable[name])
+    taken = set(readable.values())
+    return {name: text for name, text in short.items() if len(meant[text]) == 1 and text not in taken}
+
+
+def _behind_crate(name: str, readable: str) -> str | None:
+    """What stands behind the crate in a name of Rust's that begins with one, if that has a module or a type."""
+    crate, colons, rest = readable.partition("::")
+    is_rust = name.startswith("_R") or _RUST_HASH.search(name) is not None
+    return rest if is_rust and colons and "::" in rest and crate.isidentifier() else None
 
 
 def _abbreviated(text: str) -> str:

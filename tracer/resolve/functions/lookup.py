@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from tracer.errors import TracerError, printable
@@ -65,7 +65,7 @@ def is_demangled(name: str) -> bool:
 
 def _written(binary: Binary, name: str) -> Sequence[Function]:
     """The functions that have a readable name like this one."""
-    from tracer.resolve.functions.demangled_names import demangled_functions
+    from tracer.resolve.functions.demangled_names import demangled_functions, of_one_crate
     from tracer.resolve.symbols.demangle import demangler
 
     try:
@@ -77,6 +77,8 @@ def _written(binary: Binary, name: str) -> Sequence[Function]:
         return ()
     name, _, version = name.partition("@")
     found = demangled_functions(binary.symbols.functions, name, demangle)
+    if not found and is_demangled(name) and not is_pattern(name):
+        found = of_one_crate(binary.symbols.functions, name, demangle)
     return [each for each in found if each.version == version.lstrip("@")] if version else found
 
 
@@ -101,14 +103,28 @@ def not_found(binary: Binary, name: str) -> NothingThere:
             lines = f"uprobe:{path}:FILE:LINE"
             hint = f"probe one of them, or a line of its text: {lines}"
             return NothingThere(f"{message} of its own: it was inlined {inlined}", hint)
-        every = (each.name for each in symbols.functions)
-        near = did_you_mean(name, map(binary.readable, every) if is_demangled(name) else every)
+        near = did_you_mean(name, names_to_suggest(binary, name))
     if symbols.stripped:
         message += ", and the file is stripped of all names but those it exports"
         advice = f"install its debug symbols, or give an address: uprobe:{path}:0x…"
     else:
         advice = f"`tracer list 'uprobe:{path}:*'` shows its functions"
     return NothingThere(message, near or advice)
+
+
+def names_to_suggest(binary: Binary, name: str) -> Iterable[str]:
+    """The names of a file's functions as people write them, with parameters where the name that is not there has some;
+    Rust's without the crate, where only one function is called so.
+    """
+    names = [each.name for each in binary.symbols.functions]
+    if not binary.symbols.has_mangled_names:
+        return names
+    from tracer.resolve.functions.demangled_names import without_crate, without_parameters
+
+    readable = {each: binary.readable(each) for each in names}
+    short = without_crate({each: text for each, text in readable.items() if text != each})
+    shorten = str if "(" in name else without_parameters
+    return [short.get(each) or shorten(text) if text != each else each for each, text in readable.items()]
 
 
 def _inlined(binary: Binary, name: str) -> str | None:

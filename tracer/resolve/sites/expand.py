@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -186,6 +186,13 @@ class _Searched:
         return line_sites(point, self.binary, self.limit, self.left_out)
 
 
+def sites_at(point: AttachPoint, target: Target, left_out: list[str]) -> tuple[Site, ...]:
+    """The sites of one attach point that is in no program; see `sites_of`."""
+    with closing(_Files()) as files:
+        files.all = [point]
+        return sites_of(point, files, target, SiteLimit(ENOUGH, ENOUGH), left_out)
+
+
 def sites_of(
     point: AttachPoint, files: _Files, target: Target, limit: SiteLimit, left_out: list[str], believe: bool = True
 ) -> tuple[Site, ...]:
@@ -243,7 +250,7 @@ def sites_of(
         if len(failures) > 1:
             # The one file that knows the source file says which lines have code.
             failures = [each for each in failures if isinstance(each, NoSuchLine)]
-        raise failures[0] if failures else _nothing(point, len(found))
+        raise failures[0] if failures else _nothing(point, found, files)
     limit.check(len(sites), f"this means {len(sites)} places")
     return tuple(sites)
 
@@ -310,10 +317,40 @@ class _Files:
             self._binaries.close()
 
 
-def _nothing(point: AttachPoint, files: int) -> TracerError:
+def _nothing(point: AttachPoint, found: Sequence[Found], files: _Files) -> TracerError:
     from tracer.errors import printable
 
     if point.source is not None:
-        return TracerError(f"no code comes from '{printable(point.source)}' in any of {files} files")
+        return TracerError(f"no code comes from '{printable(point.source)}' in any of {len(found)} files")
     name = point.name or "*" if point.provider is None else f"{point.provider}:{point.name or '*'}"
-    return TracerError(f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {files} files")
+    message = f"no {KINDS[point.kind].target} matches '{printable(name)}' in any of {len(found)} files"
+    return TracerError(message, _near(point, found, files))
+
+
+def _near(point: AttachPoint, found: Sequence[Found], files: _Files) -> str | None:
+    """The names of several files that look like the one that none has; a path is named as if it were a name."""
+    from tracer.resolve.files.paths import did_you_mean, is_pattern
+
+    name = point.name
+    if name is None or is_pattern(name):
+        return None
+    for each in found:
+        if name in (os.path.basename(each.shown), each.shown):
+            what = "PROVIDER:NAME" if "note" in KINDS[point.kind].reads else "FUNCTION"
+            return f"that is a file: write {point.kind}:{name}:{what}"
+    known: dict[str, None] = {}
+    for each in found:
+        try:
+            known.update(dict.fromkeys(_names(point, files.open(files.first(each)))))
+        except TracerError:
+            continue
+    return did_you_mean(name, known)
+
+
+def _names(point: AttachPoint, binary: Binary) -> Iterable[str]:
+    """The names in a file among which the attach point's would be."""
+    if "note" in KINDS[point.kind].reads:
+        return [each.name for each in binary.usdt if point.provider in (None, "*", each.provider)]
+    from tracer.resolve.functions.lookup import names_to_suggest
+
+    return names_to_suggest(binary, point.name or "")

@@ -26,6 +26,12 @@ class SiteTexts:
         after = address - found.address
         return self._binary.readable(found.name) + (f"+{after:#x}" if after else "")
 
+    def called(self, name: str, address: int) -> str | None:
+        """The function of that name where it begins there, as people write it; else as `function` has it."""
+        if any(each.address == address for each in self._binary.symbols.named(name)):
+            return self._binary.readable(name)
+        return self.function(address)
+
     def line(self, address: int) -> str | None:
         """`src/shop.c:36`; None where debug information does not tell."""
         try:
