@@ -128,9 +128,7 @@ class Binary:
 
     def was_dropped(self, note: UsdtNote) -> bool:
         """Whether a note is of code that the linker did not take into the file (--gc-sections)."""
-        from tracer.resolve.usdt.notes import in_code
-
-        if not in_code(self.elf, note.address):
+        if not self._in_code(note):
             return True
         if not self._keeps_notes:
             return False
@@ -138,11 +136,20 @@ class Binary:
 
         return holds_other_code(self.code, note.address)
 
+    def _in_code(self, note: UsdtNote) -> bool:
+        return note.address != 0 and any(note.address in each for each in self._code_ranges)
+
+    @cached_property
+    def _code_ranges(self) -> list[range]:
+        from tracer.resolve.usdt.notes import code_ranges
+
+        return code_ranges(self.elf)
+
     @cached_property
     def _keeps_notes(self) -> bool:
         from tracer.resolve.usdt.notes import linker_keeps_notes
 
-        return linker_keeps_notes(self.elf)
+        return linker_keeps_notes(self.elf) or not all(map(self._in_code, self.usdt))
 
     @cached_property
     def damaged_notes(self) -> list[str]:

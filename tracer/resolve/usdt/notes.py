@@ -103,13 +103,11 @@ def read_notes(elf: Elf, damaged: list[str] | None = None) -> tuple[UsdtNote, ..
     return tuple(found)
 
 
-def in_code(elf: Elf, address: int) -> bool:
-    """Whether a note's address is one of code. The headers of a file lie in an executable segment, too."""
-    sections = [each for each in elf.sections if each.flags & SHF_EXECINSTR]
-    if sections:
-        return any(each.address <= address < each.address + each.size for each in sections)
-    segment = elf.segment_at(address)
-    return bool(address) and segment is not None and bool(segment.flags & PF_X)
+def code_ranges(elf: Elf) -> list[range]:
+    """Where code is. The headers of a file can lie in an executable segment, too, but in no such section."""
+    sections = [range(each.address, each.address + each.size) for each in elf.sections if each.flags & SHF_EXECINSTR]
+    loads = [range(each.address, each.address + each.file_size) for each in elf.loads if each.flags & PF_X]
+    return sections or loads
 
 
 def linker_keeps_notes(elf: Elf) -> bool:

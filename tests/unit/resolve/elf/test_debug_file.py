@@ -16,6 +16,7 @@ from tests.unit.resolve.programs import FUNCTIONS_C
 from tracer.resolve.binary import Binary
 from tracer.resolve.elf.debug_file import debug_paths, find_debug_file
 from tracer.resolve.elf.file import Elf
+from tracer.resolve.elf.symbols import Symbols
 
 
 @pytest.fixture
@@ -78,6 +79,23 @@ def test_a_folder_that_is_named_relative_is_looked_for_beside_the_file_and_here(
     folder.mkdir()
     shutil.copy2(tmp_path / "whole", folder / "app.debug")
     assert {"helper_one", "helper_two", "public_name"} <= names(app)
+
+
+def test_a_static_function_that_an_exported_one_hides_is_found_in_the_debug_file(tmp_path: Path) -> None:
+    """Else a name would mean fewer places once the file was stripped."""
+    (tmp_path / "a.c").write_text("static __attribute__((noinline, used)) int step(int x) { return x + 1; }")
+    (tmp_path / "b.c").write_text("int step(int x) { return x + 2; }")
+    path = tmp_path / "lib.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "a.c", "b.c", "-o", path], cwd=tmp_path, check=True)
+    with Elf(str(path)) as elf:
+        whole = {each.address for each in Symbols(elf).named("step")}
+    subprocess.run(["objcopy", "--only-keep-debug", path, tmp_path / "lib.debug"], check=True)
+    subprocess.run(["strip", path], check=True)
+    with Elf(str(path)) as elf:
+        assert len(whole) == 2 and len(Symbols(elf, find_debug_file).named("step")) == 1
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={tmp_path}/lib.debug", path], check=True)
+    with Elf(str(path)) as elf:
+        assert {each.address for each in Symbols(elf, find_debug_file).named("step")} == whole
 
 
 def test_a_file_reached_by_another_name_finds_what_is_beside_it(app: Path, tmp_path: Path) -> None:
