@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
 from tracer.resolve.files.paths import Found, files_below, find_files, matcher
-from tracer.resolve.functions.lookup import find_functions, not_found
+from tracer.resolve.functions.lookup import find_functions, is_demangled, not_found, written_names
 from tracer.resolve.processes.maps import root, within
 from tracer.resolve.usdt.notes import UsdtNote
 
@@ -294,12 +294,22 @@ def _usdt(wanted: _Pattern, binary: Binary, arguments: bool) -> Iterator[Listed]
 
 
 def _functions(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> Iterator[Listed]:
-    return _in_order_of_name(_matching(wanted, binary, target, left_out), wanted.kinds[-1], binary)
+    functions = _matching(wanted, binary, target, left_out)
+    return _in_order_of_name(functions, wanted.kinds[-1], binary, _written(wanted, binary))
+
+
+def _written(wanted: _Pattern, binary: Binary) -> Mapping[str, str]:
+    """How functions of C++ and Rust are listed for who writes names as people do: so too. Others get the linker's, as
+    from bpftrace.
+    """
+    return written_names(binary) if wanted.cpp or is_demangled(wanted.name) else {}
 
 
 def _function_lines(wanted: _Pattern, binary: Binary, target: Target, left_out: list[str] | None) -> Iterator[str]:
     """Written for 60,000 functions: their names are looked at all at once, and singly only where one is unusual."""
     names = sorted({each[0] for each in _matching(wanted, binary, target, left_out)})
+    if written := _written(wanted, binary):
+        names = [written.get(name, name) for name in names]
     # In this order a digit or a dot at the beginning of a name would come first.
     if names[0][0] < "A" or not "".join(names).replace(".", "").isidentifier():
         plain = _PLAIN.fullmatch
@@ -315,7 +325,9 @@ def _matching(wanted: _Pattern, binary: Binary, target: Target, left_out: list[s
     return functions
 
 
-def _in_order_of_name(functions: tuple[Function, ...], kind: str, binary: Binary) -> Iterator[Listed]:
+def _in_order_of_name(
+    functions: tuple[Function, ...], kind: str, binary: Binary, written: Mapping[str, str]
+) -> Iterator[Listed]:
     """Most functions have a name of their own and lie in one segment."""
     offset_of = binary.elf.offset_of
     segment = next((each for each in binary.elf.loads if each.flags & PF_X), None)
@@ -329,7 +341,8 @@ def _in_order_of_name(functions: tuple[Function, ...], kind: str, binary: Binary
         if index < len(ordered) and ordered[index][0] == name:
             continue
         if _can_be_written(name):
-            yield Listed(before + (name if plain(name) else quoted(name)), kind, path, None, name, sites)
+            text = written.get(name, name)
+            yield Listed(before + (text if plain(text) else quoted(text)), kind, path, None, name, sites)
         sites = ()
 
 

@@ -129,6 +129,24 @@ def test_a_name_of_rust_goes_without_its_crate_where_it_is_the_only_one(rust: Bi
     assert not_found(rust, "shop::Cart::addd").hint == "did you mean shop::Cart::add or shop::Cart::one?"
 
 
+def test_who_writes_names_as_people_do_gets_a_list_of_such_names(rust: Binary) -> None:
+    path = rust.path
+    (add,) = find_functions(rust, "app::shop::Cart::add")
+    (found,) = list_probes(f'uprobe:{path}:"app::shop::*add"', Target())
+    assert found.probe == f'uprobe:{path}:"app::shop::Cart::add"'
+    assert (found.name, [each.address for each in found.sites]) == (add.name, [add.address])
+    assert expand(parse(Source(f"{found.probe} {{ }}")), Target())[0][0].address == add.address
+    # Two functions of one name keep those of the linker, which tell them apart; so does who asks as the linker does.
+    two = list(list_probes(f'uprobe:{path}:"app::shop::Cart::one"', Target()))
+    assert len(two) == 2 and all(each.probe == f"uprobe:{path}:{each.name}" for each in two)
+    (plain,) = list_probes(f"uprobe:{path}:{add.name}", Target())
+    assert plain.probe == f"uprobe:{path}:{add.name}"
+    for pattern in ('"app::shop::*"', add.name):
+        listed = list(list_probes(f"uprobe:{path}:{pattern}", Target()))
+        lines = "".join(list_lines(f"uprobe:{path}:{pattern}", Target()))
+        assert lines == "".join(f"{each.probe}\n" for each in listed)
+
+
 def test_what_several_files_do_not_have_is_guessed_from_all_their_names(shop: Binary, build: Build) -> None:
     os.link(build("int shipment(void) { return 1; } int main(void) { return shipment(); }", "-O0"), "ship")
     for name, hint in (

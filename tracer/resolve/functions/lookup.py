@@ -112,6 +112,15 @@ def not_found(binary: Binary, name: str) -> NothingThere:
     return NothingThere(message, near or advice)
 
 
+def written_names(binary: Binary) -> dict[str, str]:
+    """For names of C++ and Rust in a file's symbol table what people write, where that means one place."""
+    texts = {each: binary.readable(each.name) for each in binary.symbols.functions}
+    places: dict[str, set[int]] = {}
+    for each, text in texts.items():
+        places.setdefault(text, set()).add(each.address)
+    return {each.name: text for each, text in texts.items() if text != each.name and len(places[text]) == 1}
+
+
 def names_to_suggest(binary: Binary, name: str) -> Iterable[str]:
     """The names of a file's functions as people write them, with parameters where the name that is not there has some;
     Rust's without the crate, where only one function is called so.
