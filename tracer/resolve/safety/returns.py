@@ -49,6 +49,9 @@ _CONDITIONS = (
 )  # fmt: skip
 """Jumps on x86's conditions, by the numbers of these."""
 
+_ENTERED = (7, 8, None)
+"""The canonical frame address where a function is entered, and left: rsp + 8 (`unwind.rules.Rule`)."""
+
 _MOST_PARTS = 64
 """The most parts of a function. Compilers make two; in a hostile file each could lead to the next."""
 
@@ -189,7 +192,10 @@ def _behind_tail_calls(
     ends: set[int] = set()
     seen: set[int] = set()
     while calls:
-        _, target = calls.pop()
+        jump, target = calls.pop()
+        row = code.row(jump)
+        if row is not None and (row.register, row.offset, row.expression) != _ENTERED:
+            raise _NoProof(f"the jump at {jump:#x} leaves it with more on the stack than its return address")
         callee = called(target)
         if (other := _no_callee(code, unwinding, function, target, callee)) is not None:
             name = callee.name if callee is not None else _named(code, target)

@@ -386,6 +386,20 @@ def test_a_tail_call_into_another_library_is_refused(build: Build) -> None:
     assert re.search(r"it ends in a jump to 0x\w+ \(tail call\), which leads to another file$", found)
 
 
+def test_a_jump_with_more_on_the_stack_is_no_tail_call(build: Build) -> None:
+    # `pushed` calls by hand: the other function returns into it, and it returns itself.
+    source = """
+    __asm__(".text\\n.globl pushed\\n.type pushed,@function\\npushed:\\n.cfi_startproc\\n"
+            "lea 1f(%rip),%rax\\npush %rax\\n"
+            ".cfi_adjust_cfa_offset 8\\njmp other\\n.cfi_adjust_cfa_offset -8\\n1: ret\\n.cfi_endproc\\n"
+            ".size pushed,.-pushed\\n");
+    extern "C" { __attribute__((noinline)) int other() { __asm__ volatile(""); return 1; } int pushed(); }
+    int main(int n, char **) { if (n > 9) throw 1; return pushed(); }
+    """
+    found = reason(Binary(str(build(source, "-O1", language="c++"))), "pushed", followed)
+    assert re.search(r"the jump at 0x\w+ leaves it with more on the stack than its return address$", found)
+
+
 def test_what_ends_in_a_tail_call_takes_no_return_probe_though_the_user_takes_the_risk(tmp_path: Path) -> None:
     binary = two_functions(tmp_path, JUMP, b"\xc3")
     (function,) = find_functions(binary, "f")
