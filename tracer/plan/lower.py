@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from tracer.lang.typed import Clause, Program
 from tracer.plan.model import Plan, ProbePlan, Variant
-from tracer.probes.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Const, Reg, Site, Unreadable
+from tracer.probes.site import LAST_ARGUMENT, STACK_POINTER, ArgSpec, Reg, Site, Unreadable
 from tracer.steps.lower import lower as steps_of
 from tracer.steps.model import Fetch, Steps
 from tracer.steps.values import Argument, ReturnValue, SiteText
@@ -87,9 +87,9 @@ def _argument(site: Site, index: int) -> ArgSpec:
     if index == STACK_POINTER:
         return ArgSpec("sp", 8, False, Reg("sp"))
     if index > LAST_ARGUMENT:
-        from tracer.plan.tail_calls import constant
+        from tracer.plan.tail_calls import operand
 
-        return ArgSpec("", 8, False, Const(constant(site, index)))
+        return ArgSpec("", 8, False, operand(site, index))
     if index < len(site.args):
         return site.args[index]
     have = len(site.args)

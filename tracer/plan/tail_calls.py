@@ -25,7 +25,6 @@ from tracer.lang.typed import (
     Expr,
     If,
     IntLit,
-    Load,
     MapDecl,
     MapSet,
     Program,
@@ -35,7 +34,19 @@ from tracer.lang.typed import (
     Unary,
 )
 from tracer.lang.types import BOOL, UINT64, StringType
-from tracer.probes.site import FLAGS_SET, SIGN_DIFFERS, STACK_POINTER, TAIL, TAIL_OF, UNTAKEN, Site, TailPlace
+from tracer.probes.site import (
+    FLAGS_SET,
+    SIGN_DIFFERS,
+    STACK_POINTER,
+    STACK_TOP,
+    TAIL,
+    TAIL_OF,
+    UNTAKEN,
+    Const,
+    Mem,
+    Site,
+    TailPlace,
+)
 
 _MOST_CALLS = 16384
 """Calls that are under way behind a jump."""
@@ -49,14 +60,17 @@ differ instead (Intel SDM, volume 1, appendix B).
 """
 
 
-def constant(site: Site, index: int) -> int:
-    """One of a site's own constants, by its number."""
+def operand(site: Site, index: int) -> Const | Mem:
+    """One of a site's own values, by its number."""
+    if index == STACK_TOP:
+        return Mem("sp", 0)
     condition = _what(site) - TailPlace.JUMP_IF
     flags, differs = _CONDITIONS[condition >> 1] if condition >= 0 else (0, 0)
-    return {
+    values = {
         TAIL: _what(site), TAIL_OF: site.tail >> 8,
         FLAGS_SET: flags, SIGN_DIFFERS: differs, UNTAKEN: int(condition < 0 or condition & 1),
-    }[index]  # fmt: skip
+    }  # fmt: skip
+    return Const(values[index])
 
 
 def _what(site: Site) -> int:
@@ -82,7 +96,7 @@ def with_tail_calls(program: Program) -> Program:
 def _following(clause: Clause, map: str) -> Clause:
     span = clause.span
     place, tail = Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, TAIL)
-    key = (Builtin(UINT64, span, "tid"), Arg(UINT64, span, TAIL_OF), place, Load(UINT64, span, place))
+    key = (Builtin(UINT64, span, "tid"), Arg(UINT64, span, TAIL_OF), place, Arg(UINT64, span, STACK_TOP))
     note: Stmt = MapSet(span, map, key, _number(1, span))
     if any(_what(site) >= TailPlace.JUMP_IF for site in clause.sites):
         note = If(span, _is_taken(span), (note,), ())

@@ -82,11 +82,11 @@ class TailPlace:
     NONE, END, JUMP, JUMP_IF = 0, 1, 2, 16
 
 
-LAST_ARGUMENT = 249
-TAIL, TAIL_OF, FLAGS_SET, SIGN_DIFFERS, UNTAKEN = 254, 253, 252, 251, 250
-"""The numbers behind `LAST_ARGUMENT` of constants of a site, beside its arguments. They are the parts of `Site.tail`,
-and of a jump: which flags it asks for, whether it asks whether sign and overflow differ (0 or 1), and whether it is
-taken where neither is so (1) or where one is (0).
+LAST_ARGUMENT = 248
+TAIL, TAIL_OF, FLAGS_SET, SIGN_DIFFERS, UNTAKEN, STACK_TOP = 254, 253, 252, 251, 250, 249
+"""The numbers behind `LAST_ARGUMENT` of values of a site, beside its arguments. They are the parts of `Site.tail`, and
+of a jump: which flags it asks for, whether it asks whether sign and overflow differ (0 or 1), and whether it is taken
+where neither is so (1) or where one is (0); and what lies at the stack pointer.
 """
 
 Operand = Const | Reg | Mem | Global | GlobalPointer | Unreadable
