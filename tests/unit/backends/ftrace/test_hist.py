@@ -329,6 +329,29 @@ def test_a_place_with_one_clause_in_user_space_has_no_triggers() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("body", "reasons"),
+    [
+        (
+            [add("sum", ir.arg(0), ir.arg(1), name="@s"), count(ir.builtin("pid"))],
+            {
+                "@": "a key of pid, which is no field of the event",
+                "@s": "as @ of its clause is (a key of pid, which is no field of the event)",
+            },
+        ),
+        (
+            [add("sum", ir.arg(1), ir.arg(0), name="@s"), count(ir.arg(1))],
+            dict.fromkeys(("@", "@s"), "the maps of its clause have different keys"),
+        ),
+    ],
+)
+def test_what_is_so_of_one_map_of_a_clause_is_not_said_of_the_others(
+    body: list[typed.Stmt], reasons: dict[str, str]
+) -> None:
+    maps = [ir.map_of("@", "count", UINT64, UINT64), ir.map_of("@s", "sum", UINT64, UINT64)]
+    assert dict(event(probe(body), maps=maps).reasons) == reasons
+
+
 def test_a_map_may_be_fed_from_the_kernel_and_from_user_space() -> None:
     made = program(probe([count(ir.arg(0))]), probe([count(ir.builtin("pid"))], site(0x2000)))
     assert [bool(one.hist) for one in made.events] == [True, False]

@@ -45,7 +45,13 @@ _SUMS = ("value", "count", "sum", "mean")
 
 
 class _No(Exception):
-    """Why a clause stays in user space."""
+    """Why a clause stays in user space; `map`, where one of its maps is the reason."""
+
+    map: str | None = None
+
+
+class _Together(_No):
+    """The same, where its maps are so together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def choose(
 ) -> tuple[tuple[Trigger, ...], tuple[tuple[str, str], ...]]:
     """The triggers that do all clauses of a place; or none, and for each map that a clause aggregates the reason."""
     triggers: dict[object, Trigger] = {}
-    reasons: dict[int, str] = {}
+    reasons: dict[int, _No] = {}
     for number, (run, source) in enumerate(zip(runs, source_of, strict=True)):
         try:
             for trigger in _Clause(plan, uses, run, source, fetches).triggers():
@@ -71,12 +77,19 @@ def choose(
                     rows, feeds = max(held.rows, trigger.rows), (held.feeds[0] + trigger.feeds[0],)
                     triggers[same] = Trigger(*same, rows, feeds)
         except _No as error:
-            reasons[number] = str(error)
+            reasons[number] = error
     if not reasons:
         return tuple(triggers.values()), ()
     return (), tuple(
-        (name, reasons.get(number, NOT_ALONE)) for number, run in enumerate(runs) for name in added_to(run.clause)
+        (name, _reason(name, reasons.get(number))) for number, run in enumerate(runs) for name in added_to(run.clause)
     )
+
+
+def _reason(name: str, found: _No | None) -> str:
+    """Why a map stays in user space, by what was found about its clause."""
+    if found is None:
+        return NOT_ALONE
+    return str(found) if found.map in (None, name) else f"as {found.map} of its clause is ({found})"
 
 
 @dataclass(slots=True)
@@ -106,7 +119,7 @@ class _Clause:
         condition = self._condition()
         if len(statements) == 1 and _even(self._decl(statements[0])):
             return list(self._linear(statements[0], condition))
-        feeds = tuple(self._feed(statement) for statement in statements)
+        feeds = tuple(map(self._feed_of, statements))
         rows = max((self._rows(statement) for statement in statements), default=1)
         return [Trigger(tuple(self.keys), tuple(self.sums), condition, rows, (feeds,))] if feeds else []
 
@@ -121,15 +134,24 @@ class _Clause:
     def _decl(self, statement: Update | MapAdd) -> MapDecl:
         return self.plan.program.maps[statement.map]
 
+    def _feed_of(self, statement: Update | MapAdd) -> Feed:
+        try:
+            return self._feed(statement)
+        except _Together:
+            raise
+        except _No as error:
+            error.map = statement.map
+            raise
+
     def _feed(self, statement: Update | MapAdd) -> Feed:
         decl = self._decl(statement)
         self._check(statement, decl)
         if _even(decl):
-            raise _No(f"its clause has other maps beside an {decl.kind}()")
+            raise _Together(f"its clause has other maps beside an {decl.kind}()")
         key = self._key(statement)
         columns = {part.index for part in key if isinstance(part, Column)}
         if self.columns not in (None, columns):
-            raise _No("the maps of its clause have different keys")
+            raise _Together("the maps of its clause have different keys")
         self.columns = columns
         if statement.value is None:
             return Feed(statement.map, key)
@@ -141,7 +163,7 @@ class _Clause:
         if value.name not in self.sums:
             self.sums.append(value.name)
         if len(self.sums) > MOST_SUMS:
-            raise _No(f"its clause sums more than {MOST_SUMS} values")
+            raise _Together(f"its clause sums more than {MOST_SUMS} values")
         return Feed(statement.map, key, total=self.sums.index(value.name))
 
     def _key(self, statement: Update | MapAdd) -> tuple[Column | Held, ...]:
