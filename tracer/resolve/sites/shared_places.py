@@ -50,13 +50,15 @@ def joined(sites: _Sites) -> dict[int, tuple[Site, ...]]:
 
 def told_apart(clauses: Sequence[Clause], sites: _Sites) -> list[Diagnostic]:
     """The warnings about functions of different names whose hits are those of one place: each pair once."""
-    here: dict[tuple[_Place, str], list[_Named]] = {}
+    here: dict[tuple[_Place, str, int], list[_Named]] = {}
     for index, each in sites.items():
         points = [point for point in clauses[index].points if KINDS[point.kind].sites]
         for site in each:
             point = points[site.point]
             if point.name is not None and site.kind != "usdt":
-                here.setdefault((_place(site), point.kind), []).append(_Named(site.function, index, point, site.path))
+                # A return that tail calls lead to is told by the function whose call it was.
+                key = _place(site), point.kind, site.tail >> 8
+                here.setdefault(key, []).append(_Named(site.function, index, point, site.path))
     found: dict[tuple[str, str], Diagnostic] = {}
     for named in here.values():
         first = named[0]
