@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tracer.cli.tracing.effects import Effects
-from tracer.cli.tracing.end_warnings import OlderFiles, closing_lines, not_followed
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals
@@ -33,6 +32,7 @@ Python does by itself, took a tenth of the time of a million events.
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.backends.fallback import FallbackSession
+    from tracer.cli.tracing.end_warnings import OlderFiles
     from tracer.cli.tracing.silence import Silence
     from tracer.cli.tracing.stacks import Wanted
     from tracer.errors import Diagnostic, Source
@@ -167,14 +167,17 @@ def trace(compiled: Compiled, request: Request) -> int:
                 if each is not None:
                     each.start()
             if request.process is not None and request.follow:
+                from tracer.cli.tracing.end_warnings import not_followed
+
                 note(*not_followed(request.process.pid))
 
         findings = guard = silence = older = None
-        if plan.probes and target.pid is None:
-            older = OlderFiles({site.path for site in plan.sites}, say)
-            controls.regularly = partial(_regularly, names, older)
         if plan.probes:
+            from tracer.cli.tracing.end_warnings import OlderFiles
             from tracer.overhead.findings import Findings
+
+            if target.pid is None:
+                older = OlderFiles({site.path for site in plan.sites}, say)
 
             warn = None if request.quiet or not request.warnings else partial(_warn, words, plan.program.source)
             findings = Findings(plan, target.pid is not None, request.max_rate, warn, renderer.detached)
@@ -243,6 +246,8 @@ def trace(compiled: Compiled, request: Request) -> int:
         for line in findings.closing if findings is not None else ():
             say(line)
         if outcome.loss:
+            from tracer.cli.tracing.end_warnings import closing_lines
+
             for line in closing_lines(plan, outcome, running.backend):
                 say(line)
         for line in silent:
