@@ -101,7 +101,7 @@ def test_queries_by_the_members_of_their_description(
     rest = logged.total() - selects
     assert maps(done) == {
         "@": dict(logged),
-        "@operations": {str(number): times for number, times in enumerate(sums.values(), 1)},  # enum CmdType
+        "@operations": {f"CMD_{command}": times for command, times in sums.items()},
         "@select": {"true": selects, "false": rest},
         "@tables": {"1": logged.total() - sums["INSERT"], "2": sums["INSERT"]},  # VALUES is one more
         "@plan": {"true": selects, "false": rest},

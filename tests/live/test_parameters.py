@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import check_output
+from subprocess import check_output, run
 
 import pytest
 
@@ -47,11 +47,11 @@ def test_each_parameter_is_what_was_passed(backend: str, name: str, place: Calla
         "@v": total,
         "@s": {"hello": ROUNDS},
         "@u": 4000000000,
-        "@c": {"0": ROUNDS - blue, "6": blue},
+        "@c": {"RED": ROUNDS - blue, "BLUE": blue},
         "@b": ROUNDS // 3,
         "@bits": {"5,17": ROUNDS},
         "@blue": {"true": blue, "false": ROUNDS - blue},
-        "@neg": {f"-2,120,-1,-5,12,{1 << 40},200": ROUNDS},
+        "@neg": {f"-2,120,MINUS,-5,12,{1 << 40},200": ROUNDS},
         "@by_value": total,
         "@g": total,
         "@m": {"4,13,0123456789": ROUNDS},
@@ -73,12 +73,75 @@ def test_wholes_are_shown_as_bpftrace_shows_them(backend: str, place: Callable[[
     assert [line for line in done.out.decode().splitlines() if not line.startswith("rounds")] == [
         "{ .s = 9, .name = one }",
         "[9,8,7,6]",
-        "(6, 0)",
+        "(BLUE, 0)",
         "BLUE",
         "-1",
         "{ .s = { .a = 1, .b = 2 }, .m = { .a = 3, .b = 4 }, .g = { .a = [5,6,7,8,1] },"
         " .o = { .text = 0123456789 }, .after = 13 }",
         "3",
+    ]
+
+
+ENUMS = """
+enum class Mode : unsigned char { Off, On = 3, Most = 200 };
+enum Plain { PA, PB = 9 };
+typedef enum { LOW = -1, HIGH = 1 } level;
+namespace shop {
+enum class Kind { Tea, Coffee = 4 };
+struct Item { Kind kind; Mode mode; int n; level l; Plain both[2]; };
+}
+extern "C" __attribute__((noinline))
+int go(Mode m, shop::Kind k, shop::Item *i, Plain p, const shop::Kind &r, level l) {
+  asm volatile("" ::: "memory");
+  return (int)m + (int)k + i->n + p + (int)r + l;
+}
+int main() {
+  shop::Item item{shop::Kind::Coffee, Mode::On, 2, LOW, {PB, PA}};
+  shop::Kind kind = shop::Kind::Coffee;
+  volatile int sum = 0;
+  for (int i = 0; i < 3; i++)
+    sum += go(i ? Mode::Most : Mode::Off, i ? kind : shop::Kind::Tea, &item, i ? PB : (Plain)7, kind, i ? LOW : HIGH);
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_enums_are_shown_by_name_and_added_up_as_numbers(
+    backend: str, compiler: str, tmp_path: Path, clean: None
+) -> None:
+    source, program = tmp_path / "enums.cc", tmp_path / "enums"
+    source.write_text(ENUMS)
+    run([compiler, "-g", "-O1", "-o", str(program), str(source)], check=True)
+    text = (
+        f"uprobe:{program}:go {{ print((args.m, args.k, args.p, args.l)); print(*args.i); print(args.r);"
+        ' printf("%s %d", args.m, args.m); @[args.k, args.m] = count(); @sum = sum(args.m); @least = min(args.l);'
+        " @last = args.m; if (args.k == shop::Kind::Coffee && args.i->both[1] == PA) { @coffee++; } }"
+    )
+    done = tracer("-q", "--backend", backend, "-e", text, "-c", str(program))
+    item = "{ .kind = Coffee, .mode = On, .n = 2, .l = LOW, .both = [PB,PA] }"
+    assert done.out.decode() == (
+        f"(Off, Tea, 7, HIGH)\n{item}\nCoffee\nOff 0"
+        + 2 * f"(Most, Coffee, PB, LOW)\n{item}\nCoffee\nMost 200"
+        + "\n\n@[Tea, Off]: 1\n@[Coffee, Most]: 2\n@coffee: 2\n@last: Most\n@least: -1\n@sum: 400\n"
+    )
+    done = tracer("-q", "--backend", backend, "-f", "json", "-e", text, "-c", str(program))
+    lines = done.out.decode().splitlines()
+    whole = '{"type": "value", "data": {"kind": 4, "mode": 3, "n": 2, "l": -1, "both": [9,0]}}'
+    assert lines[:4] == [
+        '{"type": "value", "data": [0,0,7,1]}', whole, '{"type": "value", "data": 4}',
+        '{"type": "printf", "data": "Off 0"}',
+    ]  # fmt: skip
+    assert lines[-5:] == [
+        '{"type": "map", "data": {"@": {"Tea,Off": 1, "Coffee,Most": 2}}}',
+        *(f'{{"type": "map", "data": {{"{name}": {value}}}}}' for name, value in
+          (("@coffee", 2), ("@last", 200), ("@least", -1), ("@sum", 400))),
+    ]  # fmt: skip
+
+
+def test_a_parameter_that_is_no_address_is_not_read_at(place: Callable[[str], Path]) -> None:
+    done = tracer("check", "-e", f"uprobe:{place('records-O2')}:take {{ print(str(args.a)); print(str(args.c, 8)); }}")
+    assert [line.split("error: ")[1] for line in done.err.splitlines() if "error: " in line] == [
+        f"args.{name} is a number of 32 bits, and no address; (uint64)args.{name} is taken as one" for name in "ac"
     ]
 
 
@@ -177,7 +240,7 @@ def test_a_rust_functions_slices_and_enums(backend: str, clean: None) -> None:
         "@s": {"hello rust,10": 100},
         "@n": sum(range(100)),
         "@v": {"4,3": 100},
-        "@e": {"3": 50, "9": 50},
+        "@e": {"A": 50, "B": 50},
         "@h": sum(range(100)),
         "@t": {"11,13": 100},
         "@p": 200,

@@ -19,7 +19,7 @@ def _join(call: Call) -> tuple[typed.Stmt, ...] | None:
         call.error(f"join() needs the address of an array of pointers, not {a_type(array.type)}", array.span)
         return None
     nothing = constant(array) == 0
-    if not nothing and not context.reads_memory(call.span, "join them where the probe is hit"):
+    if not nothing and not context.reads_memory(call.span, "join them where the probe is hit", array):
         return None
     start = call.variable("array", call.spans[0], UINT64)
     kept = typed.VarSet(call.span, start.slot, convert(array, UINT64))

@@ -16,6 +16,7 @@ from tracer.lang.types import (
     INT64,
     UINT64,
     BoolType,
+    EnumType,
     IntType,
     PointerType,
     StringType,
@@ -237,6 +238,7 @@ def _aggregated(
         return ()
     facts = ctx.found.map(target.name).value
     type = stored(operand.type if isinstance(operand.type, IntType) else LITERAL)
+    type = wide(type) if isinstance(type, EnumType) else type  # a sum of such is none
     conflict = facts.add(type, operand.span)
     if conflict is not None:
         what = f"{target.name} takes {say(type)} values here, but {say(conflict)} at {ctx.at(facts.span)}"

@@ -12,8 +12,8 @@ from tracer.lang import typed
 from tracer.lang.config import asked_of
 from tracer.lang.scope.facts import Facts
 from tracer.lang.syntax import ast
-from tracer.lang.types import Type
-from tracer.lang.types.combine import settled
+from tracer.lang.types import IntType, Type
+from tracer.lang.types.combine import SmallType, settled
 from tracer.lang.types.declared import Declared
 from tracer.probes.model import ClauseKind
 from tracer.probes.registry import KINDS
@@ -182,13 +182,29 @@ class Context:
             self.shapes.append(shape)
         return self.shapes.index(shape)
 
-    def reads_memory(self, span: Span, hint: str) -> bool:
-        """Whether there is memory of a hit process here; reports it otherwise."""
+    def reads_memory(self, span: Span, hint: str, address: typed.Expr) -> bool:
+        """Whether there is memory of a hit process here, and this can be an address in it; reports it otherwise."""
         if self._unread:
             return True
+        if not self.is_address(address):
+            return False
         if not self.unit.reads("probe"):
             self.error(f"there is no memory to read in {self.unit.place}", span, hint)
         return self.unit.reads("probe")
+
+    def is_address(self, value: typed.Expr) -> bool:
+        """Whether a number can be an address; reports one that has too few bits for that."""
+        type, bits = value.type, 64
+        if isinstance(value, typed.Arg):
+            sites = [site for site in self.unit.reading("note") if value.index < len(site.args)]
+            bits = max([8 * site.args[value.index].size for site in sites], default=64)
+        elif isinstance(type, IntType) and not isinstance(value, typed.IntLit):
+            bits = 32 if isinstance(type, SmallType) else type.bits
+        if bits < 64:
+            written = self.text(value.span)
+            what = f"{written} is a number of {bits} bits, and no address"
+            self.error(what, value.span, f"(uint64){written} is taken as one")
+        return bits >= 64
 
     @property
     def is_unread(self) -> bool:

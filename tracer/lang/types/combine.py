@@ -92,7 +92,9 @@ def join(left: Type, right: Type) -> Type | None:
 def layout(of: Type | int | str) -> Hashable:
     """What is equal of types, and of constants, that show the same bytes in the same way, wherever they are defined."""
     if isinstance(of, StructType):
-        return of.size, tuple([(each.name, each.offset, each.shift, each.width, str(each.type)) for each in of.fields])
+        shown = [each.type if isinstance(each.type, EnumType) else str(each.type) for each in of.fields]
+        places = [(each.name, each.offset, each.shift, each.width) for each in of.fields]
+        return of.size, tuple(zip(places, shown, strict=True))
     return of if isinstance(of, EnumType) else str(of)
 
 

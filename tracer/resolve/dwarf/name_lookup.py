@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 
 from tracer.errors import TracerError
-from tracer.lang.types import EnumType, IntType, Type
+from tracer.lang.types import Type
 from tracer.lang.types.combine import layout
 from tracer.resolve.dwarf import types
 from tracer.resolve.dwarf.functions import function_at, origin, units_at
@@ -45,9 +45,9 @@ def type_named(entries: Entries, name: str, addresses: Iterable[int], key: str) 
     tags = _TAGS.get(word) if rest else None
     found = _meant(
         entries, name if tags is None else rest, tags or _TAGS[""], addresses,
-        lambda entry: layout(_type(entry, key)), name,
+        lambda entry: layout(types.type_of(entry, key)), name,
     )  # fmt: skip
-    return _type(found, key) if isinstance(found, Entry) else found
+    return types.type_of(found, key) if isinstance(found, Entry) else found
 
 
 def constant_named(entries: Entries, name: str, addresses: Iterable[int]) -> int | str | None:
@@ -63,17 +63,6 @@ def several(name: str, meanings: Iterable[str]) -> str:
 
 def _value(entry: Entry) -> int:
     return entry.signed(dw.CONST_VALUE) or 0
-
-
-def _type(entry: Entry, key: str) -> Type:
-    """The type that a name stands for in a program: an enum with its words."""
-    found = types.plain(entry)
-    if found is None or found.tag != dw.ENUMERATION:
-        return types.type_of(entry, key)
-    kind = types.type_of(found, key)
-    assert isinstance(kind, IntType)
-    words = tuple((each.text(), _value(each)) for each in found.children())
-    return EnumType(kind.bits, kind.signed, f"enum {found.text() or entry.text()}", words)
 
 
 def _meant(

@@ -1,7 +1,6 @@
 """Entries of debug information → types of the language.
 
-What a pointer leads to stays a name and a place until somebody reads there. An `enum` is the integer that it is, as in
-bpftrace; asked for by its name it has its words.
+What a pointer leads to stays a name and a place until somebody reads there.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from tracer.errors import TracerError
 from tracer.lang.types import (
     ArrayType,
     CharType,
+    EnumType,
     Field,
     FloatType,
     IntType,
@@ -21,6 +21,7 @@ from tracer.lang.types import (
     Type,
     memory_size,
 )
+from tracer.lang.types.operations import wrap
 from tracer.lang.types.sizes import bit_field
 from tracer.resolve.dwarf.leb import leb
 from tracer.resolve.dwarf.scopes import definitions, scope, shape
@@ -75,7 +76,7 @@ def type_of(entry: Entry | None, key: str, name: str = "", deep: int = 0) -> Typ
         case dw.POINTER | dw.REFERENCE | dw.RVALUE_REFERENCE:
             return PointerType(target=_target(entry.follow(dw.TYPE), key, deep + 1))
         case dw.ENUMERATION:
-            return _enumeration(entry, size)
+            return _enumeration(entry, size, name)
         case dw.ARRAY:
             return _array(entry, key, deep + 1)
         case dw.STRUCTURE | dw.CLASS | dw.UNION:
@@ -170,16 +171,17 @@ def _base(entry: Entry, size: int) -> Type:
     raise UnknownType(f"the type {entry.text() or 'without a name'} is not known")
 
 
-def _enumeration(entry: Entry, size: int) -> IntType:
+def _enumeration(entry: Entry, size: int, name: str) -> EnumType:
+    entry = defined(entry) or entry
+    words = tuple([(each.text(), each.signed(dw.CONST_VALUE) or 0) for each in entry.children()])[:_MOST_FIELDS]
     below = plain(entry.follow(dw.TYPE))
-    if below is not None and below.tag == dw.BASE_TYPE:
-        found = _base(below, below.number(dw.BYTE_SIZE, 0) or 0)
-        if isinstance(found, IntType):
-            return IntType(found.bits, found.signed)
-    signed = any((each.signed(dw.CONST_VALUE) or 0) < 0 for each in entry.children())
-    if size not in (1, 2, 4, 8):
-        raise UnknownType("an enum of an unusual size")
-    return IntType(8 * size, signed)
+    kind = _base(below, below.number(dw.BYTE_SIZE, 0) or 0) if below is not None and below.tag == dw.BASE_TYPE else None
+    if not isinstance(kind, IntType):
+        if size not in (1, 2, 4, 8):
+            raise UnknownType("an enum of an unusual size")
+        kind = IntType(8 * size, any(value < 0 for _, value in words))
+    words = tuple([(word, wrap(value, kind)) for word, value in words])
+    return EnumType(kind.bits, kind.signed, f"enum {entry.text() or name}".strip(), words)
 
 
 def _target(entry: Entry | None, key: str, deep: int) -> Type | None:

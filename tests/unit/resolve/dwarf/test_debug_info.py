@@ -125,6 +125,9 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     yield made
 
 
+COLOUR = EnumType(32, False, "enum colour", (("RED", 0), ("GREEN", 5), ("BLUE", 6)))
+
+
 def in_register(number: int, size: int) -> tuple[tuple[int, int, int, int], ...]:
     return ((0, size, number, 0),)
 
@@ -140,7 +143,7 @@ def test_parameters_in_registers(program: Path) -> None:
         ("b", "_Bool", in_register(5, 1), ""),
     ]
     assert [found[name].type for name in "ascub"] == [
-        INT, PointerType(target=CharType()), IntType(32, False), IntType(32, False), IntType(8, False),
+        INT, PointerType(target=CharType()), COLOUR, IntType(32, False), IntType(8, False),
     ]  # fmt: skip
 
 
@@ -207,7 +210,7 @@ def test_members(program: Path) -> None:
 
 def test_enums(program: Path) -> None:
     info = DebugInfo(sites(program, "take"))
-    assert info.type("enum colour") == EnumType(32, False, "enum colour", (("RED", 0), ("GREEN", 5), ("BLUE", 6)))
+    assert info.type("enum colour") == COLOUR
     assert (info.constant("BLUE"), info.constant("MINUS"), info.constant("NOTHING")) == (6, -1, None)
 
 

@@ -58,7 +58,7 @@ def _reads(call: Call, value: typed.Expr) -> bool:
     """Whether memory can be read here; reports it otherwise."""
     if not isinstance(value.type, IntType):
         return True
-    return call.context.reads_memory(value.span, "keep it where the probe is hit")
+    return call.context.reads_memory(value.span, "keep it where the probe is hit", value)
 
 
 def _buf(call: Call) -> typed.Expr | None:

@@ -52,7 +52,7 @@ def _str(call: Call) -> typed.Expr | None:
         hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
         call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)
         return None
-    if not context.reads_memory(call.span, "keep the string where the probe is hit: @s = str(arg0)"):
+    if not context.reads_memory(call.span, "keep the string where the probe is hit: @s = str(arg0)", source):
         return None
     measure = None if length is None else convert(length, UINT64)
     type = StringType(size, "" if sized else trailer)

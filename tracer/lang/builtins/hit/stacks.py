@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tracer.errors import Span
 from tracer.lang import typed
 from tracer.lang.constructs import Argument, Call, Function, Lowering, V, Value
-from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, StackType, SymbolType
+from tracer.lang.fold import convert
+from tracer.lang.types import STACK_FRAMES_MOST, STACK_MODES, UINT64, StackType, SymbolType
 from tracer.probes.registry import named
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
     return ctx.op("symbol", node.type, ctx.built_in("pid", node.span), address)
 
 
+def _usym(call: Call) -> typed.Expr | None:
+    (address,) = call.args
+    if not call.context.is_address(address):
+        return None
+    return typed.USym(SymbolType(), call.span, convert(address, UINT64))
+
+
 VALUES = tuple(
     Value(
         name, lambda context: StackType(context.config.stack_frames, context.config.stack_mode),
@@ -75,9 +83,9 @@ FUNCTIONS = (
         for name in ("ustack", "dw_ustack")
     ),
     Function(
-        "usym", "value", "usym(addr)", (Argument("unsigned", "the address of usym()"),), SymbolType(),
+        "usym", "value", "usym(addr)", (Argument("integer", "the address of usym()"),), SymbolType(),
         "symbol that holds an address", "@[usym(arg0)] = count();",
-        rule=lambda call: typed.USym(SymbolType(), call.span, *call.args),
+        rule=_usym,
         lower=_symbol, node=typed.USym,
     ),
 )  # fmt: skip

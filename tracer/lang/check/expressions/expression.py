@@ -16,6 +16,7 @@ from tracer.lang.syntax.lexer import number
 from tracer.lang.types import (
     BOOL,
     INT64,
+    EnumType,
     FloatType,
     IntType,
     PointerType,
@@ -237,7 +238,7 @@ def _cast(ctx: Context, node: ast.Cast) -> typed.Expr | None:
     to, value = named(ctx, node.type), expr(ctx, node.operand)
     if to is None or value is None:
         return None
-    if to == value.type and not ctx.calls and _has_own_type(ctx, node.operand):
+    if to == value.type and not (isinstance(to, EnumType) or ctx.calls) and _has_own_type(ctx, node.operand):
         ctx.warn(f"the cast is not needed: this is {a_type(to)} already", node.type.span, "leave it out")
     from tracer.lang.check.expressions.casts import converted
 

@@ -219,7 +219,7 @@ def load(
             return _in_variable(ctx, wanted, address, pointer, offset, span)
 
         return _in_one(ctx, address, read)
-    if not ctx.reads_memory(span, "memory is read where a probe is hit"):
+    if not ctx.reads_memory(span, "memory is read where a probe is hit", address):
         return None
     if isinstance(offset, int):
         offset = _constant(offset, span)
