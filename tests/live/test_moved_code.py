@@ -47,7 +47,8 @@ def test_code_that_the_program_moves_is_told_after_it_has_ended(backend: str, pl
 def test_the_signal_that_ends_a_program_which_copies_its_breakpoints_is_explained(backend: str, place: Place) -> None:
     path = place("moves")
     ended = f"{path} was ended by SIGTRAP: it may have {COPIED}"
-    assert counted(backend, "copy 5 7", path) == ("@: 5\n", [ended])
+    for options in (), ("--follow",):
+        assert counted(backend, "copy 5 7", path, *options) == ("@: 5\n", [ended])
     silent = "no probe was hit: a breakpoint has ended the process"
     assert counted(backend, "copy 0 7", path) == ("", [ended, silent])
 

@@ -36,6 +36,7 @@ class Breakpoints:
         self._pid = None if target.follow else target.pid
         self.noted: dict[Spot, dict[int, State]] = {}
         self._names: dict[int, str] = {}
+        self._tried: set[Place] = set()
 
     def set_again(self, sites: Iterable[Site]) -> list[tuple[str, str]]:
         """Notes what is so at some sites, and sets the breakpoints that are gone. Returns the sites and the processes
@@ -43,11 +44,13 @@ class Breakpoints:
         """
         found = {place_of(site): site for site in [*sites][:_FEW]}
         wanted = [*found.values()]
-        lacking = self.note(wanted)
+        lacking = [each for each in self.note(wanted) if each not in self._tried]
+        self._tried.update(lacking)
         if not lacking or not set_again(lacking):
             return []
         done: dict[tuple[int, ...], list[str]] = {}
         still = self.note(wanted)
+        self._tried -= {*lacking} - {*still}  # what was set may get lost again, and the others will not be had
         for place in dict.fromkeys((*each[2:5], each.returns) for each in lacking):
             pids = tuple(each.pid for each in lacking if (*each[2:5], each.returns) == place and each not in still)
             if pids:

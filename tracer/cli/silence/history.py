@@ -53,6 +53,11 @@ class History:
             self._records.close()
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the process has not ended."""
+        return os.path.exists(f"/proc/{self._pid}/exe")
+
+    @property
     def program(self) -> str:
         """The path of the program; "" where that is not known."""
         return self._files[0].path if self._files else ""
@@ -66,6 +71,11 @@ class History:
         """Whether it mapped one of these files, or may have: they are told by their inodes."""
         inodes = {each.file[1] for each in self._files if each.file is not None}
         return not self.complete or not inodes or any(_inode(path) in inodes for path in paths)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was mapped over the program, or its code made something else."""
+        return bool(self._over)
 
     def moved(self, sites: Iterable[Site]) -> bool:
         """Whether one of these sites was in the program, and other memory came to stand there."""

@@ -125,7 +125,10 @@ class Silence:
         silent = self._silent() or ()
         if self._history is not None:
             self._history.read()
-        if looked_at := self._to_look_at(silent if self._history is None else range(len(self._of_probes()))):
+            numbers: Collection[int] = range(len(self._of_probes())) if self._history.goes_on else ()
+        else:
+            numbers = silent
+        if looked_at := self._to_look_at(numbers):
             self._breakpoints.note(looked_at)
         if any(site.guard is not None for site in self._plan.sites):
             self._note_semaphores(silent)
@@ -159,11 +162,12 @@ class Silence:
 
     def trapped(self) -> str:
         """Why a breakpoint of ours has ended the process, for a line that says that one did; "" where it was not."""
-        if self._history is None or not self._history.made_code:
+        if self._history is not None and not self._history.made_code:
             return ""
         from tracer.cli.silence.breakpoints import COPIED
 
-        return f": it {COPIED}" if self._history.moved(self._plan.sites) else f": it may have {COPIED}"
+        known = self._history is not None and self._history.moved(self._plan.sites)
+        return f": it {COPIED}" if known else f": it may have {COPIED}"
 
     def close(self) -> None:
         """Ends what is recorded."""
@@ -207,6 +211,9 @@ class Silence:
 
     def _unseen(self, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
         """Attach points that were hit, and could be hit no more in a process that goes on."""
+        changed = self._history is not None and self._history.changed
+        if not changed and "_breakpoints" not in self.__dict__:
+            return  # nothing was looked at, and nothing is loaded for it
         for number, point in enumerate(self._points):
             if number in silent or number in cut or not point.sites:
                 continue
