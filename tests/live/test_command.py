@@ -83,6 +83,13 @@ def test_a_script_and_what_it_execs_count(backend: str, place: Place, tmp_path: 
     assert started(backend, program, str(script)) == {"@": {"script": 1, "depot": 1}, "@hits": 5}
 
 
+def test_a_command_that_becomes_the_target_is_said_to_have_used_its_file(backend: str, place: Place) -> None:
+    path = place("silent")
+    done = tracer("--backend", backend, "-e", f"uprobe:{path}:unused {{ @ = count(); }}", "-c", f"env {path} 0.1")
+    said = "no probe was hit: silent did not call it, and has ended"
+    assert (done.status, done.err) == (0, f"Attached 1 probe\ntracer: {said}\n")
+
+
 @pytest.mark.parametrize("by", ["script", "shell"])
 def test_a_command_whose_child_is_the_target_suggests_to_follow(
     backend: str, place: Place, tmp_path: Path, by: str

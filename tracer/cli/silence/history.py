@@ -69,8 +69,15 @@ class History:
 
     def loaded(self, paths: Iterable[str]) -> bool:
         """Whether it mapped one of these files, or may have: they are told by their inodes."""
-        inodes = {each.file[1] for each in self._files if each.file is not None}
-        return not self.complete or not inodes or any(_inode(path) in inodes for path in paths)
+        return not self.complete or not self._inodes or self.saw(paths)
+
+    def saw(self, paths: Iterable[str]) -> bool:
+        """Whether it is known to have mapped one of these files, as its program after an exec perhaps."""
+        return not self._inodes.isdisjoint(map(_inode, paths))
+
+    @property
+    def _inodes(self) -> set[int]:
+        return {each.file[1] for each in self._files if each.file is not None}
 
     @property
     def changed(self) -> bool:

@@ -135,9 +135,9 @@ class Reasons:
 
     @property
     def _name(self) -> str:
-        """What the one process that is traced, and has ended, ran last."""
-        ran = self._history.program if self._history is not None else ""
-        return os.path.basename(ran or self._target.program or "") or "the process"
+        """What the one process that is traced, and has ended, ran last; its first program as the user named it."""
+        ran, named = self._history.program if self._history is not None else "", self._target.program or ""
+        return os.path.basename(named if os.path.realpath(named) == ran else ran or named) or "the process"
 
     def _elsewhere(self, sites: Sequence[Site]) -> str | None:
         """The reason that nobody runs the files of some sites; None where somebody does, or did."""
@@ -149,7 +149,8 @@ class Reasons:
 
                 if (other := other_libc(self._name, self._history.paths, sites[0])) is not None:
                     return other
-            if others := _not_its_own(target.program, paths):
+            came_to_use = self._history is not None and self._history.saw(paths)
+            if not came_to_use and (others := _not_its_own(target.program, paths)):
                 name = os.path.basename(target.program)
                 return f"{name} itself does not use {others}; --follow traces what it starts, too"
             if absent and self._ended:
@@ -173,10 +174,9 @@ class Reasons:
         if len(point.sites) > 1:
             did_not = "did not run the code there"
         if self._ended:
-            whom = os.path.basename(self._target.program) if self._target.program is not None else "the process"
             if self._history is not None and self._history.rewrote(point.sites):
-                return f"{whom} {did_not}, or wrote other code over it (it made its code writable), and has ended"
-            return f"{whom} {did_not}, and has ended"
+                return f"{self._name} {did_not}, or wrote other code over it (it made its code writable), and has ended"
+            return f"{self._name} {did_not}, and has ended"
         users = sorted({pid for path in paths for pid in self._uses[path].own})
         names = ", ".join(paths) if len(paths) == 1 else f"{len(paths)} files"
         verb = "has" if len(users) == 1 else "have"
