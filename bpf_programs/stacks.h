@@ -17,12 +17,18 @@ struct frame_place {
 	u64 address, process;
 };
 
-/* The frame's end is `base` (0 rsp, 1 rbp) + `cfa`; rbp is saved `fp` bytes from there, unless that is 0. */
+/* The frame's end is `base` (0 rsp, 1 rbp) + `cfa`; rbp is saved `fp` bytes from there, unless that is 0. `state` is the
+ * number of what the process has mapped, which tells whose name an address has. The rule is right where the process's
+ * mappings have not changed since `sequence`, or where `mapping` still lies at the address, if that is `known`. */
 struct frame_rule {
 	s32 cfa;
 	s16 fp;
 	u8 kind, base;
+	u32 state, sequence, mapping, known;
 };
+
+/* A rule of a process that changes its mappings so often that nothing is known of them for long. */
+#define KNOWN_NEVER 2
 
 /* The size of the first copy, and of the copy of a longer stack. STACK_PIECES is given where a program sets
  * stack_copy. */
@@ -77,6 +83,38 @@ static __always_inline u64 space_id(void)
 	return process;
 }
 
+/* A number that each change of the process's mappings raises (Linux 6.4); 0 where it is not known. */
+static __always_inline u32 mapping_sequence(void)
+{
+	u32 sequence = 0;
+#if SEQUENCED
+	u64 memory = 0;
+
+	read_kernel(&memory, sizeof(memory), current_task() + OF_KERNEL(12));
+	read_kernel(&sequence, sizeof(sequence), memory + OF_KERNEL(13));
+#endif
+	return sequence;
+}
+
+/* Whether a rule is still that of what lies at its address. */
+static __always_inline bool holds(struct frame_rule *rule, u32 sequence, u64 address)
+{
+#if SEQUENCED
+	u32 number = 0;
+
+	if ((rule->sequence == sequence && rule->known) || rule->known == KNOWN_NEVER)
+		return true;
+	if (number_mapping(address, &number) == -BUSY)
+		return true;
+	if (rule->known ? rule->mapping != number : rule->sequence != sequence)
+		return false;
+	rule->mapping = number;
+	rule->known = 1;
+	rule->sequence = sequence;
+#endif
+	return true;
+}
+
 /* The state of a walk. */
 struct frame_state {
 	u64 ip, sp, fp;
@@ -95,7 +133,7 @@ static __always_inline s64 copy_pieces(struct pt_regs *ctx, u64 *to, u32 frames,
 	copy->record = STACK_RECORD;
 	copy->number = PENDING | (u64)current_cpu() << 48 | (monotonic_ns() & 0xffffffffffffULL);
 	copy->process = process;
-	copy->frames = frames;
+	copy->frames = frames | (u64)mapping_sequence() << 32;
 	copy->registers[0] = REGISTER(ax);
 	copy->registers[1] = REGISTER(bx);
 	copy->registers[2] = REGISTER(cx);
@@ -161,13 +199,14 @@ static __always_inline s64 copy_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 	return copy_pieces(ctx, to, frames, process, wakeup, STACK_PIECES, before, &from);
 }
 
-/* The frames of the user stack, `frames` of them at most; their length in bytes. `process` is its space_id(). The
- * walk is that of `walker` in resolve/unwind: both have to end at the same frame. */
-static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup)
+/* The frames of the user stack, `frames` of them at most; their length in bytes. `process` is its space_id(); `state`
+ * becomes that of the rules. The walk is that of `walker` in resolve/unwind: both have to end at the same frame. */
+static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, u64 process, u64 wakeup, u64 *state)
 {
 	u64 ip = REGISTER(ip), sp = REGISTER(sp), fp = REGISTER(bp);
 	struct frame_place place = {0, process << 1 | 1};
 	u64 found = 0, ended = ENDED_LIMIT, unknown;
+	u32 sequence = mapping_sequence();
 
 	/* Zero, which the verifier does not know: it follows each number that it knows by itself from the loop on. */
 	*(volatile u64 *)to = 0;
@@ -181,7 +220,7 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 
 		place.address = ip;
 		rule = map_lookup(RULES, &place);
-		if (!rule) {
+		if (!rule || !holds(rule, sequence, ip - !(place.process & 1))) {
 			ended = RULE_MISSING;
 			break;
 		}
@@ -191,6 +230,7 @@ static __always_inline s64 walk_stack(struct pt_regs *ctx, u64 *to, u32 frames, 
 		}
 		to[i] = ip;
 		found = i + 1;
+		*state = rule->state;
 		if (rule->kind == FRAME_LAST || rule->kind == FRAME_BROKEN) {
 			ended = rule->kind == FRAME_LAST ? ENDED_WHOLE : ENDED_NO_RULE;
 			break;

@@ -222,7 +222,7 @@ def _is_at(site: Site, hit: Hit) -> bool:
 
 def _built_in(name: str, hit: Hit, nsecs: int) -> object:
     known = {"pid": PID, "tid": PID, "cpid": PID, "uid": 0, "gid": 0, "cpu": 1, "nsecs": nsecs, "comm": b"depot"}
-    known |= {"monotonic": nsecs - 5, "tai": nsecs + 10**18}
+    known |= {"moment": 0, "monotonic": nsecs - 5, "tai": nsecs + 10**18}
     return known[name] if name != "retval" else hit.retval
 
 

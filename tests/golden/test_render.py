@@ -63,6 +63,7 @@ def orders() -> Iterator[dict[Source, Any]]:
             ReturnValue(): 2**32 - 1 if number % 10 == 0 else number,
             BuiltIn("pid"): 42,
             BuiltIn("uid"): 0,
+            BuiltIn("moment"): 0,
         }
 
 

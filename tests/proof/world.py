@@ -138,6 +138,7 @@ def make_hit(rng: random.Random, sites: int, memory: Memory, sound: bool = False
             "uid": rng.choice([0, 1000, 2**32 - 2]),
             "gid": rng.choice([0, 1000, 2**32 - 1]),
             "cpu": rng.choice([0, 1, 63]),
+            "moment": 0,
             "nsecs": rng.choice([STARTED, STARTED + 1, 2**40, 2**63 + 5]),
             "comm": rng.choice([b"shop", b"", b"fifteen letters", b"abc"]),
             "cpid": CHILD_PID,

@@ -74,7 +74,7 @@ def registers(hit: Hit, variant: Variant, nsecs: int, site: int = 0) -> Register
         assert isinstance(spec.operand, Reg), f"an argument is not in a register but at {spec.operand}"
         held[spec.operand.name] = hit.args[index]
     known: dict[str, int | bytes] = {"pid": PID, "tid": PID, "cpid": PID, "uid": 0, "gid": 0, "cpu": 0, "nsecs": nsecs}
-    known |= {"comm": TARGET.encode(), "started": 1000, "monotonic": nsecs - 5, "tai": nsecs + 10**18}
+    known |= {"comm": TARGET.encode(), "started": 1000, "moment": 0, "monotonic": nsecs - 5, "tai": nsecs + 10**18}
     return Registers(site, held, known, (0x1001, 0x1002, 0x1003))
 
 

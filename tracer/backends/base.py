@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from tracer.kernel.trials.hit_cost import Cost
-    from tracer.lang.types import Stack
+    from tracer.lang.types import Stack, Symbol
     from tracer.plan.features import Capabilities, Feature
     from tracer.resolve.interpreters.frames import Interpreters
     from tracer.resolve.unwind.walker import Step
@@ -44,8 +44,24 @@ class Unwinder(Protocol):
         (CLOCK_MONOTONIC), 0 for now. `here`: a thread is at the first address.
         """
 
+    def state(self, pid: int) -> int:
+        """The number of what a process has mapped now, which changes when that takes the place of something else."""
+
+    def space(self, pid: int, state: int, addresses: tuple[int, ...]) -> int:
+        """What stands for the process in a stack of these addresses, found elsewhere in a state of that number."""
+
     def altered(self) -> set[int]:
         """The processes that have changed their mappings since the last call: what was met there may no longer hold."""
+
+
+class Places(Protocol):
+    """Says what an address of a process means, at a moment or by what lay there."""
+
+    def place(self, pid: int, address: int, moment: int) -> Symbol:
+        """The symbol there at a moment (CLOCK_MONOTONIC, nanoseconds; 0 for now)."""
+
+    def placed(self, pid: int, address: int, mapping: int) -> Symbol:
+        """The symbol there when what lay there had that number (`symbols.processes.number_of`); 0 for unknown."""
 
 
 class Program(Protocol):
@@ -78,6 +94,9 @@ class Session(Protocol):
 
     interpreters: Interpreters | None
     """Names the functions of interpreters on stacks: None until then likewise, and where no stack has them."""
+
+    places: Places | None
+    """Keeps symbols what they were at the hit: None until then likewise, and where no symbol is wanted."""
 
     kept: tuple[int, ...]
     """Descriptors that `attach` keeps open until no probe is left, even where tracer is killed: () until then likewise.

@@ -10,7 +10,7 @@ from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends.base import Places, Unwinder
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.model import Plan
     from tracer.probes.site import Site
@@ -25,6 +25,7 @@ class LocalSession:
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
+        self.places: Places | None = None
         self.kept: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()

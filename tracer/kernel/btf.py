@@ -7,6 +7,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+KERNEL = "/sys/kernel/btf/vmlinux"
+"""Where the kernel describes itself."""
+
 _MAGIC = 0xEB9F
 _INT, _STRUCT, _UNION, _FUNCTION, _SIGNATURE = 1, 4, 5, 12, 13
 _SIGNED_32 = 1 << 24 | 32

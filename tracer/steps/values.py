@@ -30,7 +30,7 @@ towards zero and are never asked for a divisor of 0; a shift's count is between 
 | glob | string, constant pattern → bool: whether the string is as the pattern says (glob(7)) |
 | concat | strings of n and m bytes → a string of n + m - 1 |
 | frames | stack → uint64: how many addresses it has |
-| symbol | pid, address → an address to be shown as a symbol |
+| symbol | pid, address, moment → an address to be shown as the symbol that holds it then |
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class Register:
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
     """`pid tid uid gid cpu nsecs cpid cgroup ppid` (uint64), the clocks `monotonic` and `tai`, `comm`, `pcomm` and
-    `leader_comm` (string[16]), or `started`: when the trace began, in the time of `nsecs`.
+    `leader_comm` (string[16]), or `started`: when the trace began, in the time of `nsecs`; `moment`: when the hit was,
+    as far as a symbol needs to know (CLOCK_MONOTONIC, 0 for now).
     """
 
     name: str

@@ -28,6 +28,7 @@ struct scratch {
 };
 
 #include "prelude.h"
+#include "places.h"
 #include "stacks.h"
 
 /* clause 0, 1 site */
@@ -38,7 +39,7 @@ int probe_0(struct pt_regs *ctx)
 	u64 b_0[2];
 	u64 b_7[1];
 	u64 key_9[3];
-	u64 key_15[1];
+	u64 key_16[1];
 
 	if (!control)
 		return 0;
@@ -96,10 +97,11 @@ int probe_0(struct pt_regs *ctx)
 		scratch->record[2] = length_12;
 		ADVANCE(at_10, length_12, 1024);
 		u64 space_13 = space_id();
-		scratch->record[3] = space_13;
-		s64 length_14 = walk_stack(ctx, (u64 *)((char *)scratch->record + at_10), 3, space_13, control->wakeup);
-		scratch->record[4] = length_14;
-		ADVANCE(at_10, length_14, 24);
+		u64 state_14 = 0;
+		s64 length_15 = walk_stack(ctx, (u64 *)((char *)scratch->record + at_10), 3, space_13, control->wakeup, &state_14);
+		scratch->record[3] = (u32)space_13 | state_14 << 32;
+		scratch->record[4] = length_15;
+		ADVANCE(at_10, length_15, 24);
 		scratch->record[0] = 2;
 		scratch->record[1] = 1LL;
 		emit(scratch->record, at_10, control->wakeup);
@@ -114,8 +116,8 @@ int probe_0(struct pt_regs *ctx)
 		scratch->b_128_0_0[0] = 0x6c6c616d73ULL;
 		scratch->b_128_0_0_used[0] = 5;
 	}
-	key_15[0] = 0;
-	assign(MAP(8), key_15, scratch->b_128_0_0, NULL);
+	key_16[0] = 0;
+	assign(MAP(8), key_16, scratch->b_128_0_0, NULL);
 	s64 t9 = 0LL;
 	#pragma clang loop unroll(disable)
 	for (; t9 < 3LL; t9++) {

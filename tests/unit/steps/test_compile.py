@@ -247,7 +247,7 @@ def test_memory_at_a_computed_address_is_out_of_reach() -> None:
 
 def test_a_stack_that_could_not_be_walked_is_empty_and_counted() -> None:
     body = [typed.Printf(N, 0, (typed.UStack(StackType(3), N), typed.USym(SymbolType(), N, num(16, UINT64))))]
-    result = run(program([clause(body)], formats=["%s%s"]), [(Stack(7, (1, 2)), 7), (Stack(7, ()), 7)])
+    result = run(program([clause(body)], formats=["%s%s"]), [(Stack(7, (1, 2)), 7, 0), (Stack(7, ()), 7, 0)])
     symbol = Symbol(7, 16)
     assert result.events == [PrintfEvent(0, (Stack(7, (1, 2)), symbol)), PrintfEvent(0, (Stack(7, ()), symbol))]
     assert result.loss == Loss(stacks=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracer.backends.bcc.attach.loader import Loaded, create_maps, load_programs
 from tracer.backends.bcc.compile.compiler import compile_text
-from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host import mappings, pid_namespace, trials
 from tracer.backends.bcc.host.refused import Refused, is_too_much, under_the_clause
 from tracer.backends.bcc.program import BccProgram
 from tracer.probes.site import Target
@@ -68,12 +68,14 @@ def _load_sleepable(
     atomics = not program.generated.scratch_slots or trials.has("atomics")
     translated = program.asks_for_numbers and pid_namespace.translated()
     programs = program.generated.unwinds and pid_namespace.untold() is None
+    finds = (program.generated.places or programs) and not mappings.missing()
     here = pid_namespace.words(target.pid or 0) if translated or program.generated.tasks or programs else ()
 
     def load(sleepable: bool) -> None:
         compiled = compile_text(
             program.text(), sleepable=sleepable, cookies=multi, by_place=by_place is not None, kernel_reads=reads,
             namespaced=translated and bool(here), atomics=atomics, programs=programs,
+            mappings=finds, sequenced=finds and programs and pid_namespace.sequenced(),
         )
         waiting = waits if sleepable else frozenset[str]()
         load_programs(

@@ -39,7 +39,7 @@ from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatc
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends.base import Places, Unwinder
     from tracer.backends.bcc.maps.stacks import Stacks
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
@@ -63,6 +63,7 @@ class BccSession:
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
+        self.places: Places | None = None
         self.kept: tuple[int, ...] = ()
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
@@ -89,7 +90,7 @@ class BccSession:
             maps = self._loaded.maps
             descriptors = {number - FIRST_TABLE: maps[number] for number in maps if number >= FIRST_TABLE}
             self._stacks: Stacks | None = None
-            if generated.unwinds or generated.interprets:
+            if generated.unwinds or generated.interprets or generated.places:
                 from tracer.backends.bcc.maps.stacks import Stacks
 
                 self._stacks = Stacks(maps.get(STACK_RULES))
@@ -137,7 +138,7 @@ class BccSession:
             self._own_returns = own_returns(self.plan)
             self._nested = Nested(self._pid)
         if self._stacks is not None:
-            self._stacks.unwinder = self.unwinder
+            self._stacks.unwinder, self._stacks.places = self.unwinder, self.places
             if self.interpreters is not None and self._generated.interprets:
                 from tracer.backends.bcc.maps.python import PythonFrames
 

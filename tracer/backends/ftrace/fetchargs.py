@@ -108,7 +108,7 @@ class Constant:
 class FromSample:
     """What every sample carries, or can: the process, the thread, the time, the CPU."""
 
-    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu"]
+    name: Literal["pid", "tid", "nsecs", "monotonic", "tai", "cpu", "moment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Fetches:
         if is_absent(source, self.args):
             return Constant(None)
         match source:
-            case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" as name):
+            case values.BuiltIn(name="pid" | "tid" | "nsecs" | "monotonic" | "tai" | "cpu" | "moment" as name):
                 return FromSample(name)
             case values.BuiltIn(name="comm"):
                 return ThreadName(self.index(THREAD_NAME))

@@ -32,7 +32,7 @@ from tracer.steps.python.compile import compile_clause, made_later
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends.base import Places, Unwinder
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
@@ -51,6 +51,7 @@ class FtraceSession:
         self.wake: tuple[int, ...] = ()
         self.unwinder: Unwinder | None = None
         self.interpreters: Interpreters | None = None
+        self.places: Places | None = None
         self.kept: tuple[int, ...] = ()
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()
@@ -293,6 +294,8 @@ class FtraceSession:
 
     def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[Event]) -> None:
         """What the events count goes into the maps, and what they sample to the clauses."""
+        if self.places is not None:
+            self._runtime.place = self.places.place
         offset = perf.boot_offset_ns()
         decoders: dict[int, Decoder] = {}
         own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)

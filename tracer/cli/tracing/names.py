@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tracer.lang.typed import UStack, USym
-from tracer.lang.types import StackType, is_interpreted
+from tracer.lang.types import StackType, Symbol, is_interpreted
 from tracer.lang.walk import walk_clause
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Names:
         wanted = {type(node) for node in nodes}
         self._copied = plan.program.config.stack_copy
         self._stacks = UStack in wanted and plan.program.config.stack_unwind != "fp"
+        self._symbols = USym in wanted
         self._interpreted = any(
             isinstance(node, UStack) and isinstance(node.type, StackType) and node.type.interpreted for node in nodes
         )
@@ -54,6 +55,19 @@ class Names:
     def symbol(self, pid: int, address: int) -> str:
         """The function alone."""
         return self._current().symbol(pid, address, offset=False)
+
+    def place(self, pid: int, address: int, moment: int) -> Symbol:
+        """See `backends.base.Places`."""
+        return Symbol(self._current().space_at(pid, address, moment), address)
+
+    def placed(self, pid: int, address: int, mapping: int) -> Symbol:
+        """See `backends.base.Places`."""
+        return Symbol(self._current().space_with(pid, address, mapping), address)
+
+    @property
+    def places(self) -> Names | None:
+        """What keeps symbols as they were at the hit; None where no clause wants any."""
+        return self if self._symbols else None
 
     def frame(self, pid: int, address: int, returned: bool = False) -> str:
         """The function and the distance from its start; of an interpreter's its file and line."""

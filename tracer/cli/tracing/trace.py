@@ -128,7 +128,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             leases = effects.leases = stack.enter_context(Leases(partial(setattr, controls, "stop", True)))
         session = open_session(compiled, target)
         stack.enter_context(session)
-        session.unwinder, session.interpreters = names.unwinder, names.interpreters
+        session.unwinder, session.interpreters, session.places = names.unwinder, names.interpreters, names.places
         if child is not None:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much

@@ -9,7 +9,9 @@ they held, and for older addresses. An address that is in no known map makes the
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from tracer.dataclass import dataclass, field
@@ -21,6 +23,7 @@ from tracer.resolve.symbols.modules import Module, Modules
 
 _MAX_MAPS = 64
 """How many maps of one process are kept, with the present one."""
+_MOST_MOMENTS = 1 << 16
 _MOST_SEEN = 1 << 16
 _MOST_PROCESSES = 4096
 _REFRESH_S = 0.05
@@ -29,32 +32,46 @@ Known = dict[int, Any]
 """Answers about addresses."""
 
 _PID = (1 << 32) - 1
+_state = attrgetter("state")
 
 
 @dataclass(slots=True)
 class Image:
-    """The mappings of a process from a moment on (nanoseconds of CLOCK_MONOTONIC), and what was found out of addresses
-    meanwhile: `here` where a thread is, `after` where a call returns to. `program`: which of its programs it runs.
+    """The mappings of a process from some moments on, each until the next, and what was found out of addresses
+    meanwhile: `here` where a thread is, `after` where a call returns to, and in which state they first had the same
+    mappings (`states`) or name (`firsts`).
+    `state`: the number of these mappings, `program`: which of its programs the process runs.
     """
 
-    since: int = 0
     mappings: tuple[Mapping, ...] = ()
+    state: int = 1
     program: int = 1
     here: Known = field(default_factory=dict)
     after: Known = field(default_factory=dict)
+    states: dict[tuple[int, ...], int] = field(default_factory=dict)
+    firsts: dict[int, int] = field(default_factory=dict)
 
     def hold(self, mappings: tuple[Mapping, ...]) -> None:
         """It holds these: what was found out need not be right any more."""
         self.mappings = mappings
         self.here.clear()
         self.after.clear()
+        self.states.clear()
+        self.firsts.clear()
+
+    def number(self, address: int) -> int:
+        """The `number_of` what is mapped at an address; 0 for nothing."""
+        mapping = _find((self,), address)
+        return 0 if mapping is None else number_of(mapping)
 
 
 @dataclass(slots=True)
 class Process:
     """`missed` is how often records had been lost when its map was read last. `images` are the present one and then
-    older ones; `program` is the number of the program that it runs, which an exec raises. By a program's number, 0 for
-    the last that had it, and an address of stacks `seen` has what was mapped there when it was met, `names` its name.
+    those that held last; from each of the `moments` on one of them did (`held`). `program` is the number of the program
+    that it runs, which an exec raises, and `state` the last number of mappings of which some took another's place. By
+    such a number, 0 for the last that had it, and an address `seen` has what was mapped there when a stack had it,
+    `names` its name.
     """
 
     started: int
@@ -64,27 +81,60 @@ class Process:
     jit_path: str = ""
     missed: int = 0
     program: int = 1
+    state: int = 1
+    moments: list[int] = field(default_factory=list)
+    held: list[Image] = field(default_factory=list)
     names: dict[tuple[int, int], Any] = field(default_factory=dict)
     seen: dict[tuple[int, int], Mapping] = field(default_factory=dict)
 
     def begin(self, since: int, mappings: tuple[Mapping, ...]) -> None:
-        """From that moment on these are mapped."""
-        self.images.insert(0, Image(since, mappings, self.program))
+        """From that moment on (nanoseconds of CLOCK_MONOTONIC) these are mapped, perhaps once more."""
+        again = (each for each in self.images if each.program == self.program and each.mappings == mappings)
+        image = next(again, None)
+        if image is None:
+            self.state += bool(self.images)
+            image = Image(mappings, self.state, self.program)
+        else:
+            self.images.remove(image)
+        self.images.insert(0, image)
         del self.images[_MAX_MAPS:]
+        self.moments.append(since)
+        self.held.append(image)
+        if len(self.moments) > _MOST_MOMENTS:
+            del self.moments[: _MOST_MOMENTS // 2], self.held[: _MOST_MOMENTS // 2]
         self.names = {place: name for place, name in self.names.items() if place[0] or place in self.seen}
 
     def image(self, at: int) -> Image:
         """The one that held at a moment, the present one for 0."""
-        for image in self.images:
-            if image.since <= at or not at:
-                return image
-        return self.images[-1] if self.images else Image()
+        if not at or not self.images:
+            return self.images[0] if self.images else Image()
+        index = bisect_right(self.moments, at) - 1
+        return self.held[index] if index >= 0 else min(self.images, key=_state)
 
-    def see(self, address: int, mapping: Mapping, program: int) -> None:
-        """An address of a stack of that program lies there."""
+    def oldest(self, image: Image, addresses: tuple[int, ...]) -> int:
+        """The number of the first state in which the same was mapped at these addresses: they mean the same there, and
+        one number says so however often something else has come and gone.
+        """
+        if len(self.images) == 1:
+            return image.state
+        known = image.states.get(addresses)
+        if known is None:
+            if len(image.states) >= _MOST_SEEN:
+                image.states.clear()
+            here = [(address, _find((image,), address)) for address in addresses]
+            known = image.states[addresses] = next(
+                each.state
+                for each in sorted(self.images, key=_state)
+                if each.state == image.state
+                or all(_is_same(mapping, image, _find((each,), address), each) for address, mapping in here)
+            )
+        return known
+
+    def see(self, address: int, mapping: Mapping, state: int) -> None:
+        """An address of a stack in that state lies there."""
         if len(self.seen) >= _MOST_SEEN:
             self.seen.clear()
-        for place in ((0, address), (program, address)):
+        for place in ((0, address), (state, address)):
             before = self.seen.get(place)
             if before is not None and before != mapping:
                 self.names.pop(place, None)
@@ -112,16 +162,18 @@ class Processes:
         """Closes the files."""
         self.modules.close()
 
-    def remember(self, pid: int, program: int = 1) -> None:
-        """Takes note of what a process has mapped now, as that `program` of its where it was not known. A process that
-        is gone, or not ours to read, is no error.
+    def remember(self, pid: int, before: Process | None = None) -> None:
+        """Takes note of what a process has mapped now; its numbers go on where they were `before`. A process that is
+        gone, or not ours to read, is no error.
         """
         started = _started(pid)
         known = self._known.get(pid)
         if started is None:
             return
         if known is None or known.started not in (started, 0):
-            known = self._add(pid, Process(started, missed=self._missed, program=program))
+            known = self._add(pid, Process(started, missed=self._missed))
+            if before is not None:
+                known.program, known.state = before.program, before.state
             known.jit_path, known.owner = jit_map(pid)
         self._read_maps(pid, known)
 
@@ -151,9 +203,12 @@ class Processes:
         if process is not None and process.images:
             if process.missed != self._missed:  # of what was missed before nothing holds any more
                 process.images, process.missed = [], self._missed
+                process.moments.clear()
+                process.held.clear()
                 process.seen.clear()
                 process.names.clear()
             process.program += 1
+            process.state += not process.images
             process.begin(at, ())
             self.altered.add(pid)
 
@@ -162,7 +217,7 @@ class Processes:
         self.altered.add(pid)
         known = self._known.get(parent)
         if known is not None and known.images:
-            inherited = [Image(0, known.images[0].mappings)]
+            inherited = [Image(known.images[0].mappings)]
             child = Process(_started(pid) or 0, inherited, owner=known.owner, missed=known.missed)
             self._add(pid, child).jit_path = jit_map(pid)[0]
 
@@ -180,21 +235,22 @@ class Processes:
             process = self._known.get(pid)
         elif process.missed != self._missed:
             del self._known[pid]
-            self.remember(pid, process.program)
+            self.remember(pid, process)
             process = self._known.get(pid)
         return process
 
     def find(
-        self, pid: int, process: Process, address: int, image: Image | None = None, program: int = 0
+        self, pid: int, process: Process, address: int, image: Image | None = None, state: int = 0
     ) -> Mapping | None:
-        """The mapping at an address in an image, else the one when a stack of the program had the address, else the
-        last known one of that program, or of all programs for 0. `process` is what `get` gave.
+        """The mapping at an address in an image, else the one when a stack in that state had the address, else the one
+        of that state, or the last known for 0. `process` is what `get` gave.
         """
-        mapping = _find((image,), address) if image is not None else process.seen.get((program, address))
-        mapping = mapping or _find(process.images, address, program)
-        if mapping is None and program in (0, process.program) and time.monotonic() - process.read_at > _REFRESH_S:
+        mapping = _find((image,), address) if image is not None else process.seen.get((state, address))
+        mapping = mapping or _find(process.images, address, state)
+        present = state in (0, process.images[0].state if process.images else state)
+        if mapping is None and present and time.monotonic() - process.read_at > _REFRESH_S:
             self.remember(pid)
-            mapping = _find(self._known.get(pid, process).images, address, program)
+            mapping = _find(self._known.get(pid, process).images, address, state)
         return mapping
 
     def place(self, pid: int, mapping: Mapping, address: int) -> tuple[Module, int] | None:
@@ -224,26 +280,44 @@ class Processes:
         if not every or (process.images and process.images[0].mappings == every):
             return
         # Records tell of nearly all; this holds for what they did not tell of since the last one.
-        process.begin(process.images[0].since if process.images else 0, every)
+        if process.images and set(process.images[0].mappings) <= set(every):
+            process.images[0].hold(every)
+        else:
+            process.begin(process.moments[-1] if process.moments else 0, every)
         self.fresh.add(pid)
         for each in every:
             if each.file is not None and each.file not in self.modules:
                 self.modules.of(pid, each)
 
 
-def space_of(pid: int, program: int) -> int:
-    """The number of the address space in which a process runs that program of its; for 0 the process's own number."""
-    return pid | program << 32
+def space_of(pid: int, state: int) -> int:
+    """The number of the address space of a process in a state of its mappings; for 0 the process's own number."""
+    return pid | state << 32
 
 
 def process_of(space: int) -> tuple[int, int]:
-    """The process of an address space, and the number of its program; 0 where it is not known which it was."""
+    """The process of an address space, and the number of its state; 0 where it is not known which it was."""
     return space & _PID, space >> 32
 
 
-def _find(images: Iterable[Image], address: int, program: int = 0) -> Mapping | None:
+def number_of(mapping: Mapping) -> int:
+    """A number of 32 bits for a mapping, as `bpf_programs/places.h` has it; 0 for what is of no file."""
+    if mapping.file is None:
+        return 0
+    moved = (mapping.start >> 12) - (mapping.offset >> 12)
+    return (mapping.file[1] ^ moved * 0x9E3779B1) & 0xFFFF_FFFF
+
+
+def _is_same(one: Mapping | None, image: Image, other: Mapping | None, before: Image) -> bool:
+    """Whether the same lies at an address; of what is no file, in the same program."""
+    if one is None or other is None or one.file is None or other.file is None:
+        return one == other and image.program == before.program
+    return (one.file, one.start, one.offset) == (other.file, other.start, other.offset)
+
+
+def _find(images: Iterable[Image], address: int, state: int = 0) -> Mapping | None:
     for image in images:
-        if not program or image.program == program:
+        if not state or image.state == state:
             for each in image.mappings:
                 if each.start <= address < each.end:
                     return each

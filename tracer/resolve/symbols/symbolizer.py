@@ -13,7 +13,7 @@ from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping
 from tracer.resolve.symbols.jit_maps import JitMaps
 from tracer.resolve.symbols.modules import Module
-from tracer.resolve.symbols.processes import Process, Processes, process_of
+from tracer.resolve.symbols.processes import Image, Process, Processes, process_of, space_of
 
 _MOST_NAMES = 1 << 16
 """Of one process."""
@@ -26,7 +26,7 @@ _Name = tuple[str, int]
 
 class Symbolizer:
     """Names addresses of the processes of which `processes` tells. What is called `pid` may be the number of an address
-    space (`processes.space_of`), as stacks have it: then names are those of that program of the process.
+    space (`processes.space_of`), as stacks and symbols have it: then names are those of what was mapped there.
     """
 
     def __init__(self, processes: Processes, demangled: bool = True) -> None:
@@ -47,6 +47,41 @@ class Symbolizer:
         if name is None:
             return f"{address:#x}"
         return f"{name[0]}+{name[1]}" if offset else name[0]
+
+    def space_at(self, pid: int, address: int, moment: int = 0) -> int:
+        """The address space of a process in which an address has the name that it had at a moment (CLOCK_MONOTONIC,
+        nanoseconds; 0 for now). It is one number for one name, whatever was loaded in between.
+        """
+        process = self.processes.get(pid)
+        if process is None or not process.images:
+            return pid
+        image = process.image(moment)
+        return space_of(pid, image.state) if len(process.images) == 1 else self._first(pid, process, image, address)
+
+    def space_with(self, pid: int, address: int, number: int) -> int:
+        """The same for when the mapping there had that number (`processes.number_of`); 0 if it is not known."""
+        process = self.processes.get(pid)
+        if process is None or not process.images:
+            return pid
+        image = process.images[0]
+        if number and len(process.images) > 1:
+            image = next((each for each in process.images if each.number(address) == number), image)
+        return space_of(pid, image.state) if len(process.images) == 1 else self._first(pid, process, image, address)
+
+    def _first(self, pid: int, process: Process, image: Image, address: int) -> int:
+        """The first state in which the address had the name that it has in an image."""
+        known = image.firsts.get(address)
+        if known is None:
+            name = self._look_up(space_of(pid, image.state), address)
+            known = process.oldest(image, (address,))
+            for each in sorted(process.images, key=lambda each: each.state):
+                if each.state == image.state or known == each.state:
+                    break
+                if name is not None and name == self._look_up(space_of(pid, each.state), address):
+                    known = each.state
+                    break
+            image.firsts[address] = known
+        return space_of(pid, known)
 
     def sources(self, pid: int, address: int, returned: bool = False) -> list[tuple[str, str]]:
         """The functions that were inlined there, innermost first, and last the one that `symbol` names, each with
@@ -73,9 +108,9 @@ class Symbolizer:
 
     def mapping(self, pid: int, address: int) -> Mapping | None:
         """The mapping there; None if none is known."""
-        pid, program = process_of(pid)
+        pid, state = process_of(pid)
         process = self.processes.get(pid)
-        return None if process is None else self.processes.find(pid, process, address, program=program)
+        return None if process is None else self.processes.find(pid, process, address, state=state)
 
     def build_id(self, pid: int, address: int) -> tuple[str, int] | None:
         """The build-id of that file in hexadecimal and the offset in it in bytes; None where it has none."""
@@ -88,22 +123,22 @@ class Symbolizer:
         return None if mapping is None else self.processes.place(process_of(pid)[0], mapping, address)
 
     def _look_up(self, pid: int, address: int) -> _Name | None:
-        pid, program = process_of(pid)
+        pid, state = process_of(pid)
         process = self.processes.get(pid)
         if process is None:
             return None
-        known: _Name | None = process.names.get((program, address))
+        known: _Name | None = process.names.get((state, address))
         if known is not None:
             return known
-        name = self._name(pid, process, program, address)
+        name = self._name(pid, process, state, address)
         if name is not None:
             if len(process.names) >= _MOST_NAMES:
                 process.names.clear()
-            process.names[program, address] = name
+            process.names[state, address] = name
         return name
 
-    def _name(self, pid: int, process: Process, program: int, address: int) -> _Name | None:
-        mapping = self.processes.find(pid, process, address, program=program)
+    def _name(self, pid: int, process: Process, state: int, address: int) -> _Name | None:
+        mapping = self.processes.find(pid, process, address, state=state)
         if mapping is None:
             return None
         place = self.processes.place(pid, mapping, address)

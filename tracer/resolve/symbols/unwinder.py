@@ -36,6 +36,19 @@ class Unwinder:
         found, processes.altered = processes.altered, set()
         return found
 
+    def state(self, pid: int) -> int:
+        """The number of what a process has mapped now; 0 where that is not known."""
+        process = self._processes().get(pid)
+        return process.images[0].state if process is not None and process.images else 0
+
+    def space(self, pid: int, state: int, addresses: tuple[int, ...]) -> int:
+        """The address space of a stack that was walked elsewhere, in that state of the process."""
+        process = self._processes().get(pid)
+        for image in process.images if process is not None else ():
+            if image.state == state and process is not None:
+                return space_of(pid, process.oldest(image, addresses))
+        return space_of(pid, state)
+
     def unwind(
         self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
         met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
@@ -70,19 +83,19 @@ class Unwinder:
         if isinstance(ending, Short):
             self.wanted = max(self.wanted, ending.wanted)
             self.enough = min(self.enough, ending.wanted)
-        return Stack(space_of(pid, image.program), addresses)
+        return Stack(space_of(pid, process.oldest(image, addresses)), addresses)
 
     def _look_up(
         self, processes: Processes, pid: int, process: Process, image: Image, address: int, exact: bool
     ) -> Step:
         # A call at a function's very end returns to what follows it.
         met, address = address, address if exact else address - 1
-        mapping = processes.find(pid, process, address, image, image.program)
+        mapping = processes.find(pid, process, address, image, image.state)
         if mapping is None or mapping.path == "[uprobes]":
             return _NOTHING
         for each in {met, address}:
             if mapping.start <= each < mapping.end:
-                process.see(each, mapping, image.program)
+                process.see(each, mapping, image.state)
         place = processes.place(pid, mapping, address)
         if place is None:
             return _POINTER

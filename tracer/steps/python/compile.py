@@ -21,7 +21,7 @@ from tracer.steps.values import Argument, BuiltIn, Source
 if TYPE_CHECKING:
     from tracer.steps.python.steps import PythonSteps
 
-_ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "monotonic", "tai", "cpid"})
+_ALWAYS_KNOWN = frozenset({"pid", "tid", "uid", "gid", "cpu", "nsecs", "monotonic", "tai", "cpid", "moment"})
 _BUILTINS = {"KeyError": KeyError, "len": len, "min": min, "range": range}
 
 

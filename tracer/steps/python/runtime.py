@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tracer.dataclass import dataclass, field
 from tracer.host.clock import clock_ns
+from tracer.lang.types import Symbol
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
@@ -33,6 +34,12 @@ def measured(reach: Reach, length: int, size: int) -> bytes | NoRoom | None:
     wanted = max(length - 1, 0) if length <= size else size
     return known[:wanted] if len(known) >= wanted or behind == b"" else behind
 
+
+def _anywhen(pid: int, address: int, moment: int) -> Symbol:
+    """Where nobody keeps what processes map."""
+    return Symbol(pid, address)
+
+
 Compiled = Callable[[Hit], None]
 """A clause as a function: predicate, then body."""
 
@@ -41,7 +48,8 @@ class Runtime:
     """The world of compiled clauses; one for all clauses of a session.
 
     `emit` takes events in the order they happen. `exiting` is set by `exit()`; clauses for probes and intervals do
-    nothing from then on. `elapsed` counts from `start_ns` (see `clock_ns`).
+    nothing from then on. `elapsed` counts from `start_ns` (see `clock_ns`). `place` makes a symbol of a process's
+    address, as it was at a moment.
     """
 
     maps: MapStore
@@ -49,3 +57,4 @@ class Runtime:
     loss: Loss = field(default_factory=Loss)
     exiting: bool = False
     start_ns: int = field(default_factory=clock_ns)
+    place: Callable[[int, int, int], Symbol] = _anywhen

@@ -40,11 +40,11 @@ class PythonSteps:
         self.steps = steps
         self.runtime = runtime
         self.writer = Writer()
-        self.values = PythonValues(self.writer, texts)
+        self.world = self.writer.bind(runtime, "runtime")
+        self.values = PythonValues(self.writer, texts, self.world)
         self.maps = PythonMaps(program, runtime.maps, self.values)
         self.always = always
         self.crowded = crowded
-        self.world = self.writer.bind(runtime, "runtime")
         self.loss = self.writer.bind(runtime.loss, "loss")
         self.attempts = 0
         self.leaves = {fetch.source: f"a{number}" for number, fetch in enumerate(leaves(steps))}

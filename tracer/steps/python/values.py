@@ -8,7 +8,7 @@ from functools import partial
 from itertools import zip_longest
 
 from tracer.lang.fixed_width import quotient, remainder
-from tracer.lang.types import BoolType, IntType, StringType, Symbol, memory_size
+from tracer.lang.types import BoolType, IntType, StringType, memory_size
 from tracer.steps.arithmetic import bounds, limits
 from tracer.steps.python.source import Writer
 from tracer.steps.values import Const, Name, Op, SiteText, Value
@@ -20,10 +20,13 @@ _INFIX = {
 
 
 class PythonValues:
-    """Prints the values of a clause. `names` are the local variables; `texts` gives the bytes of `probe` and `func`."""
+    """Prints the values of a clause. `names` are the local variables; `texts` gives the bytes of `probe` and `func`;
+    `world` is the name of the runtime.
+    """
 
-    def __init__(self, writer: Writer, texts: Callable[[str], bytes]) -> None:
+    def __init__(self, writer: Writer, texts: Callable[[str], bytes], world: str) -> None:
         self.writer = writer
+        self.world = world
         self.names: dict[Name, str] = {}
         self._texts = texts
 
@@ -184,7 +187,7 @@ _OPS: dict[str, Callable[[PythonValues, Op], str]] = {
     "find": lambda printer, op: f"{printer.text(op.args[0])}.find({printer.text(op.args[1])})",
     "glob": _glob,
     "concat": lambda printer, op: f"({' + '.join(map(printer.text, op.args))})",
-    "symbol": lambda printer, op: f"{printer.writer.bind(Symbol, 'symbol')}{printer.tuple(op.args)}",
+    "symbol": lambda printer, op: f"{printer.world}.place{printer.tuple(op.args)}",
 }
 
 

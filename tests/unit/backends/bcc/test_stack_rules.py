@@ -32,6 +32,12 @@ class Unwinder:
         met += [(0x1000, True, Step(PLAIN, 0, 16)), (0x2000, False, Step(LAST))]
         return Stack(PID, (0x1000, 0x2000))
 
+    def state(self, pid: int) -> int:
+        return 3
+
+    def space(self, pid: int, state: int, addresses: tuple[int, ...]) -> int:
+        return pid | state << 32
+
     def altered(self) -> set[int]:
         return set()
 

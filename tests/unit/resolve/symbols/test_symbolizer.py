@@ -219,8 +219,8 @@ def test_an_address_means_what_was_mapped_there_when_it_was_hit(build: Build, tm
     process.names[0, address] = ("shop", 0)
     process.see(address, placed[1], 2)  # a stack had it again, after the exec
     assert known.find(pid, process, address) == placed[1] and (0, address) not in process.names
-    assert [known.find(pid, process, address, program=program) for program in (1, 2, 3)] == [*placed, None]
-    assert [known.find(pid, process, address + 8, program=program) for program in (1, 2, 3)] == [*placed, None]
+    assert [known.find(pid, process, address, state=state) for state in (1, 2, 3)] == [*placed, None]
+    assert [known.find(pid, process, address + 8, state=state) for state in (1, 2, 3)] == [*placed, None]
     known.close()
 
 

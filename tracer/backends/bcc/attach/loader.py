@@ -14,6 +14,7 @@ from tracer.backends.bcc.codegen.generate import (
     FOLLOW,
     FOLLOWED,
     LOSSES,
+    PLACES,
     PYTHON_CODES,
     PYTHON_HOST,
     PYTHON_IMAGES,
@@ -25,9 +26,9 @@ from tracer.backends.bcc.codegen.generate import (
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.codegen.sites.text import SITE_TEXTS, SITE_WORD_TAG
 from tracer.backends.bcc.compile.compiler import Bytecode
-from tracer.backends.bcc.host import pid_namespace, trials
+from tracer.backends.bcc.host import mappings, pid_namespace, trials
 from tracer.backends.bcc.host.callbacks import TAG as CALLBACK_TAG
-from tracer.backends.bcc.host.callbacks import called_back, joined
+from tracer.backends.bcc.host.callbacks import called_back, joined, uses
 from tracer.backends.bcc.host.refused import (
     LONGEST_OLD_KEY,
     MOST_MAPS,
@@ -69,6 +70,9 @@ _ELEMENT_BYTES, _AT_ONCE_BYTES, _SHARED_BYTES = 64, 64 << 20, 4 << 20
 """About how many bytes an element of a hash takes beside key and value, and how much memory a table may take at the
 start: a per-CPU table that expects many keys, and a table for all CPUs.
 """
+
+MOST_PLACES = 1 << 14
+"""Addresses of symbols, of all processes; the kernel drops those used least."""
 
 _MOST_NAMED = 16  # functions that are called back, in a dump
 _LD_IMM64, _MAP_BY_DESCRIPTOR, _ADDRESS_IN_MAP = 0x18, 1, 2
@@ -164,6 +168,8 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
         size = 8 * texts.count
         maps[SITE_TEXTS] = bpf.map_create(MapType.ARRAY, 4, size, len(texts.words), name="tracer_texts")
         bpf.array_fill(maps[SITE_TEXTS], list(texts.words.values()))
+    if generated.places:
+        maps[PLACES] = bpf.map_create(MapType.LRU_HASH, 16, 4, MOST_PLACES, name="tracer_places")
     if generated.interprets:
         from tracer.backends.bcc.maps.python import create_maps as create_python
 
@@ -253,7 +259,10 @@ def load_programs(
             loaded.programs[variant, point] = shared[name, point, group]
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
-        whole, starts = joined(compiled[name], called_back(name, compiled))
+        functions = called_back(name, compiled)
+        if uses(compiled[name], mappings.NUMBER):
+            functions[mappings.NUMBER] = mappings.reader()
+        whole, starts = joined(compiled[name], functions)
         linked = link(whole, loaded.maps, words, point, here)
         if reads_back(linked) and not trials.has("atomics"):
             raise Refused(name, NO_ATOMICS.reason, NO_ATOMICS.hint or "", "")
@@ -278,7 +287,8 @@ def _maps_used(linked: bytes) -> int:
 def constants(generated: Generated) -> dict[int, str]:
     """What each constant that `link` replaces stands for."""
     fixed = {LOSSES: "losses", RING: "ring", SCRATCH: "scratch", SITE_TEXTS: "texts", FOLLOWED: "followed"}
-    fixed |= {STACK_RULES: "rules", PYTHON_HOST: "host", PYTHON_IMAGES: "images", PYTHON_CODES: "codes"}
+    fixed |= {STACK_RULES: "rules", PLACES: "places"}
+    fixed |= {PYTHON_HOST: "host", PYTHON_IMAGES: "images", PYTHON_CODES: "codes"}
     maps = {number: f"map {name}" for number, name in (*fixed.items(), (HITS, "hits"))}
     for name, table in generated.tables.items():
         for tier, number in enumerate(table.numbers):

@@ -26,7 +26,7 @@ _BUILT_INS = {
     "ppid": call("parent_id"),
     "tai": C("(boot_ns() + TAI_AHEAD)"),
 }
-_OF_CONTROL = {"cpid": C("control->cpid"), "started": C("control->started")}
+_OF_CONTROL = {"moment": C("0"), "cpid": C("control->cpid"), "started": C("control->started")}
 
 
 def fetch(function: Function, step: Fetch) -> None:
@@ -118,9 +118,7 @@ def _text(function: Function, step: Fetch, to: str, address: C, measure: C | Non
 
 def _frames(function: Function, to: str, whose: str, type: StackType) -> C:
     """Walks the stack, and says `whose` it is; the name of the length in bytes."""
-    space = function.temporary("space", call("space_id" if function.shared.unwinds else "process_id"))
-    function.line(f"{whose} = {space};")
-    length = _native_frames(function, to, space, type.frames)
+    length = _native_frames(function, to, whose, type.frames)
     if type.interpreted:
         function.reads_memory = True
         walked = call("walk_python", f"(u64 *)({to})", length, type.frames, "control->wakeup")
@@ -128,10 +126,14 @@ def _frames(function: Function, to: str, whose: str, type: StackType) -> C:
     return length
 
 
-def _native_frames(function: Function, to: str, space: C, frames: int) -> C:
+def _native_frames(function: Function, to: str, whose: str, frames: int) -> C:
     if function.shared.unwinds:
-        walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, space, "control->wakeup")
-        return function.temporary("length", walked, "s64")
+        space, state = function.temporary("space", call("space_id")), function.temporary("state", C("0"))
+        walked = call("walk_stack", "ctx", f"(u64 *)({to})", frames, space, "control->wakeup", f"&{state}")
+        length = function.temporary("length", walked, "s64")
+        function.line(f"{whose} = (u32){space} | {state} << 32;")
+        return length
+    function.line(f"{whose} = process_id();")
     length = function.temporary("length", call("user_stack", "ctx", to, 8 * frames, "USER_STACK"), "s64")
     with function.block(f"if ({length} < 0)"):
         function.line("lose(LOST_STACKS);")

@@ -135,6 +135,8 @@ class Shared:
     records: list[Record] = field(default_factory=list)
     unwinds: bool = False
     """Whether stacks are walked by rules rather than frame pointers."""
+    places: bool = False
+    """Whether an address is kept with what lies there."""
     tasks: bool = False
     """Whether the program reads the kernel's task structures."""
     interprets: bool = False

@@ -38,6 +38,9 @@ STACK_RULES = 1004
 FOLLOW = "follow_new_task"
 """The function that keeps that map."""
 
+PLACES = 1008
+"""The number of the map of what lies at the addresses of symbols; see `places`."""
+
 PYTHON_HOST, PYTHON_IMAGES, PYTHON_CODES = 1005, 1006, 1007
 """The numbers of the maps for the functions of Python; see `python`."""
 
@@ -57,7 +60,7 @@ class Generated:
     and noted sites the control block has; `marks` is the index there of each map that probes clear. `counted` are the
     attach points whose every hit a table counts, `noted` the numbers of the sites of those that have several.
     `follow`: probes test whether the process is one that is followed, and FOLLOW is the function that notes new ones.
-    `tasks`: it reads what the kernel keeps of processes.
+    `tasks`: it reads what the kernel keeps of processes; `places`: it asks what lies at an address.
     """
 
     text: str
@@ -76,6 +79,7 @@ class Generated:
     unwinds: bool
     tasks: bool
     interprets: bool
+    places: bool
 
 
 def generate(plan: Plan, repeats: bool = False) -> Generated:
@@ -142,6 +146,7 @@ def generate(plan: Plan, repeats: bool = False) -> Generated:
         shared.unwinds,
         shared.tasks,
         shared.interprets,
+        shared.places,
     )
 
 
@@ -217,6 +222,8 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], f
         lines += ["struct scratch {", *(f"\t{member}" for member in shared.scratch.members()), "};", ""]
     fixed = '#include "prelude.h"'
     lines += ["#define TASKS 1", fixed, '#include "tasks.h"'] if shared.tasks else [fixed]
+    lines += [f"#define PLACES MAP({PLACES})"] if shared.places else []
+    lines += ['#include "places.h"'] if shared.places or shared.unwinds else []
     lines += [*(_stacks(shared) if shared.unwinds else [])]
     lines += [*(['#include "python.h"'] if shared.interprets else []), ""]
     if follow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer.backends.bcc.codegen.c import C
 from tracer.backends.bcc.codegen.function import Function, Sending
 from tracer.backends.bcc.codegen.placement import Leaf, RecordStep, bare, leaves, record_values, scalar
-from tracer.backends.bcc.codegen.wide import computed, pointer
+from tracer.backends.bcc.codegen.wide import computed, pointer, symbol
 from tracer.backends.bcc.events.records import Record, bytes_behind, words_of
 from tracer.lang.types import UINT8, StackType, StringType
 from tracer.steps.model import Moment, Printf, PrintMap, PrintValue, Sample, Time
@@ -153,7 +153,7 @@ def _store(function: Function, to: str, leaf: Leaf) -> None:
     if scalar(value.type):
         parts = [computed(function, value)]
     elif isinstance(value, Op) and value.op == "symbol":
-        parts = [computed(function, arg) for arg in value.args]
+        parts = list(symbol(function, value.args))
     else:
         held = pointer(function, value)
         if held.words > _COPIED_BY_WORDS:

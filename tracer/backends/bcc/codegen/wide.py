@@ -4,7 +4,7 @@ that `layout` gives: zeros behind every text, so that they can be keys and be co
 
 from __future__ import annotations
 
-from tracer.backends.bcc.codegen.c import ATOM, C, cast, plain
+from tracer.backends.bcc.codegen.c import ATOM, C, call, cast, plain
 from tracer.backends.bcc.codegen.function import Buffer, Function
 from tracer.backends.bcc.codegen.placement import bare, item, scalar
 from tracer.backends.bcc.codegen.values import constant, item_part, number, operands, part
@@ -69,9 +69,8 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
                 into(function, item(value, index), to.part(at, each), each)
                 at += size_of(each) // 8
         case Op(op="symbol", args=args), _:
-            for index, arg in enumerate(args):
-                prepare(function, arg)
-                function.line(f"{to.word(index)} = {number(function, arg)};")
+            for index, part in enumerate(symbol(function, args)):
+                function.line(f"{to.word(index)} = {part};")
         case Op(op="part"), _:
             _part(function, value, to)
         case Op(op="pack", args=args), _:
@@ -91,6 +90,16 @@ def into(function: Function, value: Value, to: Buffer, kind: Type) -> None:
             _copy_text(function, pointer(function, value), to)
         case _:
             copy_words(function, pointer(function, value), to)
+
+
+def symbol(function: Function, args: tuple[Value, ...]) -> tuple[C, C]:
+    """The two words of a symbol: the process with a number for what lies at the address, and the address. The moment is
+    now.
+    """
+    process, address, _ = args
+    function.shared.places = True
+    at = function.once("address", computed(function, address))
+    return call("place_of", computed(function, process), at), at
 
 
 def _part(function: Function, value: Op, to: Buffer) -> None:

@@ -53,12 +53,14 @@ Bytecode = dict[str, bytes]
 
 def compile_text(
     text: str, *, sleepable: bool, cookies: bool = False, by_place: bool = False, kernel_reads: bool = True,
-    namespaced: bool = False, atomics: bool = True, programs: bool = False, cached: bool = True,
+    namespaced: bool = False, atomics: bool = True, programs: bool = False,
+    mappings: bool = False, sequenced: bool = False, cached: bool = True,
 ) -> Bytecode:
     """Compiles a generated program. `sleepable`: it may wait for pages of the traced process; `cookies`: its links tell
     it which site was hit; `by_place`: the address does (`page_groups`); `kernel_reads`: helpers may copy the kernel's
     memory; `namespaced`: processes have other numbers here (`pid_namespace.py`); `atomics`: programs compare and swap;
-    `programs`: the members that tell the programs of a process apart are known.
+    `programs`: the members that tell the programs of a process apart are known; `mappings`: they can ask what lies at
+    an address; `sequenced`: and whether any mapping has changed.
 
     Raises `TracerError` where there is no libbcc, where it refuses (then its words are the detail), or where memory or
     room on disk is short.
@@ -68,7 +70,8 @@ def compile_text(
         raise TracerError(binding.reason, binding.hint)
     switches = {
         "SLEEPABLE": sleepable, "COOKIES": cookies, "BY_PLACE": by_place, "KERNEL_READS": kernel_reads,
-        "NAMESPACED": namespaced, "NO_ATOMICS": not atomics, "PROGRAMS": programs,
+        "NAMESPACED": namespaced, "NO_ATOMICS": not atomics, "PROGRAMS": programs, "MAPPINGS": mappings,
+        "SEQUENCED": sequenced,
     }  # fmt: skip
     source = ("".join(f"#define {name} {int(on)}\n" for name, on in switches.items()) + text).encode()
     key = _key(source, binding)

@@ -65,6 +65,15 @@ def for_round(code: bytes) -> bytes:
     return _NUMBER + code
 
 
+def uses(code: bytes, number: int) -> bool:
+    """Whether a program has the function of that number called back."""
+    words = struct.iter_unpack("=BBhi", code)
+    return any(
+        opcode == _LD_IMM64 and low == _STEP * number and code[8 * at + 12 : 8 * at + 16] == struct.pack("=I", TAG)
+        for at, (opcode, _, _, low) in enumerate(words)
+    )
+
+
 def joined(code: bytes, others: Mapping[int, bytes]) -> tuple[bytes, tuple[int, ...]]:
     """The program with those behind it, and the instruction where each of them begins; without any none is said."""
     if not others:

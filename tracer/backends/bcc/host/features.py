@@ -27,6 +27,7 @@ _FORGETS = "the kernel does not say which keys it has dropped"
 _JOINS = "the compiler and the kernel's verifier would take minutes each"
 _DEEP = "the kernel's verifier takes a walk of 256 frames at most"
 _STACKS = "the calls on a stack may be known only after the hit"
+_IN_TURN = "names of what is loaded in turn at one address can be mistaken"
 _NO_THREADS = "finding the interpreter's thread needs BTF, and BPF that may read the kernel's memory"
 _NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"
 _ONLY_X86 = "finding the interpreter's thread is supported on x86-64 only"
@@ -64,11 +65,11 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.LOAD: read,
         Feature.LOAD_COMPUTED: read,
         Feature.BUFFER_SIZED: read,
-        Feature.USER_STACK: Supported(),
+        Feature.USER_STACK: Supported(but="" if has("mappings") else _IN_TURN),
         Feature.DEEP_STACK: Unsupported(_DEEP, elsewhere("ftrace")),
         Feature.INTERPRETED: _interpreted(has),
         Feature.STACK_COMPUTED: Unsupported(_STACKS, elsewhere("ftrace")) if host() is X86_64 else Supported(),
-        Feature.SYMBOL: Supported(),
+        Feature.SYMBOL: Supported(but="" if has("mappings") else _IN_TURN),
         Feature.SIGNAL: Supported("from the hit itself"),
         Feature.CGROUP: Supported(),
         Feature.TASKS: Supported() if has("btf") and has("kernel_reads") else _NO_TASKS,

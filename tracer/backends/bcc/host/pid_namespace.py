@@ -27,7 +27,8 @@ _HERE = "processes have other numbers in this container (a pid namespace)"
 _PROC = "/proc/PID/status shows it for a running process"
 NO_BTF = Unsupported("the kernel has no BTF, which says where these numbers are", _PROC)
 _MEMBERS = {
-    "task_struct": ("group_leader", "thread_pid", "real_parent", "tgid", "comm", "self_exec_id"),
+    "task_struct": ("group_leader", "thread_pid", "real_parent", "tgid", "comm", "self_exec_id", "mm"),
+    "mm_struct": ("mm_lock_seq",),
     "pid": ("level", "numbers"),
     "upid": ("nr", "ns"),
     "pid_namespace": ("ns",),
@@ -61,6 +62,11 @@ def has_btf() -> bool:
     return not is_disabled("btf") and os.path.exists(_KERNEL)
 
 
+def sequenced() -> bool:
+    """Whether the kernel numbers the changes of a process's mappings."""
+    return bool(_places()) and _places()[-1] != 0
+
+
 def words(target: int = 0) -> tuple[int, ...]:
     """What takes the places of OF_KERNEL(0), OF_KERNEL(1), … in prelude.h, for a trace of a process or of all; nothing
     where the kernel does not say.
@@ -88,6 +94,8 @@ def _places() -> tuple[int, ...]:
         inum = at["pid_namespace", "ns"] + at["ns_common", "inum"]
         task = at["task_struct", "group_leader"], at["task_struct", "thread_pid"]
         more = [at["task_struct", member] for member in ("real_parent", "tgid", "comm", "self_exec_id")]
-        return *task, at["pid", "level"], at["pid", "numbers"], inum, *more
+        # Linux 6.4 has this one, or not, by its configuration.
+        memory = at["task_struct", "mm"], at.get(("mm_struct", "mm_lock_seq"), 0)
+        return *task, at["pid", "level"], at["pid", "numbers"], inum, *more, *memory
     except (OSError, ValueError, KeyError):
         return ()

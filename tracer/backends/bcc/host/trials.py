@@ -59,6 +59,15 @@ _REPEAT_HEAD = bytes.fromhex(
 _REPEAT_TAIL = bytes.fromhex("85000000b5000000" "b700000000000000" "9500000000000000")
 
 
+# Finds a mapping: *(u64 *)(fp - 8) = 0; call 158 (the current task); r1 = r0; r2 = 0; r3 = function ll;
+# r4 = fp; r4 += -8; r5 = 0; call 180; r0 = 0; exit.
+_FIND_HEAD = bytes.fromhex(
+    "b701000000000000" "7b1af8ff00000000" "850000009e000000" "bf01000000000000" "b702000000000000"
+)
+_FIND_TAIL = bytes.fromhex(
+    "bfa4000000000000" "07040000f8ffffff" "b705000000000000" "85000000b4000000" "b700000000000000" "9500000000000000"
+)
+
 _NOBODY = 0xFFFF_FFFF
 """-1 as the kernel's pid_t."""
 
@@ -121,6 +130,13 @@ def _repeat() -> int:
     return bpf.program_load(code, "tracer_try", functions=functions)
 
 
+def _find() -> int:
+    """A program that finds the mapping of an address and does nothing with it (bpf_find_vma, Linux 5.17)."""
+    load = struct.pack("=BBhiiI", 0x18, 3, 0, 0, 0, TAG)
+    code, functions = joined(_FIND_HEAD + load + _FIND_TAIL, {0: _EXIT})
+    return bpf.program_load(code, "tracer_try", functions=functions)
+
+
 _TRIALS: dict[str, Callable[[], int]] = {
     "ring": lambda: bpf.map_create(MapType.RINGBUF, 0, 0, os.sysconf("SC_PAGESIZE")),
     "sleepable": lambda: bpf.program_load(_WAIT, "tracer_try", sleepable=True),
@@ -130,6 +146,7 @@ _TRIALS: dict[str, Callable[[], int]] = {
     "late_allocation": _look_late,
     "walks": _walk,
     "repeats": _repeat,
+    "mappings": _find,
 }
 """What to give the kernel, by the name in `disabled`, which says what each is."""
 

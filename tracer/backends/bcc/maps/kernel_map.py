@@ -59,8 +59,12 @@ class KernelMap(Generic[E]):
         adds = table.shape is not Shape.VALUE
         self._history = None if marks is None else History(marks, self._element, self._read, adds)
         self._decode_key = None if table.key is None else table.key.decoder()
+        self._settled = False
+        """Whether keys have numbers that stand for something else."""
         if stacks is not None and table.key is not None and self._decode_key is not None:
-            self._decode_key = stacks.resolving(self._decode_key, TupleType(table.key.parts))
+            decode = self._decode_key
+            self._decode_key = stacks.resolving(decode, TupleType(table.key.parts))
+            self._settled = self._decode_key is not decode
         self._taken: dict[Raw, E] = {}
         self._in_handler = False
         self._reading: dict[Raw, E] | None = None
@@ -311,6 +315,10 @@ class ScalarMap(KernelMap[bytes]):
     def _raw(self, key: Key) -> Raw:
         layout = self.table.key
         assert layout is not None
+        if self._settled:
+            for raw in self._present():
+                if self._place(raw)[0] == key:
+                    return raw
         generation = 0 if self._generations is None else self._generations.current()
         mark = 0 if self._history is None else in_order(self._history.marks.now())
         encoded = layout.encode(key, generation, mark=mark)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
-from tracer.lang.types import Stack, StackType, TupleType, Type, has_stack
+from tracer.lang.types import Stack, StackType, Symbol, SymbolType, TupleType, Type
 from tracer.resolve.unwind.rules import EXPRESSION
 from tracer.resolve.unwind.walker import (
     BROKEN,
@@ -35,7 +35,7 @@ from tracer.resolve.unwind.walker import (
 )
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends.base import Places, Unwinder
     from tracer.backends.bcc.maps.python import PythonFrames
 
 MOST_RULES = 1 << 16
@@ -43,8 +43,10 @@ MOST_RULES = 1 << 16
 
 _PENDING, _MOMENT, _PID = 1 << 63, (1 << 48) - 1, (1 << 32) - 1
 _MOST_COPIES = 1 << 18
+_MOST_RENEWALS, _NEVER = 64, 2
+"""How often rules are renewed before they count as right until their removal: what KNOWN_NEVER says in stacks.h."""
 _PLACE = struct.Struct("=QQ")
-_RULE = struct.Struct("=ihBB")
+_RULE = struct.Struct("=ihBBIIII")
 _COPY = struct.Struct("=8xQQQQQQ17Q")
 ENDINGS = (LIMIT, WHOLE, NO_CODE, RETURN_PROBE, NO_RULE, NO_PROGRESS, ELSEWHERE)
 """How stacks end that the programs walk: in the order of the enum in stacks.h."""
@@ -74,14 +76,16 @@ class Stacks:
         self._frames: dict[int, Stack] = {}
         self._known: dict[int, dict[bytes, int]] = {}
         """The rules of each process, with when they were added."""
-        self._spaces: dict[int, int] = {}
-        """By process and the kernel's number of its program the same with our number of it."""
+        self._renewed: Counter[int] = Counter()
+        """How often rules of a process were wanted once more, since it changes its mappings all the time."""
         self.unwinder: Unwinder | None = None
         self.python: PythonFrames | None = None
+        self.places: Places | None = None
 
     def take(self, data: bytes, at: int) -> None:
         """A copy that the programs have sent."""
-        number, process, frames, size, before, room, *registers = _COPY.unpack_from(data, at)
+        number, process, wanted, size, before, room, *registers = _COPY.unpack_from(data, at)
+        frames, sequence = wanted & _PID, wanted >> 32
         space, here = process >> 1, bool(process & 1)
         process = space & _PID
         if self.unwinder is None or self._rules is None:
@@ -96,20 +100,18 @@ class Stacks:
         if len(self._frames) >= _MOST_COPIES:
             del self._frames[next(iter(self._frames))]
         found = self.unwinder.unwind(process, registers, stack, frames - before, met, at_ns, here)
-        # Where the kernel's number is not known, later hits do not tell the programs of a process apart.
-        ours = found.pid if space != process else process
-        self._frames[number] = Stack(ours, (*earlier, *found.addresses))
-        if len(self._spaces) >= _MOST_COPIES:
-            self._spaces.clear()
-        self._spaces[space] = ours
+        self._frames[number] = Stack(found.pid, (*earlier, *found.addresses))
         self.forget_altered()
-        known = self._known.setdefault(process, {})
-        for address, exact, step in met:
-            place = _PLACE.pack(address, space << 1 | exact)
+        known, state = self._known.setdefault(process, {}), self.unwinder.state(process)
+        places = [_PLACE.pack(address, space << 1 | exact) for address, exact, _ in met]
+        # It changed its mappings before the programs had used a rule, and so knew what it holds for.
+        self._renewed[process] += any(known.get(place, at_ns) < at_ns for place in places)
+        lasting = _NEVER if self._renewed[process] > _MOST_RENEWALS else 0
+        for place, (_, _, step) in zip(places, met, strict=True):
             # A copy that was sent before a rule was added does not show that the rule was dropped; a later copy does.
             if known.get(place, 0) > at_ns:
                 continue
-            rule = _rule(step)
+            rule = _rule(step, state, sequence, lasting)
             if rule is not None:
                 bpf.map_update(self._rules, place, rule)
                 known[place] = time.monotonic_ns()
@@ -130,6 +132,7 @@ class Stacks:
         if self.unwinder is None or self._rules is None:
             return
         for process in self.unwinder.altered():
+            self._renewed.pop(process, None)
             for place in self._known.pop(process, ()):
                 bpf.map_delete(self._rules, place)
 
@@ -139,7 +142,9 @@ class Stacks:
             self.unwinder.endings += Counter({how: walked(number) for number, how in enumerate(ENDINGS)})
 
     def resolving(self, decode: Callable[..., Any], kind: Type) -> Callable[..., Any]:
-        """The function, whose values are of that type, with the frames of stacks in the place of numbers."""
+        """The function, whose values are of that type, with what numbers stand for: the frames of stacks, and where
+        symbols are.
+        """
         settled = self._settler(kind)
         return decode if settled is None else lambda *args: settled(decode(*args))
 
@@ -147,18 +152,26 @@ class Stacks:
         """By the type, since a value does not tell: a symbol is a tuple too. None where nothing is to be done."""
         if isinstance(kind, StackType):
             return self._stack
-        if not (isinstance(kind, TupleType) and has_stack(kind)):
+        if isinstance(kind, SymbolType):
+            return self._symbol
+        items = [self._settler(item) for item in kind.items] if isinstance(kind, TupleType) else []
+        if not any(items):
             return None
-        items = [self._settler(item) for item in kind.items]
         return lambda value: tuple(
             [part if settled is None else settled(part) for settled, part in zip(items, value, strict=True)]
         )
 
+    def _symbol(self, value: Symbol) -> Symbol:
+        pid, number = value.pid & _PID, value.pid >> 32
+        return Symbol(pid, value.address) if self.places is None else self.places.placed(pid, value.address, number)
+
     def _stack(self, value: Stack) -> Stack:
-        addresses = value.addresses
-        space, native = self._spaces.get(value.pid, value.pid & _PID), None
+        addresses, native = value.addresses, None
+        space, state = value.pid & _PID, value.pid >> 32
         if addresses and addresses[0] & _PENDING:
             space, native = self._frames.get(addresses[0], Stack(space, ()))
+        elif state and self.unwinder is not None:
+            space = self.unwinder.space(space, state, addresses)
         if self.python is not None:
             return Stack(space, self.python.interpreters.stack(value.pid & _PID, addresses, native))
         return Stack(space, addresses if native is None else native)
@@ -171,16 +184,18 @@ def _when(number: int) -> int:
     return at if at <= now else at - _MOMENT - 1
 
 
-def _rule(step: Step) -> bytes | None:
-    """The step as the programs have it; None where they cannot do it, and send each such stack."""
+def _rule(step: Step, state: int, sequence: int, known: int) -> bytes | None:
+    """The step as the programs have it, found in that state of the process and at that change of its mappings; None
+    where they cannot do it, and send each such stack.
+    """
     kind = _KINDS.get(step.kind)
     if kind is not None:
         if not (-(1 << 31) <= step.cfa < 1 << 31 and -(1 << 15) <= step.fp < 1 << 15):
             return None
-        return _RULE.pack(step.cfa, step.fp, kind, step.base)
+        return _RULE.pack(step.cfa, step.fp, kind, step.base, state, sequence, 0, known)
     rule = step.rule
     if rule is None or not rule.signal or rule.expression != _SIGNAL_CFA:
         return None
     if rule.saved.get(16) != (EXPRESSION, _SIGNAL_IP) or rule.saved.get(6) != (EXPRESSION, _SIGNAL_FP):
         return None
-    return _RULE.pack(0, 0, _SIGNAL, 0)
+    return _RULE.pack(0, 0, _SIGNAL, 0, state, sequence, 0, known)

@@ -138,7 +138,7 @@ class Writer:
             case FromSample(name="monotonic" | "tai" as clock):
                 return f"t[{TIME}] + ({self.time_offset + ahead_ns(clock)})"
             case FromSample(name=name):
-                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU}[name] }]"
+                return f"t[{ {'pid': PID, 'tid': TID, 'cpu': CPU, 'moment': TIME}[name] }]"
             case Number(guard=None):
                 return self._number(source)
         if source not in self.resolved:

@@ -51,7 +51,8 @@ def _walked(ctx: Lowering[V], node: typed.UStack) -> V:
 def _symbol(ctx: Lowering[V], node: typed.USym) -> V:
     ctx.ask("SYMBOL", "usym()", node.span)
     address = ctx.value(node.address)
-    return ctx.op("symbol", node.type, ctx.built_in("pid", node.span), address)
+    process, moment = ctx.built_in("pid", node.span), ctx.built_in("moment", node.span)
+    return ctx.op("symbol", node.type, process, address, moment)
 
 
 def _usym(call: Call) -> typed.Expr | None:
