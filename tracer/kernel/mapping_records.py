@@ -72,8 +72,8 @@ Record = Mapped | Executed | Forked | Missed
 class MappingRecords:
     """The records since it was opened, about one process and its descendants or about everybody."""
 
-    def __init__(self, pid: int | None, prompt: bool = False, size: int = _RING) -> None:
-        """`prompt`: each record wakes whoever waits for the descriptors. `size`: bytes of the ring of each CPU. Raises
+    def __init__(self, pid: int | None, prompt: bool = False, size: int | None = None) -> None:
+        """`prompt`: each record wakes whoever waits for the descriptors. `size`: bytes of each ring. Raises
         `OSError` where perf_event_open(2) does not allow it.
         """
         self._rings: list[perf.Ring] = []
@@ -82,7 +82,8 @@ class MappingRecords:
         try:
             cpus = perf.online_cpus()
             for cpu in cpus:
-                self._open(cpu, [-1] if pid is None else _tasks(pid)[: max(_MOST_OTHERS // len(cpus), 1)], prompt, size)
+                tasks = [-1] if pid is None else _tasks(pid)[: max(_MOST_OTHERS // len(cpus), 1)]
+                self._open(cpu, tasks, prompt, size or _RING)
         except OSError:
             self.close()
             raise
