@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import target, tracer, tracing, until
+from tests.harness.cli import read_line, target, tell, tracer, tracing, until
 from tests.live.answers import maps
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
@@ -57,6 +57,50 @@ def test_a_semaphore_is_up_while_traced_and_down_afterwards(
             first.wait()
             until(lambda: value() == 0, what=lambda: f"the semaphore stays at {value()}")
         assert process.poll() is None
+
+
+def test_all_copies_of_a_library_are_raised_and_lowered(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path, library = place("copies"), place("plug.so")
+    program = f"usdt:{library}:plug:hit {{ @ = count(); }}"
+    for options in (["-p"], []):
+        with target(path, library) as process:
+            assert read_line(process) == "ready"
+            assert _asked(process, "load") == 0
+            whom = [*options, str(process.pid)] if options else []
+            home = tmp_path / "-".join(["trace", *options])
+            home.mkdir()
+            with tracing(home, "--backend", backend, *whom, "-e", program) as running:
+                assert _asked(process, "call") == 20
+                done = running.stop()
+            assert _asked(process, "call") == 0
+        assert (done.status, done.text, done.err) == (0, "@: 20\n", "Attached 1 probe\n")
+
+
+@pytest.mark.parametrize("whom", ["-p", "everybody"])
+def test_a_copy_that_is_loaded_later_is_raised_soon_or_it_is_said_and_all_are_lowered(
+    whom: str, backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path, library = place("copies"), place("plug.so")
+    program = f"usdt:{library}:plug:hit {{ @ = count(); }}"
+    with target(path, library) as process:
+        assert read_line(process) == "ready"
+        options = ["-p", str(process.pid)] if whom == "-p" else []
+        with tracing(tmp_path, "--backend", backend, *options, "-e", program) as running:
+            assert _asked(process, "load") == 0
+            until(lambda: _asked(process, "call") == (20 if options else 10), 10)
+            done = running.stop()
+        assert _asked(process, "call") == 0
+    assert done.err == (
+        f"Attached 1 probe\ntracer: process {process.pid} loaded {library} more than once: the kernel raises the"
+        " semaphore of one copy alone, and hits of another may be missing\n"
+    )
+
+
+def _asked(process: subprocess.Popen[bytes], what: str) -> int:
+    tell(process, f"{what}\n")
+    return int(read_line(process))
 
 
 def test_a_probe_of_many_sites_and_clauses_raises_its_semaphore(

@@ -45,6 +45,8 @@ RECIPES: dict[str, Recipe] = {
     "threads": Recipe(("threads.c",), ("-O2", "-g", "-pthread")),
     "churn": Recipe(("churn.c",), ("-O2", "-g", "-pthread")),
     "forks": Recipe(("forks.c",)),
+    "copies": Recipe(("copies.c",)),
+    "plug.so": Recipe(("plug.c",), ("-O2", "-g", "-shared", "-fPIC")),
     "execs": Recipe(("execs.c",), ("-O1", "-g", "-pthread")),
     "family": Recipe(("family.c",), ("-O2", "-g", "-pthread")),
     "orphans": Recipe(("orphans.c",)),

@@ -75,7 +75,7 @@ class ActivatedSession:
         self._session = session
         self._semaphores = semaphores
         self._target = target
-        self._process: _Process | None = None
+        self._process: Process | None = None
         self.activation = ""
         self._left: str | None = None
 
@@ -95,7 +95,7 @@ class ActivatedSession:
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Attaches, then raises the semaphores: a hit before would find no probe."""
         sites = self._session.attach(stop)
-        self._process = _Process()
+        self._process = Process()
         if self._target.program is None:
             self.raise_all()
         return sites
@@ -145,7 +145,7 @@ def _said(pid: int | None, raised: int, refused: list[tuple[int, str]]) -> str:
     return f"semaphores raised in {whom}{failed}{more}; processes started later are not seen"
 
 
-class _Process:
+class Process:
     """The process that counts (see `kernel.workers.semaphore_process`)."""
 
     def __init__(self) -> None:
@@ -158,12 +158,14 @@ class _Process:
         self._patience_s = _PATIENCE_S
 
     def raise_all(
-        self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...]
+        self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...], copies: bool = False
     ) -> tuple[int, list[tuple[int, str]]]:
-        """In how many processes they are up, and which could not be written, with the reason."""
+        """In how many processes they are up, and which could not be written, with the reason. With `copies` only those
+        that the kernel leaves out.
+        """
         rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
         with suppress(BrokenPipeError), open(self._worker.to, "w", closefd=False) as requests:
-            requests.write(json.dumps([pid, rows]) + "\n")
+            requests.write(json.dumps([pid, rows, copies]) + "\n")
         answer = self._answer(wake)
         if answer is None:
             self._patience_s = 0  # what it raises yet it lowers by itself
@@ -172,6 +174,12 @@ class _Process:
         if "error" in answer:
             raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracers take turns with a lock there")
         return answer["raised"], [(each, why) for each, why in answer["refused"]]
+
+    def balance(self) -> None:
+        """See `Counting.balance`."""
+        with suppress(BrokenPipeError):
+            os.write(self._worker.to, b"balance\n")
+            self._answer()
 
     def lower_all(self) -> bool:
         """Returns once they are down; False where the process did not say so."""

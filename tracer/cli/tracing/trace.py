@@ -32,6 +32,7 @@ Python does by itself, took a tenth of the time of a million events.
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.backends.fallback import FallbackSession
+    from tracer.backends.semaphore_copies import SemaphoreCopies
     from tracer.cli.tracing.end_warnings import OlderFiles
     from tracer.cli.tracing.silence import Silence
     from tracer.cli.tracing.stacks import Wanted
@@ -140,6 +141,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             controls.before_attach = partial(_take, leases, plan, session)
         known = session.details
         running = _running(session, compiled)
+        copies = _copies(running, target, controls, stack)
         note(*running.notes[len(compiled.notes) :])
         if request.verbose:
             note(*_unused_activation(running, request), *known)
@@ -150,6 +152,8 @@ def trace(compiled: Compiled, request: Request) -> int:
             if running is not before:
                 note(running.notes[-1])
                 known = ()
+            if copies is not None:
+                copies.start()
             left_out = session.left_out
             if left_out:
                 say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
@@ -187,8 +191,8 @@ def trace(compiled: Compiled, request: Request) -> int:
 
             silence = Silence(plan, target, session, say, request.verbose, request.quiet, findings.cut)
             stack.callback(silence.close)
-            controls.regularly = partial(_regularly, names, older, silence)
-            controls.before_detach = silence.before_detach
+            controls.regularly = partial(_regularly, names, copies, older, silence)
+            controls.before_detach = partial(_before_detach, copies, silence)
         gc.freeze()  # what is there now stays
         gc.set_threshold(*_COLLECTIONS)
         gc.enable()
@@ -226,7 +230,9 @@ def trace(compiled: Compiled, request: Request) -> int:
             older.tell(outcome.hits != 0)  # with -q too
         if session.left is not None:
             say(session.left)
-        for line in session.missed:
+        if copies is not None:
+            copies.close()
+        for line in (*session.missed, *(copies.closing() if copies is not None else ())):
             say(line)  # with -q too
         broken, ended = names.endings(running.backend or "")
         if broken is not None:
@@ -281,11 +287,31 @@ def _warn(words: Words, source: Source, warning: Diagnostic) -> None:
     words.say(diagnostics_text(source, [warning]))
 
 
-def _regularly(names: Names, *others: OlderFiles | Silence | None) -> None:
+def _regularly(names: Names, *others: SemaphoreCopies | OlderFiles | Silence | None) -> None:
     names.keep_up()
     for each in others:
         if each is not None:
             each.look()
+
+
+def _before_detach(*others: SemaphoreCopies | Silence | None) -> None:
+    for each in others:
+        if each is not None:
+            each.before_detach()
+
+
+def _copies(running: Compiled, target: Target, controls: Controls, stack: ExitStack) -> SemaphoreCopies | None:
+    """The semaphores that the kernel leaves out; None where it counts none in a library."""
+    if running.by_hand or not any(site.semaphore is not None for site in running.plan.sites):
+        return None
+    from tracer.backends.semaphore_copies import SemaphoreCopies, libraries
+
+    if not (paths := libraries(running.plan)):
+        return None
+    copies = SemaphoreCopies(running.plan, target, paths)
+    stack.callback(copies.close)
+    controls.wake = (*controls.wake, *copies.wake)
+    return copies
 
 
 def _take(leases: Leases, plan: Plan, session: Session) -> None:

@@ -1,7 +1,8 @@
 """The process that raises semaphores, and lowers them when its standard input ends (see `kernel.workers.spawn`).
 
 It alone knows what is up, so there is one way down for every end of the tracer. It reads one line of JSON, the process
-or null and the semaphores; answers with one line when they are up, and with another when they are down.
+or null, the semaphores, and whether only copies are meant; answers with one line when they are up, and with another
+when they are down. Each further line asks to balance them first.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ def main() -> None:
     from tracer.kernel.workers.semaphores import Counting, Semaphore
 
     lines = sys.stdin.buffer
-    pid, semaphores = json.loads(lines.readline())
-    counting = Counting(Semaphore(*each) for each in semaphores)
+    pid, semaphores, copies = json.loads(lines.readline())
+    counting = Counting((Semaphore(*each) for each in semaphores), copies=copies)
     try:
         raised = counting.raise_all(pid)
     except OSError as error:
         _say({"error": f"{error.filename or 'its memory'}: {error.strerror}"})
         return
     _say({"raised": raised, "refused": sorted(counting.refused.items())})
-    lines.read()
+    for _ in lines:
+        counting.balance()
+        _say({"balanced": True})
     counting.lower_all()
     _say({"lowered": True})
 

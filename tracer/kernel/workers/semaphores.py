@@ -30,6 +30,7 @@ DIRECTORY = "/run/tracer"
 
 SIZE = 2
 _MOST = 0xFFFF
+_BREAKPOINT = 0xCC  # of x86; nobody has looked on other processors whether the kernel leaves anything
 _FORKNOEXEC = 0x40  # PF_FORKNOEXEC of linux/sched.h
 _ROUNDS = 10
 
@@ -92,11 +93,28 @@ def values_of(pid: int, semaphore: Semaphore) -> list[int]:
         os.close(memory)
 
 
-class Counting:
-    """What one tracer has raised. Not thread-safe; the calls are `raise_all`, then `lower_all`."""
+def unraised(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
+    """The addresses of those of which another copy in the process is up, and this one is not."""
+    try:
+        memory = os.open(f"{directory(pid)}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    try:
+        values = {at: (each, _read(memory, at)) for at, each in _found(pid, semaphores).items()}
+    finally:
+        os.close(memory)
+    up = {each for each, value in values.values() if value}
+    return {at: each for at, (each, value) in values.items() if value == 0 and each in up}
 
-    def __init__(self, semaphores: Iterable[Semaphore], directory: str = DIRECTORY) -> None:
+
+class Counting:
+    """What one tracer has raised. Not thread-safe; the calls are `raise_all`, then `lower_all`. `copies`: only those
+    that are `unraised`.
+    """
+
+    def __init__(self, semaphores: Iterable[Semaphore], directory: str = DIRECTORY, copies: bool = False) -> None:
         self._semaphores = tuple(semaphores)
+        self._copies = copies
         self._directory = directory
         self._images: dict[int, _Image] = {}
         self._before: frozenset[Process] = frozenset()
@@ -128,9 +146,35 @@ class Counting:
                 _lower(image, {at for at in image.up if _read(image.memory, at) == values[pid, at]})
             self._images = images
             self._lower_late()
+            if self._copies:
+                self._settle()
         for image in self._images.values():
             os.close(image.memory)
         self._images.clear()
+
+    def balance(self) -> None:
+        """Before the kernel lowers: it takes off for each copy, and always from that of the lowest address. Where that
+        is less than it takes, it leaves the breakpoints of all copies ("ref_ctr going negative", Linux 6.18). So the
+        lowest one gets what the others have. Raises `OSError` where the lock cannot be had.
+        """
+        with _locked(self._directory):
+            for image in self._images.values():
+                for copies in _copies(image.process.pid, self._semaphores):
+                    addresses = sorted(copies)
+                    values = [_read(image.memory, at) or 0 for at in addresses]
+                    more = sum(value - (at in image.up) for at, value in zip(addresses[1:], values[1:], strict=True))
+                    if more > 0:
+                        _write(image.memory, addresses[0], values[0] + more)
+
+    def _settle(self) -> None:
+        """After it: where no copy has a breakpoint any more, nobody counts, and what the kernel left goes."""
+        for image in self._images.values():
+            for addresses in _copies(image.process.pid, self._semaphores):
+                code = [at - each.address + each.code_address for at, each in addresses.items()]
+                if not any(_read(image.memory, at, 1) == _BREAKPOINT for at in code):
+                    for at in addresses:
+                        if _read(image.memory, at):
+                            _write(image.memory, at, 0)
 
     def _lower_late(self) -> None:
         """Processes that were forked while the others were lowered. A fork's semaphore is its parent's, or one more."""
@@ -148,7 +192,7 @@ class Counting:
         image = _open(pid)
         if image is None:
             return
-        image.up = _found(pid, self._semaphores)
+        image.up = unraised(pid, self._semaphores) if self._copies else _found(pid, self._semaphores)
         if image.up:
             self._images[pid] = image
         else:
@@ -271,13 +315,26 @@ def _open(pid: int) -> _Image | None:
     return _Image(process, memory, auxv)
 
 
-def _read(memory: int, address: int) -> int | None:
+def _copies(pid: int, semaphores: Iterable[Semaphore]) -> list[dict[int, Semaphore]]:
+    """The addresses of each semaphore of which there are several."""
+    by_semaphore: dict[Semaphore, dict[int, Semaphore]] = {}
+    for at, each in _found(pid, semaphores).items():
+        by_semaphore.setdefault(each, {})[at] = each
+    return [found for found in by_semaphore.values() if len(found) > 1]
+
+
+def _read(memory: int, address: int, size: int = SIZE) -> int | None:
     """The number at an address; None where there is no memory any more."""
     try:
-        data = os.pread(memory, SIZE, address)
+        data = os.pread(memory, size, address)
     except OSError:
         return None
-    return int.from_bytes(data, "little") if len(data) == SIZE else None
+    return int.from_bytes(data, "little") if len(data) == size else None
+
+
+def _write(memory: int, address: int, value: int) -> None:
+    with suppress(OSError):
+        os.pwrite(memory, value.to_bytes(SIZE, "little"), address)
 
 
 def _auxv(pid: int) -> bytes:

@@ -1,0 +1,135 @@
+"""The semaphores of a library that a process has loaded more than once (dlmopen).
+
+The kernel counts one of them alone, that of the lowest address (uprobes.c, find_ref_ctr_vma), and the code of the other
+copies skips its probes. So these are counted by hand, as for `--usdt-file-activation`: in what runs when the trace
+begins, and in the process of -p or -c as soon as it maps the file again. That takes some milliseconds, in which hits
+may be missed: `closing` says so. No program is looked at, for glibc loads none twice.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from tracer.backends.activation import Process, semaphores
+from tracer.errors import TracerError
+from tracer.kernel.mapping_records import Mapped, MappingRecords
+from tracer.kernel.workers.semaphores import unraised
+from tracer.plan.model import Plan
+from tracer.probes.site import Target
+from tracer.resolve.processes.maps import mappings, users
+
+_PT_INTERP, _HEAD = 3, 8192
+_MOST = 16
+"""Processes that count, one for each process whose copies are raised."""
+
+
+def libraries(plan: Plan) -> dict[int, str]:
+    """The paths of the libraries with semaphores, by their inode."""
+    paths = {site.identity.inode: site.path for site in plan.sites if site.semaphore is not None}
+    return {inode: path for inode, path in paths.items() if ".so" in os.path.basename(path) or not _is_program(path)}
+
+
+def _is_program(path: str) -> bool:
+    """Whether a 64-bit ELF file names a loader (PT_INTERP), which hardly a library but libc.so.6 does. What cannot be
+    told counts as one.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+        (first,), (size, count) = struct.unpack_from("=Q", head, 32), struct.unpack_from("=HH", head, 54)
+        kinds = [struct.unpack_from("=I", head, first + size * number)[0] for number in range(count)]
+    except (OSError, struct.error):
+        return True
+    return head[4:5] != b"\2" or _PT_INTERP in kinds
+
+
+class SemaphoreCopies:
+    """Those of one trace."""
+
+    def __init__(self, plan: Plan, target: Target, paths: dict[int, str]) -> None:
+        """Of a process what it maps is known from now on."""
+        self._paths = paths
+        by_hand = semaphores(plan, kernel=True)  # those are raised in all copies
+        self._semaphores = tuple(
+            each for each in semaphores(plan, kernel=False) if each.inode in paths and each not in by_hand
+        )
+        self._target = target
+        self._processes: list[Process] = []
+        self._places: dict[tuple[int, int], set[int]] = defaultdict(set)
+        self._late: set[tuple[int, int]] = set()
+        self._again: set[int] = set()
+        self._missed: list[tuple[int, str]] = []
+        self._records: MappingRecords | None = None
+        if target.pid is not None:
+            with suppress(OSError):
+                self._records = MappingRecords(target.pid, prompt=True)
+
+    @property
+    def wake(self) -> tuple[int, ...]:
+        """Readable when `look` has something to do."""
+        return self._records.descriptors if self._records is not None else ()
+
+    def start(self) -> None:
+        """The probes are in place: raises what is loaded already."""
+        for pid in self._users():
+            self._raise(pid)
+            with suppress(TracerError):
+                for each in mappings(pid) if self._records is not None else ():
+                    if each.executable and each.file is not None and each.file[1] in self._paths:
+                        self._places[pid, each.file[1]].add(each.start)
+
+    def look(self) -> None:
+        """Raises what has been mapped since."""
+        # Its data may not have been mapped yet when its code was.
+        pids, self._again = self._again, set()
+        if self._records is not None and self._records.has_any:
+            for record in self._records.take():
+                if isinstance(record, Mapped) and record.mapping.file and record.mapping.file[1] in self._paths:
+                    mapped = record.pid, record.mapping.file[1]
+                    self._places[mapped].add(record.mapping.start)
+                    self._late.add(mapped)
+                    self._again.add(record.pid)
+        for pid in pids | self._again:
+            self._raise(pid)
+
+    def before_detach(self) -> None:
+        """Takes note of what was not raised, and prepares all for the kernel, which lowers its own then."""
+        self.look()
+        for pid in self._users() if self._records is None else ():
+            for inode in {each.inode for each in unraised(pid, self._semaphores).values()}:
+                self._missed.append((pid, self._paths[inode]))
+            self._raise(pid)
+        for process in self._processes:
+            process.balance()
+
+    def closing(self) -> Iterator[str]:
+        """The lines about hits that may be missing."""
+        late = [(pid, self._paths[inode]) for pid, inode in sorted(self._late) if len(self._places[pid, inode]) > 1]
+        for pid, path in (*late, *self._missed):
+            yield (
+                f"process {pid} loaded {path} more than once: the kernel raises the semaphore of one copy alone,"
+                " and hits of another may be missing"
+            )
+
+    def close(self) -> None:
+        """Lowers what was raised; after the session has detached."""
+        if self._records is not None:
+            self._records.close()
+            self._records = None
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.lower_all()
+
+    def _users(self) -> Iterable[int]:
+        return users(set(self._paths), self._target.pid)
+
+    def _raise(self, pid: int) -> None:
+        if len(self._processes) < _MOST and unraised(pid, self._semaphores):
+            with suppress(TracerError):  # what is not raised is told at the end
+                process = Process()
+                self._processes.append(process)
+                process.raise_all(pid, self._semaphores, (), copies=True)
