@@ -65,6 +65,16 @@ static __always_inline void made(u64 *length)
 		__sync_fetch_and_add(length, 1);
 }
 
+/* A map had no room for a new key. Each map has a counter of its own, by its number. */
+static __always_inline void lose_key(unsigned long map)
+{
+#ifdef FULL_MAPS
+	lose(FULL_MAPS + (u32)map / 3);
+#else
+	lose(LOST_KEYS);
+#endif
+}
+
 /* An element that may not be there yet. Another CPU, or another task on this one, may create it first: then this
  * program adds to that one. */
 static __always_inline void counter_add(unsigned long map, const void *key, u64 value, u64 *length)
@@ -76,7 +86,7 @@ static __always_inline void counter_add(unsigned long map, const void *key, u64 
 			return made(length);
 		counter = map_lookup(map, key);
 		if (!counter)
-			return lose(LOST_KEYS);
+			return lose_key(map);
 	}
 	__sync_fetch_and_add(counter, value);
 }
@@ -93,7 +103,7 @@ static __always_inline u64 fetch_add(unsigned long map, const void *key, u64 val
 		}
 		counter = map_lookup(map, key);
 		if (!counter) {
-			lose(LOST_KEYS);
+			lose_key(map);
 			return 0;
 		}
 	}
@@ -111,7 +121,7 @@ static __always_inline void total_add(unsigned long map, const void *key, u64 va
 			return made(length);
 		sum = map_lookup(map, key);
 		if (!sum)
-			return lose(LOST_KEYS);
+			return lose_key(map);
 	}
 	__sync_fetch_and_add(&sum->hits, 1);
 	__sync_fetch_and_add(&sum->total, value);
@@ -139,7 +149,7 @@ static __always_inline void extreme_raise(unsigned long map, const void *key, u6
 			return made(length);
 		extreme = map_lookup(map, key);
 		if (!extreme)
-			return lose(LOST_KEYS);
+			return lose_key(map);
 	}
 	raise(extreme, value);
 }
@@ -190,7 +200,7 @@ static __always_inline void assign(unsigned long map, const void *key, const voi
 	if (length && !map_update(map, key, value, UPDATE_NEW))
 		return made(length);
 	if (map_update(map, key, value, UPDATE_ANY))
-		lose(LOST_KEYS);
+		lose_key(map);
 }
 
 /* One word is stored in place where the key exists: the store cannot be torn, and it takes no new element. */

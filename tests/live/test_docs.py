@@ -152,7 +152,9 @@ def test_the_commands_are_found() -> None:
     assert waiting == [False, False, False, True, False, True, False, False]
 
 
-SPANS = re.findall(r"`((?:uprobe|uretprobe|usdt):[^`]*\{[^`…]*\})`", (ROOT / "docs/peers.md").read_text())
+SPANS = re.findall(
+    r"`((?:config = \{[^}]*\} )?(?:uprobe|uretprobe|usdt):[^`]*\{[^`…]*\})`", (ROOT / "docs/peers.md").read_text()
+)
 LINES = [line.replace("\\|", "|") for line in SPANS if "FILE" not in line]
 
 

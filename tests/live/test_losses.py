@@ -32,8 +32,25 @@ def test_keys_beyond_the_limit_are_counted(backend: str, place: Callable[[str], 
     assert (len(found["@"]), found["@all"]) == (16384, 40000)
     assert done.err == (
         "Attached 1 probe\n"
-        f"tracer: {40000 - 16384} map updates dropped: a map was full, and new keys did not fit;"
-        " raise max_map_keys, now 16384\n"
+        f"tracer: {40000 - 16384} map updates dropped: @ was full, and new keys did not fit; write config ="
+        " { max_map_keys = 65536 }, it is 16384 now, or delete() keys that are done with\n"
+    )
+
+
+def test_each_map_that_was_full_is_named_with_what_makes_room(
+    backend: str, place: Callable[[str], Path], clean: None
+) -> None:
+    path = place("threads")
+    program = (
+        "config = { max_map_keys = 200 } let @few = hash(64); let @last = lruhash(8); BEGIN { @begun[0] = 1; } "
+        f"usdt:{path}:threads:hit {{ @few[arg1] = 1; @last[arg1] = 1; @sums[arg1] = sum(arg0); @held[arg0] = count();"
+        f" @high[comm, arg1] = max(arg0); }}"
+    )
+    done = tracer("--backend", backend, "-e", program, "-c", f"{path} 1 300")
+    assert done.err == (
+        f"Attached 2 probes\ntracer: {236 + 100 + 100} map updates dropped: @few, @high and @sums were full, and new"
+        " keys did not fit; write config = { max_map_keys = 800 }, it is 200 now, raise the 64 of let @few = …, or"
+        " delete() keys that are done with\n"
     )
 
 

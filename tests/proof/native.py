@@ -225,7 +225,7 @@ class _Output:
                 name: maps_of(self.plan.program.maps[name], self.generated.tables.get(name), elements, now.get(name))
                 for name in self.plan.program.maps
             },
-            "loss": Loss(**lost),
+            "loss": Loss(**lost, full=frozenset()),
             "exiting": control[0] != 0,
             "slots kept": kept,
         }

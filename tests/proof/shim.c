@@ -9,7 +9,7 @@
 #define PAGE 4096
 enum { LOSSES = 1, RING, SCRATCH, FIRST_TABLE, SITE_TEXTS = 1000 };
 enum { OUT_RECORD = 1, OUT_MAPS, OUT_END };
-enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 9, CONTROL_WORDS = 128 };
+enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 9, KEYS = 3, CONTROL_WORDS = 128 };
 
 struct element {
 	struct element *next;
@@ -166,7 +166,7 @@ void *map_lookup(unsigned long map, const void *key)
 	struct element **place;
 
 	if (number == LOSSES)
-		return *(u32 *)key < LOSS_COUNT ? &losses[*(u32 *)key] : NULL;
+		return &losses[*(u32 *)key < LOSS_COUNT ? *(u32 *)key : KEYS]; /* full maps stand behind the causes */
 	if (number == SCRATCH)
 		return &scratch;
 	if (number == SITE_TEXTS)

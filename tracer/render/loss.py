@@ -8,6 +8,8 @@ from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Within
 from tracer.lang.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracer.lang.typed import Program
     from tracer.results.events import Loss
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 def loss_messages(loss: Loss, program: Program) -> list[str]:
     """Lines for stderr, without an end of line; none where nothing was lost."""
     config = program.config
-    limited = any(decl.most and not decl.inner for decl in program.maps.values())
-    declared = ", or what their declarations allow" if limited else ""
     missed = _missed(program) if loss.unreadable else ""
     causes = (
         (
@@ -63,8 +63,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         ),
         (
             loss.keys,
-            "{} dropped: a map was full, and new keys did not fit; "
-            f"raise max_map_keys, now {config.max_map_keys}{declared}",
+            "{} dropped: " + _full(sorted(loss.full), program),
             "map update",
         ),
         (
@@ -76,7 +75,20 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (loss.divisions, "{} by zero: 1 is used as the result", "division"),
         (loss.stacks, "{} could not be walked: too many new ones came at once, or the thread has none", "stack"),
     )
-    return [text.format(counted(count, thing)) for count, text, thing in causes if count]
+    return [text.replace("{}", counted(count, thing)) for count, text, thing in causes if count]
+
+
+def _full(maps: Sequence[str], program: Program) -> str:
+    """Which maps were full, and how there is room."""
+    most = program.config.max_map_keys
+    declared = [name for name in maps if program.maps[name].most]
+    remedies = [f"raise the {program.maps[name].most} of let {name} = …" for name in declared]
+    if len(declared) < len(maps) or not maps:
+        remedies.insert(0, f"write config = {{ max_map_keys = {4 * most} }}, it is {most} now")
+    remedies.append("or delete() keys that are done with")
+    *several, last = maps or ["a map"]
+    who = f"{', '.join(several)} and {last} were" if several else f"{last} was"
+    return f"{who} full, and new keys did not fit; {', '.join(remedies)}"
 
 
 def _missed(program: Program) -> str:

@@ -68,13 +68,14 @@ class Loss:
     """What makes an answer incomplete: exact counts per cause.
 
     `events` did not fit the buffer between kernel and tracer; `unreadable` hits ended early because an argument or
-    string could not be read; `truncated` strings were cut; `keys` updates found their map full; `loops` hits ran out of
-    rounds; `stacks` could not be walked; `crowded` hits ended early because a long string was cut by the kernel, or
-    took the room of what was wanted; `dropped` events had not been shown when the trace was told to end at once;
-    `returns` are those of calls nested deeper than the kernel follows (`backends.nested_returns`), -1 for a number that
-    is not known; `busy` hits found no memory for their strings and records, as others had it all; `outrun` values of
-    min() and max() were given up, as others went further again and again. `divisions` by zero took 1 for their result,
-    as in bpftrace: nothing is missing, but the answer may not be what was meant.
+    string could not be read; `truncated` strings were cut; `keys` updates found their map full, which are those in
+    `full`; `loops` hits ran out of rounds; `stacks` could not be walked; `crowded` hits ended early because a long
+    string was cut by the kernel, or took the room of what was wanted; `dropped` events had not been shown when the
+    trace was told to end at once; `returns` are those of calls nested deeper than the kernel follows
+    (`backends.nested_returns`), -1 for a number that is not known; `busy` hits found no memory for their strings and
+    records, as others had it all; `outrun` values of min() and max() were given up, as others went further again and
+    again. `divisions` by zero took 1 for their result, as in bpftrace: nothing is missing, but the answer may not be
+    what was meant.
     """
 
     events: int = 0
@@ -89,9 +90,16 @@ class Loss:
     busy: int = 0
     outrun: int = 0
     divisions: int = 0
+    full: frozenset[str] = frozenset()
 
     def __add__(self, other: Loss) -> Loss:
-        return Loss(*(getattr(self, name) + getattr(other, name) for name in names(self)))
+        counts = {name: getattr(self, name) + getattr(other, name) for name in names(self) if name != "full"}
+        return Loss(**counts, full=self.full | other.full)
+
+    def found_full(self, name: str, updates: int = 1) -> None:
+        """Counts updates of a map that found it full."""
+        self.keys += updates
+        self.full |= {name}
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in names(self))

@@ -71,7 +71,7 @@ class LocalMaps:
             if len(table) < limit:
                 table[key] = value
             else:
-                loss.keys += 1
+                loss.found_full(name)
 
         return insert
 

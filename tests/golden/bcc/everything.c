@@ -3,6 +3,7 @@
 
 #define LOSSES MAP(1)
 #define RING MAP(2)
+#define FULL_MAPS 32
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
 #define RULES MAP(1004)

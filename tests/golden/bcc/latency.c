@@ -3,6 +3,7 @@
 
 #define LOSSES MAP(1)
 #define RING MAP(2)
+#define FULL_MAPS 32
 /* MAP(4) holds @start: shared hash of value */
 /* MAP(5) holds @ns: per CPU array of u64 */
 

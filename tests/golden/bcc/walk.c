@@ -3,6 +3,7 @@
 
 #define LOSSES MAP(1)
 #define RING MAP(2)
+#define FULL_MAPS 32
 #define SCRATCH MAP(3)
 #define SCRATCH_SLOTS 1024
 /* MAP(4) and, for longer keys, MAP(5) hold @: shared hash of value, mark in the key */

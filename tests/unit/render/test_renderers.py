@@ -148,7 +148,8 @@ def test_each_cause_of_loss_is_said_with_its_count_and_remedy() -> None:
         "7 hits left out: the kernel gives the strings of a hit one page, and a long one was cut there "
         "or left no room for another; --backend bcc reads them",
         "3 strings cut to 63 bytes; raise max_strlen, now 64",
-        "4 map updates dropped: a map was full, and new keys did not fit; raise max_map_keys, now 10",
+        "4 map updates dropped: a map was full, and new keys did not fit; write config = { max_map_keys = 40 }, it is"
+        " 10 now, or delete() keys that are done with",
         "5 hits ran out of rounds: all loops of a hit have 131072 together, those of BEGIN, END or an interval 4194304;"
         " split the work",
         "6 stacks could not be walked: too many new ones came at once, or the thread has none",

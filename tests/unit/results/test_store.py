@@ -61,7 +61,7 @@ def test_a_full_map_drops_new_keys_and_counts_them() -> None:
         maps.aggregate("@h", (key,), "hist", key)
     assert maps.snapshot("@").items == {(1,): 2}
     assert maps.snapshot("@x").items == {(1,): 2}
-    assert maps.loss == Loss(keys=8)
+    assert maps.loss == Loss(keys=8, full=frozenset({"@", "@x", "@h"}))
 
 
 def test_a_full_map_that_forgets_drops_the_key_written_longest_ago() -> None:

@@ -17,7 +17,15 @@ from tracer.backends.bcc.attach.loader import (
     Loaded,
     first_counter,
 )
-from tracer.backends.bcc.codegen.generate import CONTROL, FOLLOWED, LOSSES, PYTHON_IMAGES, RING, STACK_RULES
+from tracer.backends.bcc.codegen.generate import (
+    CONTROL,
+    FOLLOWED,
+    FULL_MAPS,
+    LOSSES,
+    PYTHON_IMAGES,
+    RING,
+    STACK_RULES,
+)
 from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.events.incoming import Incoming
 from tracer.backends.bcc.events.records import control_event
@@ -210,10 +218,15 @@ class BccSession:
     def loss(self) -> Loss:
         """Losses so far: the programs' counters, and what user space could not put into a full map."""
         causes = {cause: self._summed(LOSSES, number) for number, cause in enumerate(LOSS_CAUSES)}
+        full = Loss()
+        for name, table in self._generated.tables.items():
+            first = FULL_MAPS + FIRST_TABLE
+            if table.key is not None and (keys := sum(self._summed(LOSSES, first + each) for each in table.numbers)):
+                full.found_full(name, keys)
         returns = 0
         if self._nested is not None and self._detached:
             returns = self._lost_returns(self._nested)
-        return Loss(**causes) + Loss(dropped=self._dropped, returns=returns) + self._maps.loss
+        return Loss(**causes, full=frozenset()) + full + Loss(dropped=self._dropped, returns=returns) + self._maps.loss
 
     def _lost_returns(self, nested: Nested) -> int:
         first = first_counter(self.plan)

@@ -92,7 +92,7 @@ def test_a_ring_that_is_too_large_is_halved(fake: FakeBpf) -> None:
     ("number", "message", "hint"),
     [
         (errno.EPERM, "the kernel does not give memory for the maps: Operation not permitted", "raise the limit"),
-        (errno.ENOMEM, "the kernel does not give memory for the maps: Cannot allocate memory", "raise the limit"),
+        (errno.ENOMEM, "the kernel does not give memory for the maps: Cannot allocate memory", "max_map_keys lower"),
         (errno.EMFILE, "cannot create the maps: Too many open files", "ulimit -n"),
         (errno.E2BIG, "cannot create the maps: Argument list too long", "max_map_keys lower, or --backend ftrace"),
     ],

@@ -13,6 +13,7 @@ from tracer.backends.bcc.codegen.generate import (
     CONTROL,
     FOLLOW,
     FOLLOWED,
+    FULL_MAPS,
     LOSSES,
     PLACES,
     PYTHON_CODES,
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
     from tracer.backends.bcc.attach.page_groups import Groups
 
 LOSS_CAUSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun", "divisions")
-"""The first counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h. Those of
-stacks' endings follow.
+"""The first counters of the LOSSES map, as `Loss` names them; see the enum in prelude.h. Those of stacks' endings
+follow, then those of full maps.
 """
 
 HITS, SITE_PLACES = 1002, 1003
@@ -149,11 +150,10 @@ def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:
     maps[CONTROL] = bpf.map_create(MapType.ARRAY, 4, size, 1, bpf.F_MMAPABLE, "tracer_control")
     points = first_counter(plan)
     maps[HITS] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, points + 2, name="tracer_hits")
-    losses = len(LOSS_CAUSES)
+    losses = FULL_MAPS + FIRST_TABLE + sum(len(table.numbers) for table in generated.tables.values())
     if generated.unwinds:
-        from tracer.backends.bcc.maps.stacks import ENDINGS, create_rules
+        from tracer.backends.bcc.maps.stacks import create_rules
 
-        losses += len(ENDINGS)
         maps[STACK_RULES] = create_rules()
     maps[LOSSES] = bpf.map_create(MapType.PERCPU_ARRAY, 4, 8, losses, name="tracer_losses")
     copies = generated.unwinds or generated.interprets

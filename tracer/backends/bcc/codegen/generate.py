@@ -29,6 +29,10 @@ from tracer.steps.values import UserStack
 from tracer.steps.walk import walk
 
 CONTROL, LOSSES, RING, SCRATCH = range(FIRST_TABLE)
+FULL_MAPS = 32
+"""Where in LOSSES, behind the causes and the endings of stacks, the counters of maps that were full begin, by number.
+"""
+
 FOLLOWED = 1001
 """The number of the map of followed processes: beyond those of any program's maps."""
 
@@ -187,6 +191,8 @@ def _head(shared: Shared, slots: int, control: tuple[int, int, int, int, int], f
         f"#define LOSSES MAP({LOSSES})",
         f"#define RING MAP({RING})",
     ]
+    if any(table.key is not None for table in shared.tables.values()):
+        lines.append(f"#define FULL_MAPS {FULL_MAPS}")
     if slots:
         lines += [f"#define SCRATCH MAP({SCRATCH})", f"#define SCRATCH_SLOTS {slots}"]
     if shared.site_texts.words:

@@ -336,7 +336,7 @@ class ScalarMap(KernelMap[bytes]):
         except OSError as error:
             if error.errno not in (errno.E2BIG, errno.ENOMEM):
                 raise
-            self._loss.keys += 1
+            self._loss.found_full(self.table.decl.name)
             return False
         if self.table.length is not None:
             self._control.give(self.table.length, 1)

@@ -78,7 +78,8 @@ class HistTriggers:
                     message = "a hist trigger of this trace is gone: somebody removed or cleared it"
                     raise TracerError(message, detail=trigger.line)
                 # Each map counts what it leaves out; all branches feed as many (`hist.shape`).
-                maps.loss.keys += (now.dropped - before.dropped) * len(trigger.feeds[0])
+                for feed in trigger.feeds[0] if now.dropped > before.dropped else ():
+                    maps.loss.found_full(feed.map, now.dropped - before.dropped)
                 for columns, row in now.rows.items():
                     held = before.rows.get(columns)
                     if row != held and row[0]:
@@ -134,7 +135,7 @@ def _add(maps: LocalMaps, decl: MapDecl, feed: Feed, columns: tuple[int, ...], r
     table = maps.table(decl.name)
     inner = table.get(key)
     if inner is None and len(table) >= maps.most(decl.name):
-        maps.loss.keys += hits
+        maps.loss.found_full(decl.name, hits)
         return
     match keeps_of(decl):
         case "buckets":
