@@ -80,7 +80,7 @@ def crowded(hits: int) -> str:
     some = "hits" if hits > 1 else "hit"
     return (
         f"tracer: {hits} {some} left out: the kernel gives the strings of a hit one page, and a long one was cut there"
-        " or left no room for another; --backend bcc reads them"
+        " or left no room for another; give strings a size, as in str(arg0, 1024), or --backend bcc"
     )
 
 
@@ -117,3 +117,11 @@ def test_ftrace_says_which_strings_a_larger_buffer_does_not_bring(strings: Path)
     found, said = traced(strings, "ftrace", 8192, 0, 1, 2)
     assert found == lengths({0, 1, 2, 3}, 8192, 0, 1, 2)
     assert said == [left_out(4), crowded(7)]
+
+
+@pytest.mark.parametrize("backend", ["bcc", "ftrace"])
+def test_with_a_size_as_much_comes_however_long_they_are(strings: Path, backend: str) -> None:
+    values = ", ".join(f"strlen(str(arg{index}, 1024))" for index in (0, 1))
+    program = f"uprobe:{strings}:probe {{ @[arg3] = ({values}, 0); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", str(strings))
+    assert maps(done)["@"] == lengths(EVERY - {10, 11, 14}, 1024, 0, 1)

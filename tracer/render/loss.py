@@ -41,7 +41,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (
             loss.crowded,
             "{} left out: the kernel gives the strings of a hit one page, and a long one was cut there"
-            " or left no room for another; --backend bcc reads them",
+            " or left no room for another; give strings a size, as in str(arg0, 1024), or --backend bcc",
             "hit",
         ),
         (

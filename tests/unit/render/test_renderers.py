@@ -146,7 +146,7 @@ def test_each_cause_of_loss_is_said_with_its_count_and_remedy() -> None:
         "2 hits left out: an argument or string could not be read there; "
         "its memory was not mapped, or holds no such value",
         "7 hits left out: the kernel gives the strings of a hit one page, and a long one was cut there "
-        "or left no room for another; --backend bcc reads them",
+        "or left no room for another; give strings a size, as in str(arg0, 1024), or --backend bcc",
         "3 strings cut to 63 bytes; raise max_strlen, now 64",
         "4 map updates dropped: a map was full, and new keys did not fit; write config = { max_map_keys = 40 }, it is"
         " 10 now, or delete() keys that are done with",

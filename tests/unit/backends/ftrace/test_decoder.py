@@ -22,6 +22,7 @@ from tracer.backends.ftrace.fetchargs import (
 )
 from tracer.backends.ftrace.read.reader import Reader
 from tracer.backends.ftrace.samples.decoder import Branch, build
+from tracer.backends.ftrace.samples.sample_functions import reach
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.kernel.perf import CALLCHAIN_MARKS
 from tracer.kernel.uprobe_events.model import Fetch
@@ -153,6 +154,23 @@ def test_a_string_that_took_the_room_of_the_others_is_known_to_be_cut() -> None:
         (b"first", b"y" * 16),
         (None, b""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "address", "there"),
+    [
+        (b"abc\0\0\0\0\0", 0x1010, True),
+        (b"\0\0\0\0\0\0\0\0", 0x1010, False),
+        (b"\0\0\0\0\0\0\0x", 0x1010, True),
+        (b"\0\0\0\0\0\0\0x", 0x1FFA, False),  # the x is in the next page
+        (b"ab\0\0\0\0\0\0", 0x1FFE, False),
+        (b"ab\0\0\0\0\0y", 0x1FFE, True),
+        (b"ab\0\0\0\0\0\0", 0x1FF8, False),  # its number may go beyond the page
+    ],
+)
+def test_a_0_ends_a_string_where_another_byte_of_its_page_is_there(arrays: bytes, address: int, there: bool) -> None:
+    known = arrays.partition(b"\0")[0]
+    assert reach(arrays, address, NO_ROOM) == (known, b"" if there else NO_ROOM)
 
 
 def test_the_thread_name() -> None:

@@ -24,10 +24,12 @@ def last_true(flags: Sequence[object]) -> int:
 
 def reach(arrays: bytes, address: int, behind: NoRoom | None) -> Reach:
     """Of a string that the event does not hold: what arrays have of it up to the first byte that is 0 or unreadable.
-    The latter is the first of all or that of a page; elsewhere a 0 is the string's end.
+    Where there is another byte of its page, the 0 is the string's end.
     """
-    known, end, _ = arrays.partition(b"\0")
-    return known, b"" if end and known and 0 < (address + len(known)) % 4096 <= 4088 else behind
+    known, end, rest = arrays.partition(b"\0")
+    place = (address + len(known)) % 4096
+    there = (known and place) or rest[: 4095 - place].strip(b"\0")
+    return known, b"" if end and place <= 4088 and there else behind
 
 
 def cut(arrays: bytes, address: int, kept: bytes, room: int) -> Reach:
