@@ -80,8 +80,8 @@ def test_verbose_works_with_a_program_and_with_a_place_in_code(depot: Path, tmp_
     text = f"uprobe:{depot}:price {{ @ = count(); }} interval:s:1 {{ }}"
     (tmp_path / "a.bt").write_text(text)
     for words in (("-e", text), (str(tmp_path / "a.bt"),)):
-        assert tracer("list", *words).text == f"uprobe:{depot}:price\ninterval:s:1\n"
-        assert tracer("list", "-v", *words).text == f"{alone}interval:s:1\n"
+        assert tracer("list", *words).text == f"uprobe:{depot}:price\ninterval:s:\n"
+        assert tracer("list", "-v", *words).text == f"{alone}interval:s:\n"
     address = re.findall(r"address (0x\w+)", alone)[0]
     placed = tracer("list", "-v", f"uprobe:{depot}:{address}").text
     assert placed == alone.replace(f"{depot}:price\n", f"{depot}:{int(address, 16)}\n")

@@ -12,7 +12,6 @@ import typer
 from tracer.cli.errors import diagnostics_text, printable
 from tracer.cli.options import (
     BackendName,
-    Child,
     DebugInfo,
     Expression,
     Included,
@@ -21,10 +20,10 @@ from tracer.cli.options import (
     MaxProbes,
     NoWarnings,
     UnsafeReturns,
-    Verbose,
     checked_pid,
     command_of,
     look_for_debug_files_in,
+    only_one,
     program_text,
     settings_of,
 )
@@ -55,13 +54,21 @@ def command(
     included: Included = None,
     include_paths: IncludePaths = None,
     debug_folders: DebugInfo = None,
-    verbose: Verbose = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print what is known of each place, and its arguments.")
+    ] = False,
     as_json: Json = False,
     pid: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option("-p", "--pid", metavar="PID", help="Search the files that this process has mapped."),
     ] = None,
-    child: Child = None,
+    child: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "-c", "--cmd", metavar="COMMAND", help="Search what COMMAND would run; it is not started.",
+            show_default=False,
+        ),
+    ] = None,
     max_probes: MaxProbes = None,
     unsafe_returns: UnsafeReturns = False,
     no_warnings: NoWarnings = False,
@@ -79,16 +86,17 @@ def command(
     from tracer.resolve.listing import list_lines, list_probes
 
     look_for_debug_files_in(debug_folders)
+    only_one([pid] if pid is not None else None, child, False)
     if pid is not None:
         from tracer.target.running import RunningProcess
 
         with RunningProcess(checked_pid(pid)):
             pass  # it is there, and no thread: said in one line if not
+    target = Target(pid, command_of(child)[1])
     if expression is not None or (pattern is not None and _is_program(pattern)):
         from tracer import pipeline
 
         source, params = program_text(expression, () if pattern is None else (pattern,), included, include_paths)
-        target = Target(pid, command_of(child)[1])
         listed, warnings = pipeline.probes(source, params, target, settings_of(max_probes, unsafe_returns))
         if warnings and not no_warnings:
             sys.stderr.write(diagnostics_text(source, warnings))
@@ -98,9 +106,9 @@ def command(
         raise reason
     left_out: list[str] = []
     if verbose or as_json:
-        _show(list_probes(pattern, Target(pid), left_out), Target(pid), verbose, as_json)
+        _show(list_probes(pattern, target, left_out), target, verbose, as_json)
     else:
-        for lines in list_lines(pattern, Target(pid), left_out):
+        for lines in list_lines(pattern, target, left_out):
             print(lines, end="")
     for text in left_out:
         sys.stderr.write(f"tracer: {printable(text)}\n")

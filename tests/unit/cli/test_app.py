@@ -130,6 +130,18 @@ def test_the_probes_of_a_program_are_listed(capsys: pytest.CaptureFixture[str], 
             assert said(capsys, "--backend", backend, *words) == said(capsys, *words)
 
 
+def test_a_list_with_a_command_searches_what_that_would_run_and_starts_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    libc = find_files("libc", Target())[0].path
+    command = f"/bin/sh -c 'touch {tmp_path}/started'"
+    for words in (("uprobe:*:getaddrinfo",), ("-e", "uprobe::getaddrinfo { }")):
+        assert said(capsys, "-l", "-c", command, *words) == (0, f"uprobe:{libc}:getaddrinfo\n", "")
+    assert not (tmp_path / "started").exists()
+    wanted = "tracer: error: -p and -c cannot be used together; -c already traces its process alone\n"
+    assert said(capsys, "-l", "-c", "ls", "-p", "1", "usdt:*") == (2, "", wanted)
+
+
 def test_the_probes_of_a_program_are_listed_as_bpftrace_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     libc = find_files("libc", Target())[0].path
     program = "u:libc:puts, uprobe:libc:getenv {} BEGIN {} u:libc:puts {} u:libc:nothing, u:libc:puts {}"
