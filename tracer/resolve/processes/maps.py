@@ -53,9 +53,9 @@ def mappings(pid: int) -> tuple[Mapping, ...]:
     except (FileNotFoundError, ProcessLookupError):
         raise gone(pid) from None
     except PermissionError:
-        raise TracerError(
-            f"{named(pid)} belongs to another user: its memory map cannot be read", "run tracer as root"
-        ) from None
+        # root: the process has a capability that tracer lacks, or a security module says no.
+        hint = "run tracer as root" if os.geteuid() else "it has more privileges, or a security module guards it"
+        raise TracerError(f"{named(pid)}: tracer may not read its memory map", hint) from None
 
 
 def _mappings(directory: str) -> tuple[Mapping, ...]:

@@ -125,3 +125,19 @@ def test_without_psutil_a_process_is_called_by_its_number(monkeypatch: pytest.Mo
     """As in a worker's interpreter, which has no packages of others."""
     monkeypatch.setitem(sys.modules, "psutil", None)
     assert named(1) == "process 1"
+
+
+def test_who_may_not_read_a_memory_map_is_told_to_be_root_only_where_he_is_not() -> None:
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        with pytest.raises(TracerError, match=r"^process 1 \(.+\): tracer may not read its memory map$") as caught:
+            mappings(1)
+    finally:
+        os.seteuid(user)
+    assert caught.value.hint == "run tracer as root"
+    try:
+        mappings(1)  # as root in most places, but not in every container
+    except TracerError as error:
+        assert user == 0 or error.hint == "run tracer as root"
+        assert user != 0 or error.hint == "it has more privileges, or a security module guards it"
