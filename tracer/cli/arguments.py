@@ -24,7 +24,6 @@ LEFT_OUT = {
     **dict.fromkeys(
         ("--test", "--bench"), ("tracer has no probes on itself", "interval:s:1 runs a clause at fixed times")
     ),
-    "--probe-filter": ("tracer runs all clauses of a program", "leave out those that are not wanted"),
 }
 """Options of bpftrace that tracer does not have: the reason and the remedy."""
 
