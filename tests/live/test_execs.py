@@ -80,6 +80,20 @@ def test_a_running_process_is_traced_over_the_exec_of_a_thread(backend: str, pla
     )
 
 
+def test_where_the_kernel_has_no_such_links_it_is_said(place: Place) -> None:
+    path = place("execs")
+    options = ("--backend", "bcc", "-e", f"uprobe:{path}:work {{ @ = count(); }}", "-c")
+    without = {"TRACER_WITHOUT": "uprobe_multi"}
+    assert tracer(*options, f"{path} leader", env=without).err == "Attached 1 probe\n"
+    done = tracer(*options, f"{path} thread", env=without)
+    assert (done.status, done.text) == (0, "@: 10\n")
+    pid = re.findall(r"process (\d+)", done.err)[0]
+    assert done.err == (
+        f"Attached 1 probe\ntracer: the main thread of process {pid} has ended, and what the process loaded afterwards"
+        " could not be probed: the kernel has no links for that (Linux 6.6)\n"
+    )
+
+
 def test_a_process_is_traced_whose_main_thread_has_ended(backend: str, place: Place, tmp_path: Path) -> None:
     path = place("execs")
     program = f"usdt::execs:hit {{ @u = count(); }} uprobe:{path}:work {{ @[ustack(3)] = count(); }}"

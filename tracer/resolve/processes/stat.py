@@ -14,7 +14,7 @@ from tracer.errors import TracerError
 ENDED = ("Z", "X")
 """The states of what has ended."""
 
-_EXITING = 0x4  # PF_EXITING of linux/sched.h
+EXITING = 0x4  # PF_EXITING of linux/sched.h: it is about to
 _KILLED = 1 << 8  # the bit of SIGKILL
 
 
@@ -34,7 +34,7 @@ def directory(pid: int) -> str:
     if facts is not None and facts.state in ENDED:
         for thread in threads_of(pid):
             facts = facts_of(pid, thread)
-            if facts is not None and facts.state not in ENDED and not facts.flags & _EXITING:
+            if facts is not None and facts.state not in ENDED and not facts.flags & EXITING:
                 return f"/proc/{thread}"
     return f"/proc/{pid}"
 
@@ -43,7 +43,7 @@ def has_others(pid: int) -> bool:
     """Whether a thread of a process beside the main one goes on; one that is being killed does not."""
     for thread in threads_of(pid):
         facts = facts_of(pid, thread) if thread != pid else None
-        if facts is not None and facts.state not in ENDED and not facts.flags & _EXITING:
+        if facts is not None and facts.state not in ENDED and not facts.flags & EXITING:
             try:
                 pending = int(status_of(f"{pid}/task/{thread}")["SigPnd"], 16)
             except (OSError, KeyError):

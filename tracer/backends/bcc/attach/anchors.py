@@ -17,12 +17,13 @@ from tracer.plan.model import Plan
 from tracer.plan.points import points
 from tracer.probes.site import FileIdentity, Site
 from tracer.resolve.files.identity import open_verified
-from tracer.resolve.processes.stat import ENDED, facts_of, has_others
+from tracer.resolve.processes.stat import ENDED, EXITING, facts_of, has_others
 
 SITES_A_LINK = 65536
 """Enough for most wildcards in one link: closing one with 57,000 sites takes 60 ms, closing four 220 ms (Linux 6.18).
 """
 
+_NO_LINKS = "the kernel has no links for that (Linux 6.6)"
 _NOTHING = bytes.fromhex("b700000000000000" "9500000000000000")  # r0 = 0; exit
 
 
@@ -64,14 +65,16 @@ class Anchors:
         try:
             facts = facts_of(self._pid)
             if facts is None:
-                return
-            if facts.state not in ENDED:
+                pass
+            elif facts.state not in ENDED and not facts.flags & EXITING:
                 self._place(held, self._pid)
             elif has_others(self._pid):
                 self._place(held, None)
         finally:
             self._main.go_on()
-        if EXECED in found and not self._main.stops:
+        if EXECED in found and not self._multi:
+            self._say(self._unplaced(_NO_LINKS))
+        elif EXECED in found and not self._main.stops:
             self._say(
                 f"a thread of process {self._pid} that was not its main one ran another program:"
                 " what that did in its first milliseconds was not seen"
@@ -84,6 +87,7 @@ class Anchors:
 
     def close(self) -> None:
         """A second call does nothing."""
+        self.look(())  # for what there is to say of it
         main, self._main = self._main, None
         if main is not None:
             main.close()
@@ -97,7 +101,7 @@ class Anchors:
         fresh: list[tuple[int, int]] = []
         try:
             if not self._multi:
-                raise OSError(0, "the kernel has no links for that (Linux 6.6)")
+                raise OSError(0, _NO_LINKS)
             program = program_load(_NOTHING, "tracer_anchor", multi=True)
             try:
                 for number, point in enumerate(points(self._plan)):
@@ -108,15 +112,18 @@ class Anchors:
         except (OSError, TracerError) as error:
             self._close(fresh)
             reason = error.strerror if isinstance(error, OSError) else error.message
-            self._say(
-                f"the main thread of process {self._pid} has ended, and what the process loaded afterwards"
-                f" could not be probed: {reason}"
-            )
+            self._say(self._unplaced(reason or ""))
             if isinstance(error, Gone):
                 raise
             return
         old, self._links = self._links, fresh
         self._close(old)
+
+    def _unplaced(self, reason: str) -> str:
+        return (
+            f"the main thread of process {self._pid} has ended, and what the process loaded afterwards could not be"
+            f" probed: {reason}"
+        )
 
     def _linked(self, sites: Sequence[Site], program: int, pid: int | None) -> Iterator[int]:
         places: dict[tuple[str, FileIdentity], dict[int, int]] = {}
