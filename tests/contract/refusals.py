@@ -25,7 +25,8 @@ REFUSALS: dict[str, str] = {
     ),
     "stack": (
         "^^^^^^^^^ error: a stack that is not only shown or counted is not available with bcc: the calls on a stack"
-        " may be known only after the hit; --backend ftrace can"
+        " may be known only after the hit; @[ustack] = count() counts stacks, stack_unwind = fp walks them at the"
+        " hit; --backend ftrace can"
     ),
     "series": (
         "^^^^^^ error: len(@) is not available with bcc: user space keeps the values of tseries();"

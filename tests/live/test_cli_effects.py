@@ -13,6 +13,40 @@ def test_messages_go_to_stderr_with_their_place() -> None:
     assert done.err == "stdin:1:9-30: ERROR: bad 5\nstdin:1:32-49: WARNING: oh\nstdin:2:2-13: DEBUG: z\n"
 
 
+MACROS = """macro inner(x) { warnf("in %d", x) }
+macro outer(x) { inner(x + 1) }
+BEGIN { outer(5);
+  errorf("plain"); }"""
+
+
+def test_a_message_of_a_macro_says_where_it_is_expanded() -> None:
+    done = tracer("-q", "-e", MACROS)
+    assert done.err == (
+        "stdin:1:18-35: WARNING: in 6\n"
+        "stdin:2:18-30: WARNING: expanded from\n"
+        "macro outer(x) { inner(x + 1) }\n"
+        "                 ~~~~~~~~~~~~\n"
+        "stdin:3:9-17: WARNING: expanded from\n"
+        "BEGIN { outer(5);\n"
+        "        ~~~~~~~~\n"
+        "stdin:4:3-18: ERROR: plain\n"
+    )
+
+
+def test_no_warnings_silences_warnf_too() -> None:
+    assert tracer("-q", "--no-warnings", "-e", MACROS).err == "stdin:4:3-18: ERROR: plain\n"
+    done = tracer("-q", "--no-warnings", "-f", "json", "-e", MACROS)
+    assert done.out == b'{"type": "errorf", "msg": "plain", "filename": "stdin", "line": 4, "col": 3}\n'
+
+
+def test_two_keys_that_are_one_text_in_json_are_warned_of_once() -> None:
+    text = 'BEGIN { @["a,b", "c"] = 1; @["a", "b,c"] = 2; @other[1, 2] = 3; print(@); }'
+    what = "two keys of @ are one text in JSON, where commas stand between the parts of a key and in them"
+    assert tracer("-q", "-f", "json", "-e", text).err == f"tracer: warning: {what}; -f text shows both\n"
+    assert tracer("-q", "-e", text).err == ""
+
+
+
 def test_messages_in_json_are_results() -> None:
     done = tracer("-q", "-f", "json", "-e", 'BEGIN { errorf("bad %d", 5); exit(); }')
     assert done.out == b'{"type": "errorf", "msg": "bad 5", "filename": "stdin", "line": 1, "col": 9}\n'

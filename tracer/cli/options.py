@@ -77,7 +77,7 @@ UnsafeReturns = Annotated[
         help="Probe returns even where a C++ exception could cross the probe and end the traced program.",
     ),
 ]
-NoWarnings = Annotated[bool, typer.Option("--no-warnings", help="Print no warnings.")]
+NoWarnings = Annotated[bool, typer.Option("--no-warnings", help="Print no warnings, nor warnf().")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Print what tracer does, and statistics.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

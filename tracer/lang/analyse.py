@@ -71,14 +71,18 @@ def analyse(
 
 def unknown_options(program: ast.Program) -> Iterator[Diagnostic]:
     """The options on the command line that the program has no `getopt()` for."""
-    known = {
-        node.args[0].value.decode("utf-8", "replace")
-        for node in walk_program(program)
-        if isinstance(node, ast.Call) and node.name == "getopt" and node.args and isinstance(node.args[0], ast.StrLit)
-    }
+    known: dict[str, str] = {}
+    for node in walk_program(program):
+        match node:
+            case ast.Call(name="getopt", args=(ast.StrLit(value=word), *rest)):
+                told = rest[1] if len(rest) > 1 else None
+                about = f" ({told.value.decode('utf-8', 'replace')})" if isinstance(told, ast.StrLit) else ""
+                option = word.decode("utf-8", "replace")
+                known[option] = known.get(option) or about
     for name in (option[2:].partition("=")[0] for option in program.options):
         if name not in known:
-            hint = f"it has {', '.join(f'--{each}' for each in sorted(known))}" if known else "it calls no getopt()"
+            listed = ", ".join([f"--{each}{about}" for each, about in sorted(known.items())])
+            hint = f"it has {listed}" if known else "it calls no getopt()"
             yield Diagnostic(f"the program has no option --{name}", NOWHERE, hint)
 
 

@@ -14,9 +14,10 @@ from tracer.render.values import json_key, json_number, json_string, json_value
 from tracer.results.order import ordered
 
 if TYPE_CHECKING:
-    from tracer.lang.typed import MapDecl, Output
+    from tracer.lang.typed import MapDecl, Output, Program
     from tracer.lang.types import Type
-    from tracer.render.values import Show
+    from tracer.render.renderer import Effects, Sink
+    from tracer.render.values import Show, Symbolizer
     from tracer.results.events import Loss
     from tracer.results.values import Key, MapSnapshot, MapValue
 
@@ -28,6 +29,13 @@ _NUL = rb"\u0000"
 
 class JsonRenderer(Renderer):
     """Lines of JSON. Losses other than of events and returns are said on stderr alone."""
+
+    def __init__(
+        self, program: Program, symbolizer: Symbolizer | None, out: Sink, quiet: bool = False,
+        effects: Effects | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(program, symbolizer, out, quiet, effects)
+        self._warned = False
 
     def show(self, type: Type) -> Show:
         return json_value(type, self.text)
@@ -55,7 +63,7 @@ class JsonRenderer(Renderer):
         if output.kind == "debugf":
             super().message(output, text)
             return
-        name, line, column = self.place(output)
+        name, line, column = self.place(output.span)
         file = json_string(name.encode("utf-8", "surrogateescape"))
         told = output.kind.encode(), json_string(text), file, line, column
         self.write(b'{"type": "%b", "msg": %b, "filename": %b, "line": %d, "col": %d}\n' % told)
@@ -80,12 +88,22 @@ class JsonRenderer(Renderer):
             return
         scalar, key_text = self.show(decl.value), json_key(decl.key, self.text)
         if decl.key or not entries:
-            members = [b"%b: %b" % (key_text(k), _map_value(decl, v, div or 1, scalar)) for k, v in entries]
-            data = b"{%b}" % b", ".join(members)
+            keys = [key_text(key) for key, _ in entries]
+            if len(set(keys)) < len(keys):
+                self._warn_of_keys(decl.name)
+            values = [_map_value(decl, value, div or 1, scalar) for _, value in entries]
+            data = b"{%b}" % b", ".join([b"%b: %b" % each for each in zip(keys, values, strict=True)])
         else:
             data = _map_value(decl, entries[0][1], div or 1, scalar)
         name = json_string(decl.name.encode())
         self.write(_line(type, b"{%b: %b}" % (name, data)))
+
+    def _warn_of_keys(self, name: str) -> None:
+        """Says once that two keys are written alike, as they are in bpftrace."""
+        if self.warns and not self._warned:
+            self._warned = True
+            what = f"two keys of {name} are one text in JSON, where commas stand between the parts of a key and in them"
+            self._effects.say(f"tracer: warning: {what}; -f text shows both\n".encode())
 
     def attached(self, probes: int) -> None:
         if not self.quiet:

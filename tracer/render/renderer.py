@@ -13,6 +13,7 @@ from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
 if TYPE_CHECKING:
+    from tracer.errors import Span
     from tracer.lang.typed import Output, Program
     from tracer.lang.types import Type
     from tracer.render.printf import Format
@@ -60,7 +61,7 @@ class _None:
 
 class Renderer(ABC):
     """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result.
-    Without `effects` a program has none. `tells_failures`: failed reads are results too.
+    Without `effects` a program has none. `tells_failures`: failed reads are results too. `warns`: so is warnf().
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Renderer(ABC):
     ) -> None:  # fmt: skip
         self.quiet = quiet
         self.tells_failures = False
+        self.warns = True
         self.write = out.write
         self.flush = out.flush
         self.text = ValueText(symbolizer)
@@ -100,11 +102,24 @@ class Renderer(ABC):
         """What time() made."""
 
     def message(self, output: Output, text: bytes) -> None:
-        """The text of errorf() and the like, which goes to stderr as a line with its place in the program."""
-        name, line, column = self.place(output)
-        end = column + output.span.end - output.span.start
-        where = f"{name}:{line}:{column}-{end}: {_WORDS[output.kind]}: ".encode()
-        self._effects.say(where + text.removesuffix(b"\n") + b"\n")
+        """The text of errorf() and the like, which goes to stderr as a line with its place in the program, and with
+        those of the calls of macros that it stands in.
+        """
+        where = f"{self._range(output.span)}: {_WORDS[output.kind]}: ".encode()
+        said = [where + text.removesuffix(b"\n") + b"\n"]
+        for span in output.within:
+            source, (_, column) = self._program.source, self._program.source.position(span.start)
+            start = source.text.rfind("\n", 0, span.start) + 1
+            shown = source.text[start:].partition("\n")[0]
+            mark = "~" * max(min(span.end, start + len(shown)) - span.start, 1)
+            lines = f"{self._range(span)}: {_WORDS[output.kind]}: expanded from", shown, " " * (column - 1) + mark
+            said += [line.encode("utf-8", "surrogateescape") + b"\n" for line in lines]
+        self._effects.say(b"".join(said))
+
+    def _range(self, span: Span) -> str:
+        """A place in the program, with the column where it ends."""
+        name, line, column = self.place(span)
+        return f"{name}:{line}:{column}-{column + span.end - span.start}"
 
     def print_bytes(self, output: Output, data: bytes) -> None:
         """The contents of a file as they are; the output of a command or join() with a newline, as in bpftrace."""
@@ -174,14 +189,14 @@ class Renderer(ABC):
                 self._effects.command(text, partial(self.print_bytes, output))
             elif output.kind == "join":
                 self.print_bytes(output, text)
-            else:
+            elif self.warns or output.kind != "warnf":
                 self.message(output, text)
 
-    def place(self, output: Output) -> tuple[str, int, int]:
+    def place(self, span: Span) -> tuple[str, int, int]:
         """Where a message comes from: the program's name, line and column."""
         source = self._program.source
-        name = source.part(output.span.start)[1]
-        return ("stdin" if name == "-e" else name, *source.position(output.span.start))
+        name = source.part(span.start)[1]
+        return ("stdin" if name == "-e" else name, *source.position(span.start))
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """The maps at the end, in the order of their names. One that cannot be shown does not keep the others back:

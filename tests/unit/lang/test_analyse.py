@@ -12,7 +12,7 @@ from tests.golden.lang.blocks import PARAMS, blocks, files
 from tests.unit.lang import invariants
 from tests.unit.lang.programs import analysed, faults, rendered, site_of, sites_of
 from tracer.errors import ProgramError, Source
-from tracer.lang import typed
+from tracer.lang import typed, unsupported
 from tracer.lang.analyse import analyse
 from tracer.lang.builtins import registry
 from tracer.lang.constructs import Function, Value
@@ -20,6 +20,10 @@ from tracer.lang.printing.typed import print_typed
 from tracer.lang.syntax.parser import parse
 from tracer.lang.types import INT64, UINT64, IntType, StringType, TupleType, operations
 from tracer.lang.types.combine import LITERAL, SMALL, join
+from tracer.results.store import LocalMaps
+from tracer.steps.lower import lower
+from tracer.steps.python.compile import compile_clause
+from tracer.steps.python.runtime import Runtime
 
 OPERANDS = "arg0 arg1 (int64)arg2 (int8)arg3 (uint16)arg1 1 -1 pid $v $w (arg0==1)"
 ASSIGNED = st.sampled_from(OPERANDS.split())
@@ -244,7 +248,33 @@ def test_options_are_those_of_getopt() -> None:
     for wrong in ("--n", "--n=", "--n=x", "--s", "--b=2"):
         assert f"error: the option {wrong.partition('=')[0]} takes " in faults(text, wrong)
     assert "error: the program has no option --z\n" in faults(text, "--z=1")
+    described = 'BEGIN { print((getopt("n", 5, "how many"), getopt("all"))); }'
+    assert "hint: it has --all, --n (how many)\n" in faults(described, "--help")
     assert "hint: it calls no getopt()" in faults("BEGIN { }", "--z=1")
+
+
+DEFINED = (
+    "macro W(x) { x + 70 } BEGIN { @y = W(7); }",
+    "macro W() { 77 } BEGIN { @y = (W() + W) / 2; }",
+    "macro W(@m) { @m = 77; } BEGIN { W(@y); }",
+    "fn W($a: int64): int64 { return $a + 70; } BEGIN { @y = W(7); }",
+    "macro m(W) { W + 70 } BEGIN { @y = m(7); }",
+    "BEGIN { @W[1] = 77; @y = @W[1]; clear(@W); }",
+    "BEGIN { let $W = 77; @y = $W; }",
+    "#define W 77\nBEGIN { @y = W; }",
+)
+"""Definitions of a word, W, by a program: @y is 77."""
+
+
+@pytest.mark.parametrize("text", DEFINED)
+def test_what_a_program_defines_wins_over_what_is_built_in(text: str) -> None:
+    words = {*registry.VALUES, *registry.FUNCTIONS, *unsupported.BUILTINS, *unsupported.FUNCTIONS, "arg0", "args"}
+    for word in sorted(words - {"config"}):  # a word of the syntax
+        program = analysed(re.sub(r"\bW\b", word, text))
+        assert program.warnings == (), word
+        clause, store = program.clauses[0], LocalMaps(program)
+        compile_clause(program, clause, lower(program, clause), None, Runtime(store, print))(())
+        assert store.snapshot("@y").items == {(): 77}, word
 
 
 def test_only_the_side_that_comptime_chooses_is_looked_at() -> None:

@@ -58,7 +58,8 @@ _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no un
 class Request:
     """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
     results and words go. `max_rate` is the most hits a second of an attach point; `stacks` the format
-    of maps of stacks. `failures`: what could not be read is told with the results, too. `warnings` are printed.
+    of maps of stacks. `failures`: what could not be read is told with the results, too. `warnings` are printed,
+    what warnf() says too.
     """
 
     process: RunningProcess | None
@@ -121,7 +122,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             renderer = renderer_of_stacks(
                 request.stacks, request.output is None, request.buffering, controls, stack, *arguments
             )
-        renderer.tells_failures = request.failures
+        renderer.tells_failures, renderer.warns = request.failures, request.warnings
         leases = None
         if plan.probes:
             from tracer.host.leases import Leases

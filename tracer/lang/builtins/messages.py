@@ -10,9 +10,13 @@ from tracer.lang.fold import written
 from tracer.lang.types import BOOL, UINT8
 
 
+def _output(call: Call, kind: typed.OutputKind) -> typed.Output:
+    return typed.Output(kind, call.span, tuple([span for _, span in reversed(call.context.calls)]))
+
+
 def _assert(call: Call) -> typed.Stmt:
     condition, message = call.args
-    output = typed.Output("errorf", call.span)
+    output = _output(call, "errorf")
     index = call.context.format_index("assert failed: %s", (message.type,), output)
     said = typed.Printf(call.span, index, (message,))
     failed = typed.Unary(BOOL, condition.span, "!", condition)
@@ -45,7 +49,7 @@ def _fail(call: Call) -> None:
 
 
 def _of(name: typed.OutputKind, help: str, example: str) -> Function:
-    return formatting(name, help, example, lambda call: formatted(call, typed.Output(name, call.span)))
+    return formatting(name, help, example, lambda call: formatted(call, _output(call, name)))
 
 
 FUNCTIONS = (

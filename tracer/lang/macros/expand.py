@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, ProgramError, Span
-from tracer.lang.builtins.registry import FUNCTIONS
 from tracer.lang.syntax import ast
 from tracer.lang.syntax.statements import valued
 from tracer.lang.walk import rewrite, walk
@@ -63,7 +62,7 @@ def _functions(
     named: dict[str, ast.Function] = {}
     for function in functions:
         name = function.name
-        known = "built-in function" if name in FUNCTIONS else "macro" if name in macros else "function"
+        known = "macro" if name in macros else "function"
         if name in named or known != "function":
             found.append(Diagnostic(f"there is a {known} {name}() already", function.head, "give it another name"))
         named[name] = function

@@ -112,7 +112,23 @@ def read(text: str, start: int, params: Sequence[str] = ()) -> tuple[AttachPoint
     if named := _NAME.match(text, start):
         start = named.end()
     parts, end = scan(text, start, params)
-    return build(text[start:end], parts, Span(start, end)), end
+    for part in parts:
+        if not part.text:
+            _check_given(text, part.span, params)
+    try:
+        return build(text[start:end], parts, Span(start, end)), end
+    except Fault:
+        _check_given(text, Span(start, end), params)
+        raise
+
+
+def _check_given(text: str, span: Span, params: Sequence[str]) -> None:
+    """Raises a fault for a `$1` there for which there is no word."""
+    for found in re.finditer(_PARAM, text[span.start : span.end]):
+        if int(found[1]) > len(params):
+            where = Span(span.start + found.start(), span.start + found.end())
+            hint = "it is a word behind the program on the command line"
+            raise Fault(Diagnostic(f"{found[0]} is not given", where, hint)) from None
 
 
 def build(text: str, parts: list[Part], span: Span) -> AttachPoint:

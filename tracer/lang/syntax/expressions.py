@@ -196,6 +196,8 @@ class ExpressionParser(Cursor):
         if token.kind == "name" or (token.text == "config" and (self.at("(") or self.at("."))):
             if self.at("("):
                 return self._call(token)
+            if self.at("*") and (pointer := self.pointer_type(span.start)) is not None:
+                return ast.TypeExpr(pointer.span, pointer)
             return self.defined(token) if token.text in self.defines else ast.Name(span, token.text)
         if token.text in ("true", "false") and token.kind == "keyword":
             return ast.BoolLit(span, token.text == "true")
@@ -311,6 +313,12 @@ class ExpressionParser(Cursor):
         from tracer.lang.syntax.type_names import cast_type
 
         return cast_type(self)
+
+    def pointer_type(self, start: int) -> ast.TypeName | None:
+        """See `type_names.pointer_type`."""
+        from tracer.lang.syntax.type_names import pointer_type
+
+        return pointer_type(self, start)
 
     def type_name(self) -> ast.TypeName:
         """The name of a type."""

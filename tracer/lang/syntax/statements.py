@@ -275,7 +275,7 @@ def _value_of(node: ast.Stmt) -> ast.Expr | None:
             return node.expr
         case ast.Block():
             block = valued(node.span, node.body)
-            return None if block.value is None else block
+            return None if block.value is None else replace(block, callee=node.callee)
         case ast.If(otherwise=(_, *_)):
             then, otherwise = valued(node.span, node.then), valued(node.span, node.otherwise)
             if then.value is not None and otherwise.value is not None:

@@ -61,6 +61,18 @@ def cast_type(parser: Cursor) -> ast.TypeName | None:
     return None
 
 
+def pointer_type(parser: Cursor, start: int) -> ast.TypeName | None:
+    """`name *` as a whole argument, its name taken: a pointer to a type, which may be a macro's parameter. None, and
+    nothing more taken, where an operand follows.
+    """
+    operator = parser.lexer.peek().span.start
+    while parser.accept("*"):
+        pass
+    closed = parser.at(")", ",")
+    parser.lexer.seek(start if closed else operator)
+    return type_name(parser) if closed else None
+
+
 def _at_type(parser: Cursor) -> bool:
     """Whether the next token can only begin a type."""
     word = parser.lexer.peek()

@@ -16,11 +16,13 @@ OutputKind = Literal["errorf", "warnf", "debugf", "cat", "system", "join"]
 @dataclass(frozen=True, slots=True)
 class Output:
     """What becomes of a text that is not printed as printf does: it is a message, the name of a file to show, a command
-    to run, or what `join()` prints. `span` is the call.
+    to run, or what `join()` prints. `span` is the call, `within` the calls of macros and functions that it stands in,
+    the innermost first.
     """
 
     kind: OutputKind
     span: Span
+    within: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

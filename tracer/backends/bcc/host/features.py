@@ -26,7 +26,10 @@ _CHANGED = "BPF programs walk the map itself, not a copy, so they may or may not
 _FORGETS = "the kernel does not say which keys it has dropped"
 _JOINS = "the compiler and the kernel's verifier would take minutes each"
 _DEEP = "the kernel's verifier takes a walk of 256 frames at most"
-_STACKS = "the calls on a stack may be known only after the hit"
+_STACKS = (
+    "the calls on a stack may be known only after the hit; @[ustack] = count() counts stacks,"
+    " stack_unwind = fp walks them at the hit"
+)
 _IN_TURN = "names of what is loaded in turn at one address can be mistaken"
 _NO_THREADS = "finding the interpreter's thread needs BTF, and BPF that may read the kernel's memory"
 _NO_NUMBERS = "BPF programs cannot number Python's functions (atomics, Linux 5.12)"

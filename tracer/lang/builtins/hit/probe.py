@@ -144,9 +144,11 @@ def _register(call: Call) -> typed.Expr | None:
     (name,) = call.args
     arch = host()
     known = () if arch is None else arch.registers
-    own = "ip" if name == "pc" else f"x{name[1:]}" if name.startswith("r") and f"x{name[1:]}" in known else name
+    other = {"pc": "ip", "ip": "pc"}.get(name, f"x{name[1:]}" if name.startswith("r") else name)
+    own = name if name in known else other
     if own not in known:
-        call.error(f"there is no register '{name}' here", call.spans[0], f"there are {', '.join(known)}")
+        every = known if "pc" in known else (*known, "pc")
+        call.error(f"there is no register '{name}' here", call.spans[0], f"there are {', '.join(every)}")
         return None
     return typed.Call(UINT64, call.span, call.name, (string(own.encode(), call.spans[0]),))
 
