@@ -138,6 +138,36 @@ def test_enums_are_shown_by_name_and_added_up_as_numbers(
     ]  # fmt: skip
 
 
+STATIC = """
+struct cfg { int k; };
+static __attribute__((noinline)) int init(TYPE v) { __asm__ volatile("" ::: "memory"); return VALUE; }
+int NAME(TYPE v) { return init(v); }
+"""
+CALLS = """
+int one(int); int other(struct cfg *);
+int main(void) { struct cfg c = {500}; return one(7) + other(&c) == 507 ? 0 : 1; }
+"""
+
+
+def test_static_functions_of_one_name_with_other_parameters_are_told_apart_by_address(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    for name, type, value in (("one", "int", "v"), ("other", "struct cfg *", "v->k")):
+        text = STATIC.replace("TYPE", type).replace("VALUE", value).replace("NAME", name)
+        (tmp_path / f"{name}.c").write_text(text + CALLS * (name == "other"))
+    program = tmp_path / "static"
+    run(["gcc", "-O1", "-g", "-o", str(program), str(tmp_path / "one.c"), str(tmp_path / "other.c")], check=True)
+    symbols = check_output(["nm", str(program)], text=True).splitlines()
+    first, second = sorted(int(line.split()[0], 16) for line in symbols if line.endswith(" t init"))
+    done = tracer("check", "-e", f"uprobe:{program}:init {{ print(args.v); }}")
+    assert done.err.splitlines()[-1].split("error: ")[1] == (
+        f"args cannot be those of two functions: init at {second:#x} has others than at {first:#x};"
+        f" name one by its address, as in uprobe:{program}:{first:#x}"
+    )
+    text = f"uprobe:{program}:{first:#x} {{ print(args.v); }} uprobe:{program}:{second:#x} {{ print(args.v->k); }}"
+    assert tracer("-q", "--backend", backend, "-e", text, "-c", str(program)).out == b"7\n500\n"
+
+
 def test_a_parameter_that_is_no_address_is_not_read_at(place: Callable[[str], Path]) -> None:
     done = tracer("check", "-e", f"uprobe:{place('records-O2')}:take {{ print(str(args.a)); print(str(args.c, 8)); }}")
     assert [line.split("error: ")[1] for line in done.err.splitlines() if "error: " in line] == [

@@ -104,9 +104,12 @@ def _parameters(ctx: Context, span: Span) -> tuple[Parameter, ...] | None:
             ctx.error(f"the parameters of {site.probe} are not known: {found}", span, _NUMBERED)
             return None
         if first is not None and found != first:
-            ctx.error(
-                f"{site.probe} has other parameters than {sites[0].probe}", span, "write a clause for each of them"
-            )
+            what, hint = f"{site.probe} has other parameters than {sites[0].probe}", "write a clause for each of them"
+            if site.probe == sites[0].probe:  # static functions of several source files
+                one, other = f"{sites[0].address:#x}", f"{site.address:#x}"
+                what = f"args cannot be those of two functions: {site.function} at {other} has others than at {one}"
+                hint = f"name one by its address, as in uprobe:{site.path}:{one}"
+            ctx.error(what, span, hint)
             return None
         first = found
     return first
