@@ -49,7 +49,8 @@ def _str(call: Call) -> typed.Expr | None:
         part = source if isinstance(source, typed.Part) else typed.Part(source.type, call.span, source, start)
         return replace(part, type=StringType(min(size, source.type.count + 1)), span=call.span)
     if isinstance(source.type, StringType) and len(call.args) == 1:
-        return source
+        text: typed.Expr = source
+        return text
     if not isinstance(source.type, IntType):
         hint = "it is a string already: leave str() out" if isinstance(source.type, StringType) else None
         call.error(f"str() needs an address, not {a_type(source.type)}", source.span, hint)
