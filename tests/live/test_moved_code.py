@@ -66,8 +66,24 @@ def test_code_that_was_written_over_is_told(backend: str, place: Place) -> None:
         assert line.startswith(which)
         assert re.search(
             r": process \d+ \(moves\) has written other code over the place, and so over the breakpoint, as XRay and"
-            " live patching do: probe the place after that, or a function that it calls$",
+            " live patching do: probe a function that it calls$",
             line,
+        )
+
+
+def test_code_that_was_written_over_before_is_refused(backend: str, place: Place) -> None:
+    """The kernel would execute the instruction of the file, and go on in the middle of the other code."""
+    path = place("moves")
+    program = f"uprobe:{path}:behind {{ @ = count(); }} uprobe:{path}:step {{ @ = count(); }}"
+    with target(path, "patch", 5, 7, 60_000, 1) as process:
+        assert read_line(process) == "ready"
+        done = tracer("--backend", backend, "-p", str(process.pid), "-e", program)
+        assert (done.status, done.out) == (2, b"")
+        _, line = done.err.splitlines()
+        assert line.strip() == (
+            f"{'^' * len(f'uprobe:{path}:step')} error: process {process.pid} (moves) has written other code over"
+            f" uprobe:{path}:step, as XRay and live patching do: a probe would execute the instruction of the file"
+            " there; probe a function that it calls"
         )
 
 

@@ -102,7 +102,7 @@ def _words(state: str, who: str, several: bool, site: Site) -> str:
     if state == "patched":
         return (
             f"{who} {has} written other code over the place, and so over the breakpoint, as XRay and live patching do:"
-            " probe the place after that, or a function that it calls"
+            " probe a function that it calls"
         )
     if _is_overlay(site.path):
         runs = "run" if several else "runs"

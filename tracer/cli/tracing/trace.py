@@ -103,6 +103,10 @@ def trace(compiled: Compiled, request: Request) -> int:
 
             of_one = not request.follow and (request.process is not None or request.argv is not None)
             refuse_copied_code(plan, request.argv, of_one)
+        if request.process is not None and plan.probes:
+            from tracer.cli.silence.rewritten import refuse_rewritten
+
+            refuse_rewritten(plan, request.process.pid)
         if request.argv is not None:
             from tracer.target.child import Child
 
