@@ -16,13 +16,15 @@ from pathlib import Path
 
 from tests.proof.tables import maps_of
 from tests.proof.world import CHILD_PID, STARTED, Hit, Memory, pack
-from tracer.backends.bcc.codegen.generate import Generated
+from tracer.backends.bcc.codegen.generate import FULL_MAPS, Generated
+from tracer.backends.bcc.codegen.maps.steps import FIRST_TABLE
 from tracer.backends.bcc.events.records import Record, decoder, mark_in
 from tracer.plan.model import Plan
 from tracer.results.events import Loss
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[1] / "bpf_programs"
+_MOST_TABLES = 64
 _LOSSES = ("events", "unreadable", "truncated", "keys", "loops", "stacks", "busy", "outrun", "divisions")
 _CONTROL_WORDS = 128
 _FIXED_CONTROL = 5
@@ -53,6 +55,7 @@ def prelude() -> str:
 #define SCRATCH_SLOTS 64
 #define SITE_TEXTS MAP(1000)
 #define LOSSES MAP(1)
+#define FULL_MAPS {FULL_MAPS}
 #define RING MAP(2)
 {text}
 #undef REGISTER
@@ -215,7 +218,11 @@ class _Output:
         elements = self.elements()
         self.word()
         kept = self.word()
-        lost = {name: self.word() for name in _LOSSES}
+        loss = Loss(**{name: self.word() for name in _LOSSES}, full=frozenset())
+        full = [self.word() for _ in range(FIRST_TABLE + _MOST_TABLES)]
+        for name, table in self.generated.tables.items():
+            if keys := sum(full[FIRST_TABLE + number] for number in table.numbers):
+                loss.found_full(name, keys)
         control = struct.unpack_from(f"={_CONTROL_WORDS}Q", self.data, self.at)
         marks = _FIXED_CONTROL + self.generated.control[0] + 2 * self.generated.control[1] + len(self.generated.records)
         now = {name: control[marks + index] for name, index in self.generated.marks.items()}
@@ -225,7 +232,7 @@ class _Output:
                 name: maps_of(self.plan.program.maps[name], self.generated.tables.get(name), elements, now.get(name))
                 for name in self.plan.program.maps
             },
-            "loss": Loss(**lost, full=frozenset()),
+            "loss": loss,
             "exiting": control[0] != 0,
             "slots kept": kept,
         }

@@ -9,7 +9,7 @@
 #define PAGE 4096
 enum { LOSSES = 1, RING, SCRATCH, FIRST_TABLE, SITE_TEXTS = 1000 };
 enum { OUT_RECORD = 1, OUT_MAPS, OUT_END };
-enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 9, KEYS = 3, CONTROL_WORDS = 128 };
+enum { MOST_TABLES = 64, MOST_ELEMENTS = 8192, LOSS_COUNT = 9, FULL_MAPS = 32, CONTROL_WORDS = 128 };
 
 struct element {
 	struct element *next;
@@ -26,7 +26,7 @@ static const struct program *program;
 static struct element elements[MOST_ELEMENTS], *of_table[MOST_TABLES];
 static u64 element_count, table_sizes[MOST_TABLES];
 static char arena[1 << 22];
-static u64 arena_used, losses[LOSS_COUNT];
+static u64 arena_used, losses[LOSS_COUNT], full[FIRST_TABLE + MOST_TABLES];
 static u64 *out, *out_end;
 static union {
 	u64 busy;
@@ -166,7 +166,7 @@ void *map_lookup(unsigned long map, const void *key)
 	struct element **place;
 
 	if (number == LOSSES)
-		return &losses[*(u32 *)key < LOSS_COUNT ? *(u32 *)key : KEYS]; /* full maps stand behind the causes */
+		return *(u32 *)key < LOSS_COUNT ? &losses[*(u32 *)key] : &full[*(u32 *)key - FULL_MAPS];
 	if (number == SCRATCH)
 		return &scratch;
 	if (number == SITE_TEXTS)
@@ -304,6 +304,7 @@ u64 shim_run(const struct program *this, int (**functions)(void *), const struct
 	memset(of_table, 0, sizeof(of_table));
 	memset(table_sizes, 0, sizeof(table_sizes));
 	memset(losses, 0, sizeof(losses));
+	memset(full, 0, sizeof(full));
 	memset(shim_control, 0, sizeof(shim_control));
 	memset(&scratch, 0, 1 << 14);
 	arena_used = element_count = 0;
@@ -319,6 +320,7 @@ u64 shim_run(const struct program *this, int (**functions)(void *), const struct
 	put_word(OUT_END);
 	put_word(kept);
 	put(losses, sizeof(losses));
+	put(full, sizeof(full));
 	put(shim_control, sizeof(shim_control));
 	return out - begin;
 }
