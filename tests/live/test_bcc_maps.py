@@ -165,7 +165,7 @@ def test_keys_that_find_the_map_full_are_counted(hits: Path) -> None:
     )
     assert (len(traced.maps["@c"]), len(traced.maps["@s"])) == (100, 100)
     assert set(traced.maps["@c"].values()) == {2}
-    assert traced.loss == Loss(keys=2 * 100)
+    assert traced.loss == Loss(keys=2 * 100, full=frozenset({"@c", "@s"}))
 
 
 def test_short_and_long_strings_are_one_map(hits: Path) -> None:

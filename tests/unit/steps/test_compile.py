@@ -164,7 +164,7 @@ def test_a_map_takes_no_more_keys_than_its_limit_and_counts_the_rest() -> None:
     result = run(program([clause(body)], maps, config=typed.Config(max_map_keys=2)), [(n,) for n in (1, 2, 3, 1)])
     assert result.maps.snapshot("@").items == {(1,): 2, (2,): 1}
     assert result.maps.snapshot("@x").items == {(1,): 1, (2,): 1}
-    assert result.loss == Loss(keys=2)
+    assert result.loss == Loss(keys=2, full=frozenset({"@", "@x"}))
 
 
 def test_sums_wrap_by_the_sign_of_their_map() -> None:
