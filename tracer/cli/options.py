@@ -185,6 +185,8 @@ def _meant(word: str) -> str:
 
     if any(mark in word for mark in "{:/") and not word.startswith(("/", ".")):
         return "a program is given with -e"
+    if word in COMMANDS:
+        return f"a command comes before its options: tracer {word} …"
     near = get_close_matches(word, COMMANDS, 1, 0.6)
     return f"did you mean the command {near[0]}?" if near else "a program is given with -e"
 

@@ -84,6 +84,7 @@ def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         ("-e x -c ''", 2, "-c needs a command; for example -c 'sleep 1'"),
         ("-e x -c no-such-program", 1, "cannot run no-such-program: no such program"),
         ("-e x -p 4194305", 1, "no process 4194305; list processes with: ps -e"),
+        ("-v list usdt:x", 2, "no such file: list; a command comes before its options: tracer list …"),
         ("lst", 2, "no such file: lst; did you mean the command list?"),
         ("no-such-file.bt", 2, "no such file: no-such-file.bt; a program is given with -e"),
         ("/etc", 1, "cannot read /etc: Is a directory"),
