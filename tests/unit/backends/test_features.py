@@ -51,11 +51,14 @@ def test_no_feature_of_bcc_is_refused_for_what_is_not_tried_for_a_plan() -> None
 
 
 def test_what_nobody_could_try_is_unknown_where_it_matters() -> None:
-    names = ("sleepable", "atomics", "walks", "long_keys", "late_allocation", "uprobe_multi", "task_newtask")
+    names = (
+        "sleepable", "atomics", "walks", "mappings", "long_keys", "late_allocation", "uprobe_multi", "task_newtask",
+    )  # fmt: skip
     states = settled(bcc.states, {**dict.fromkeys(names, None), "ref_ctr": False, "btf": True, "kernel_reads": True})
     assert {feature for feature, state in states.items() if state is None} == {
         Feature.FOLLOW, Feature.STRING, Feature.STRING_COMPUTED, Feature.LOAD, Feature.LOAD_COMPUTED,
         Feature.AGGREGATION, Feature.MAP, Feature.MAP_WALK, Feature.BUFFER_SIZED, Feature.INTERPRETED,
+        Feature.USER_STACK, Feature.SYMBOL,
     }  # fmt: skip
     assert isinstance(states[Feature.SEMAPHORE], Unsupported)
     assert states[Feature.MANY_SITES] == Supported(), "it works in either way"
