@@ -111,9 +111,10 @@ class Child:
 
         try:
             return ExecStop(self.pid)
-        except ProcessLookupError:
-            return None  # it is gone already: `ended` says so
         except OSError as error:
+            # Of one that has ended and was not waited for, Linux says that it may not be held (ptrace_attach).
+            if error.errno in (errno.ESRCH, errno.EPERM) and self.ended():
+                return None
             message = f"{self.argv[0]} cannot be held before it runs (ptrace): {error.strerror}"
             raise TracerError(message, "start it first, then trace it with -p PID") from None
 
