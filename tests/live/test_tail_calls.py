@@ -50,12 +50,15 @@ int main(void)
 """
 
 
+@pytest.mark.parametrize("probed", ["", " uretprobe:{path}:end {{ @ends = count(); }}"], ids=["alone", "both"])
 def test_a_tail_call_on_each_condition_is_told_from_a_call_of_the_other_function(
-    backend: str, tmp_path: Path, clean: None
+    probed: str, backend: str, tmp_path: Path, clean: None
 ) -> None:
+    """A return probe on the other function puts the kernel's address in the place of what tells the calls apart."""
     every = "#define ALL(X) " + " ".join(f"X({each})" for each in CONDITIONS) + "\n"
     path = compiled_c(tmp_path / "jumps", every + JUMPS, "-Wl,--no-as-needed", "-lstdc++")
     program = f"uretprobe:{path}:on_* {{ @n[func] = count(); @sum[func] = sum((int64)retval); }}"
+    program += probed.format(path=path)
     done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", str(path))
     assert done.status == 0, done.err
     lines = subprocess.run([path], check=True, capture_output=True, text=True).stdout.splitlines()

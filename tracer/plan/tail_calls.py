@@ -3,8 +3,9 @@
 `f` ends in `jmp g`, and then it is `g` that returns to `f`'s caller. A probe on each `ret` of `g` sees that, but others
 call `g` too. So the jump notes the thread, the place of the return address on the stack, and that address. A `ret` of
 `g` is a return of `f` where it finds this note, which it deletes. A call of `g` inside `g` has another place on the
-stack, one from elsewhere another return address. What is written here are ordinary expressions and a map, so both
-backends do the same.
+stack, one from elsewhere another return address. A return probe on `g`, of anybody's, puts the kernel's address there
+after the jump; then the place alone tells. What is written here are ordinary expressions and a map, so both backends do
+the same.
 
 A call that ends in an exception or longjmp() leaves its note behind. The next jump at the same place replaces it. If
 the call instruction that called `f`, through a pointer, next calls `g` itself, that is taken for a return of `f`. Where
@@ -26,6 +27,7 @@ from tracer.lang.typed import (
     If,
     IntLit,
     MapDecl,
+    MapGet,
     MapSet,
     Program,
     Return,
@@ -34,6 +36,7 @@ from tracer.lang.typed import (
     Unary,
 )
 from tracer.lang.types import BOOL, UINT64, StringType
+from tracer.probes.arch import RETURN_PROBE_PAGE
 from tracer.probes.site import (
     FLAGS_SET,
     SIGN_DIFFERS,
@@ -84,7 +87,7 @@ def with_tail_calls(program: Program) -> Program:
     for clause in program.clauses:
         if any(site.tail for site in clause.sites):
             decl = MapDecl(
-                f"@ tail calls of clause {clause.id}", (UINT64,) * 4, "scalar", UINT64, clause.span, (), _MOST_CALLS,
+                f"@ tail calls of clause {clause.id}", (UINT64,) * 3, "scalar", UINT64, clause.span, (), _MOST_CALLS,
                 forgets=True, inner=True,
             )  # fmt: skip
             maps[decl.name] = decl
@@ -96,11 +99,13 @@ def with_tail_calls(program: Program) -> Program:
 def _following(clause: Clause, map: str) -> Clause:
     span = clause.span
     place, tail = Arg(UINT64, span, STACK_POINTER), Arg(UINT64, span, TAIL)
-    key = (Builtin(UINT64, span, "tid"), Arg(UINT64, span, TAIL_OF), place, Arg(UINT64, span, STACK_TOP))
-    note: Stmt = MapSet(span, map, key, _number(1, span))
+    key, top = (Builtin(UINT64, span, "tid"), Arg(UINT64, span, TAIL_OF), place), Arg(UINT64, span, STACK_TOP)
+    note: Stmt = MapSet(span, map, key, top)
     if any(_what(site) >= TailPlace.JUMP_IF for site in clause.sites):
         note = If(span, _is_taken(span), (note,), ())
-    ours = Deleted(BOOL, span, map, key)
+    same = Binary(BOOL, span, "==", MapGet(UINT64, span, map, key), top)
+    probed = Binary(BOOL, span, "==", _word(">>", top, _number(12, span)), _number(RETURN_PROBE_PAGE, span))
+    ours = Binary(BOOL, span, "&&", Binary(BOOL, span, "||", same, probed), Deleted(BOOL, span, map, key))
     at_jump = If(span, Binary(BOOL, span, ">=", tail, _number(TailPlace.JUMP, span)), (note, Return(span)), ())
     another = If(span, Unary(BOOL, span, "!", ours), (Return(span),), ())
     at_end = If(span, Binary(BOOL, span, "==", tail, _number(TailPlace.END, span)), (another,), ())

@@ -15,6 +15,11 @@ from tracer.probes.site import ArgSpec, Mem, Operand, Reg
 
 EM_X86_64, EM_AARCH64 = 62, 183
 
+RETURN_PROBE_PAGE = 0x7FFFFFFFE
+"""The number of the page that Linux gives a process for return probes on x86-64: the highest one, where that is free (a
+stack without randomization lies there). On aarch64 it is elsewhere.
+"""
+
 MAX_FUNCTION_ARGS = 10
 """`arg0` to `arg9`: the registers of the convention, then words on the stack."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tracer.dataclass import dataclass
+from tracer.probes.arch import RETURN_PROBE_PAGE
 from tracer.resolve.unwind.expressions import NotUnderstood, evaluate
 from tracer.resolve.unwind.registers import Registers
 from tracer.resolve.unwind.rules import EXPRESSION, OFFSET, REGISTER, UNDEFINED, VALUE, VALUE_EXPRESSION, Rule
@@ -164,8 +165,7 @@ def _walk_plain(
 
 
 def _no_code(ip: int) -> str:
-    # Linux maps its page for return probes as high as it can; on aarch64 that is elsewhere.
-    return RETURN_PROBE if ip >> 12 == 0x7FFFFFFFE else NO_CODE
+    return RETURN_PROBE if ip >> 12 == RETURN_PROBE_PAGE else NO_CODE
 
 
 _NEAR = 8 << 20
