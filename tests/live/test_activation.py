@@ -20,7 +20,7 @@ import pytest
 from tests.harness.cli import Done, Running, read_line, target, tracer, tracing, until
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
-from tracer.backends.activation import semaphores
+from tracer.backends.activation import Process, semaphores
 from tracer.errors import Source
 from tracer.kernel.workers.semaphores import Counting
 from tracer.pipeline import plan
@@ -431,3 +431,7 @@ def test_when_the_process_that_lowers_is_killed_it_is_said(
         assert done.err.splitlines()[2:] == [
             "tracer: the process that lowers semaphores was killed: they stay raised until their programs end"
         ]
+
+
+def test_nothing_is_left_of_semaphores_that_were_never_raised() -> None:
+    assert Process().lower_all()

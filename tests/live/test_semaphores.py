@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import read_line, target, tell, tracer, tracing, until
+from tests.harness.cli import ROOT, read_line, target, tell, tracer, tracing, until
 from tests.live.answers import maps
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
@@ -140,13 +140,19 @@ int main(void) { for (int i = 0; i < 6; i++) live(i); return RAISED ? 3 : 4; }
 """
 
 
-def test_a_command_that_lld_linked_has_its_semaphores_up_from_its_first_instruction(
-    backend: str, tmp_path: Path, clean: None
-) -> None:
+@pytest.fixture
+def in_one_page(tmp_path: Path) -> Path:
+    """A program whose semaphore the kernel would raise in the wrong memory."""
     (tmp_path / "a.c").write_text(DROPPED_C)
     flags = ["-O1", "-ffunction-sections", "-Wl,--gc-sections", "-fuse-ld=lld"]
     subprocess.run(["clang", *flags, "a.c", "-o", "a"], cwd=tmp_path, check=True)
-    path = tmp_path / "a"
+    return tmp_path / "a"
+
+
+def test_a_command_that_lld_linked_has_its_semaphores_up_from_its_first_instruction(
+    backend: str, in_one_page: Path, clean: None
+) -> None:
+    path = in_one_page
     text = f"usdt:{path}:gone:evt {{ @ = count(); @sum = sum(arg0); }}"
     done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", str(path))
     assert (done.status, maps(done)) == (0, {"@": 6, "@sum": 615}), done.err
@@ -179,3 +185,13 @@ def test_what_the_linker_folded_counts_the_same_on_both_backends_and_is_said(
     done = tracer("--backend", backend, "-f", "json", "-e", text, "-c", str(path))
     assert (done.status, maps(done)) == (0, {"@one": 14, "@two": 14}), done.err
     assert done.err.count("warning: hits of one and two cannot be told apart: the linker made them one place") == 1
+
+
+def test_semaphores_that_tracer_raises_are_those_of_the_backend_that_runs(in_one_page: Path, clean: None) -> None:
+    path = in_one_page
+    text = f"usdt:{path}:gone:evt {{ @ = count(); @sum = sum(arg0); }}"
+    no_attach = (str(ROOT / "scripts" / "without-bpf"), "--attach")
+    done = tracer("-f", "json", "-e", text, "-c", str(path), prefix=no_attach)
+    assert (done.status, maps(done)) == (0, {"@": 6, "@sum": 615}), done.err
+    assert "tracer: using ftrace, not bcc: " in done.err
+    assert "tracer: semaphores raised in process " in done.err and "lowers semaphores" not in done.err

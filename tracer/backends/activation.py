@@ -156,6 +156,7 @@ class Process:
             raise TracerError(message, "memory may be short, or the number of processes limited (ulimit -u)") from None
         self._answers = b""
         self._patience_s = _PATIENCE_S
+        self._asked = False
 
     def raise_all(
         self, pid: int | None, semaphores: tuple[Semaphore, ...], wake: tuple[int, ...], copies: bool = False
@@ -163,6 +164,7 @@ class Process:
         """In how many processes they are up, and which could not be written, with the reason. With `copies` only those
         that the kernel leaves out.
         """
+        self._asked = True
         rows = [[getattr(each, name) for name in names(each)] for each in semaphores]
         with suppress(BrokenPipeError), open(self._worker.to, "w", closefd=False) as requests:
             requests.write(json.dumps([pid, rows, copies]) + "\n")
@@ -182,9 +184,9 @@ class Process:
             self._answer()
 
     def lower_all(self) -> bool:
-        """Returns once they are down; False where the process did not say so."""
+        """Returns once they are down; False where the process did not say so. It says nothing where none was raised."""
         os.close(self._worker.to)
-        lowered = self._answer() is not None
+        lowered = self._answer() is not None or not self._asked
         os.close(self._worker.back)
         self._worker.reap(wait=lowered)
         return lowered

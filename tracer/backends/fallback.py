@@ -38,7 +38,7 @@ class FallbackSession(Generic[C]):
         """Opens what is compiled; `instead` compiles it for the next backend, if there is one that may be taken."""
         own = self.__dict__
         own["running"], own["_open"], own["_instead"] = compiled, open, instead
-        own["_set"], own["_begun"] = {}, None
+        own["_set"], own["_begun"], own["_left"] = {}, None, None
         try:
             own["_session"] = open(compiled)
         except (TracerError, OSError) as error:
@@ -50,6 +50,12 @@ class FallbackSession(Generic[C]):
     def __setattr__(self, name: str, value: object) -> None:
         self._set[name] = value
         setattr(self._session, name, value)
+
+    @property
+    def left(self) -> str | None:
+        """See `Session`; what the session that could not attach has left counts too."""
+        own, left = self._left, self._session.left
+        return str(own or left) if own or left else None
 
     def begin(self, maps: LocalMaps) -> None:
         """See `Session`."""
@@ -63,6 +69,7 @@ class FallbackSession(Generic[C]):
         except (TracerError, OSError) as error:
             self._session.close()
             first = error
+        self.__dict__["_left"] = self._session.left
         session = self._next(first)
         self.__dict__["_session"] = session
         for name, value in self._set.items():
@@ -71,7 +78,7 @@ class FallbackSession(Generic[C]):
             session.begin(self._begun)
         try:
             return session.attach(stop)
-        except TracerError as second:
+        except (TracerError, OSError) as second:
             raise _both(first, second, self.running) from first
 
     def __enter__(self) -> FallbackSession[C]:
@@ -87,7 +94,7 @@ class FallbackSession(Generic[C]):
             raise error
         try:
             session: Session = self._open(other)
-        except TracerError as second:
+        except (TracerError, OSError) as second:
             raise _both(error, second, other) from error
         self.__dict__["running"] = other
         return session
@@ -97,10 +104,12 @@ def _known(error: OSError) -> TracerError:
     return TracerError(f"the kernel refuses it: {error.strerror or os.strerror(error.errno or 0)}")
 
 
-def _both(first: TracerError | OSError, second: TracerError, other: _Compiled) -> TracerError | OSError:
+def _both(first: TracerError | OSError, second: TracerError | OSError, other: _Compiled) -> TracerError | OSError:
     """What the first backend says, and the other if that is something else."""
     if isinstance(first, OSError):
         return second
+    if isinstance(second, OSError):
+        return first
     if second.message == first.message or (second.hint and second.hint == first.hint):
         return first
     also = f"nor with {other.backend}: {second.message}"

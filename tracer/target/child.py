@@ -72,8 +72,8 @@ class Child:
             self._report = os.read(self._failure, 1)  # nothing where it is gone already: `ended` says so
 
     def start(self, before: Callable[[], None] | None = None) -> None:
-        """Lets it run. `before` is called when its program is in memory and has not run yet. Raises `TracerError` where
-        the exec fails, or the child cannot be held for that.
+        """Lets it run. `before` is called when its program is in memory and has not run yet; where that fails it never
+        does. Raises `TracerError` where the exec fails, or the child cannot be held for that.
         """
         if self._go < 0:
             return
@@ -88,6 +88,9 @@ class Child:
             try:
                 if self.status is None:
                     before()
+            except BaseException:
+                self._signal(signal.SIGKILL)  # nothing of it has run yet, and nothing shall
+                raise
             finally:
                 stop.release()
         report = self._report + _read_all(self._failure)

@@ -38,10 +38,11 @@ class ExecStop:
             event, number = status >> 16, os.WSTOPSIG(status)
             if event == _EVENT_EXEC:
                 return None
-            if event == _EVENT_STOP and number != signal.SIGTRAP:
-                self._call(_LISTEN, 0)  # it is stopped, as by SIGSTOP, until SIGCONT
-            else:
-                self._call(_CONT, 0 if event else number)
+            with suppress(ProcessLookupError):  # it was killed meanwhile, which the next wait tells
+                if event == _EVENT_STOP and number != signal.SIGTRAP:
+                    self._call(_LISTEN, 0)  # it is stopped, as by SIGSTOP, until SIGCONT
+                else:
+                    self._call(_CONT, 0 if event else number)
 
     def release(self) -> None:
         """Lets it go on."""

@@ -198,3 +198,15 @@ def test_a_signal_that_comes_before_a_held_child_execs_is_not_lost() -> None:
         child.start(lambda: None)
         run_to_end(child)
         assert child.failure() == "sleep was ended by SIGTERM"
+
+
+def test_a_held_child_never_runs_where_what_it_is_held_for_fails(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    def fail() -> None:
+        raise TracerError("no")
+
+    with Child(("touch", str(made))) as child, pytest.raises(TracerError, match="no"):
+        child.start(fail)
+    run_to_end(child)
+    assert child.status is not None and os.WTERMSIG(child.status) == signal.SIGKILL and not made.exists()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer.cli.tracing.effects import Effects
 from tracer.cli.tracing.names import Names
@@ -139,8 +139,8 @@ def trace(compiled: Compiled, request: Request) -> int:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much
                 say(f"{_IN_PYTHON} ({child.in_python})")
-            if (raise_all := getattr(session, "raise_all", None)) is not None and watched is not None:
-                watched = replace(watched, start=partial(_start_raised, child, raise_all, session, say, request.quiet))
+            if hasattr(session, "raise_all") and watched is not None:
+                watched = replace(watched, start=partial(_start_raised, child, session, say, request.quiet))
         controls.meanwhile = session.collect
         if leases is not None:
             controls.before_attach = partial(_take, leases, plan, session)
@@ -269,14 +269,14 @@ def trace(compiled: Compiled, request: Request) -> int:
         return outcome.code or (1 if out.left_out else 0)
 
 
-def _start_raised(
-    child: Child, raise_all: Callable[[], int], session: Session, say: Callable[[str], None], quiet: bool
-) -> None:
-    """Starts the command, whose semaphores tracer raises once it is in memory."""
+def _start_raised(child: Child, session: Any, say: Callable[[str], None], quiet: bool) -> None:
+    """Starts the command, whose semaphores tracer raises once it is in memory. `session` is an `ActivatedSession`, or
+    one around it, that can be another since it has attached.
+    """
     raised: list[int] = []
-    child.start(lambda: raised.append(raise_all()))
+    child.start(lambda: raised.append(session.raise_all()))
     if raised and not (quiet and raised[0]):  # where none was raised, the answer lacks all that they guard
-        say(getattr(session, "activation", ""))
+        say(session.activation)
 
 
 def _meanwhile(session: Session, guard: Guard, controls: Controls) -> None:
