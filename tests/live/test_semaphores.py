@@ -195,3 +195,16 @@ def test_semaphores_that_tracer_raises_are_those_of_the_backend_that_runs(in_one
     assert (done.status, maps(done)) == (0, {"@": 6, "@sum": 615}), done.err
     assert "tracer: using ftrace, not bcc: " in done.err
     assert "tracer: semaphores raised in process " in done.err and "lowers semaphores" not in done.err
+
+
+def test_a_semaphore_that_tracer_raised_nowhere_is_the_reason_of_no_hit(
+    backend: str, in_one_page: Path, clean: None
+) -> None:
+    """What -c runs first is `env`, which execs the program."""
+    text = f"usdt:{in_one_page}:gone:evt {{ @ = count(); }}"
+    done = tracer("--backend", backend, "-e", text, "-c", f"env {in_one_page}")
+    assert "tracer: env ended with status 4\n" in done.err  # it reads 0
+    assert done.err.endswith(
+        "tracer: no probe was hit: its semaphore was raised nowhere: tracer raises it in programs that run when the"
+        " trace begins, and in the first that -c runs\n"
+    )

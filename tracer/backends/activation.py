@@ -66,7 +66,7 @@ def semaphores(plan: Plan, kernel: bool) -> tuple[Semaphore, ...]:
 
 class ActivatedSession:
     """A `backends.base.Session` around another one, which does everything that is not defined here. `activation` is the
-    message to print once it is attached. The semaphores of a detached attach point stay up until the end: they let the
+    message to print once it is attached, `raised` in how many processes they are up. The semaphores of a detached attach point stay up until the end: they let the
     target prepare arguments, and no more.
     """
 
@@ -77,6 +77,7 @@ class ActivatedSession:
         self._target = target
         self._process: Process | None = None
         self.activation = ""
+        self.raised = 0
         self._left: str | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -107,9 +108,9 @@ class ActivatedSession:
         if self._process is None:
             return 0  # it was stopped before
         pid = self._target.pid
-        raised, refused = self._process.raise_all(pid, self._semaphores, self._session.wake)
-        self.activation = _said(pid, raised, refused)
-        return raised
+        self.raised, refused = self._process.raise_all(pid, self._semaphores, self._session.wake)
+        self.activation = _said(pid, self.raised, refused)
+        return self.raised
 
     def detach(self) -> None:
         """Detaches, and lowers the semaphores."""

@@ -304,9 +304,11 @@ class Silence:
 
         if self._history is not None:
             self._history.read()
+        raised = getattr(self._session, "raised", None)
         return Reasons(
-            self._points, self._target, self._session.left_out, self._semaphores, self._breakpoints, self._history
-        )
+            self._points, self._target, self._session.left_out, self._semaphores, self._breakpoints, self._history,
+            raised == 0,
+        )  # fmt: skip
 
     def _lines(self, reasons: dict[int, str], when: str = "") -> list[tuple[str, str, Collection[int]]]:
         """Each line; how one about hits that come later begins; and the attach points that both are about."""

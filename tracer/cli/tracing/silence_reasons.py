@@ -60,7 +60,7 @@ class Reasons:
 
     def __init__(
         self, points: Sequence[Point], target: Target, refused: Collection[Site], values: Values,
-        breakpoints: Breakpoints | None = None, history: History | None = None,
+        breakpoints: Breakpoints | None = None, history: History | None = None, unraised: bool = False,
     ) -> None:  # fmt: skip
         self._points = points
         self._target = target
@@ -68,6 +68,7 @@ class Reasons:
         self._values = values
         self._breakpoints = breakpoints
         self._history = history
+        self._unraised = unraised
 
     def of(self, number: int) -> str:
         """Why an attach point was silent."""
@@ -111,12 +112,17 @@ class Reasons:
                 (unknown if reason is None else known.setdefault(reason, [])).append(site)
         return unknown, known
 
-    def _of_semaphores(self, sites: Iterable[Site]) -> str | None:
+    def _of_semaphores(self, sites: Sequence[Site]) -> str | None:
         by_process: dict[int, list[int]] = {}
         for site in sites:
             for pid, read in self._values.get(place_of(site), ()):
                 by_process.setdefault(pid, []).extend(read)
         low = sorted(pid for pid, read in by_process.items() if read and not any(read))
+        if not low and self._unraised and all(site.guard is not None for site in sites):
+            return (
+                "its semaphore was raised nowhere: tracer raises it in programs that run when the trace begins, and in"
+                " the first that -c runs"
+            )
         return f"its semaphore reads 0 in {listed(low)}, which therefore skips the probe" if low else None
 
     # --- who runs the file ---
