@@ -66,8 +66,8 @@ def semaphores(plan: Plan, kernel: bool) -> tuple[Semaphore, ...]:
 
 class ActivatedSession:
     """A `backends.base.Session` around another one, which does everything that is not defined here. `activation` is the
-    message to print once it is attached, `raised` in how many processes they are up. The semaphores of a detached attach point stay up until the end: they let the
-    target prepare arguments, and no more.
+    message to print once it is attached, `raised` in how many processes they are up. The semaphores of a detached
+    attach point stay up until the end: they let the target prepare arguments, and no more.
     """
 
     def __init__(self, session: Session, semaphores: tuple[Semaphore, ...], target: Target) -> None:
