@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tracer.backends.bcc.maps.contents import Contents, Raw
@@ -68,6 +69,8 @@ class KernelMap(Generic[E]):
         self._taken: dict[Raw, E] = {}
         self._in_handler = False
         self._reading: dict[Raw, E] | None = None
+        self._by_key: tuple[dict[Raw, E], dict[Key, list[Raw]]] | None = None
+        """A reading, and the elements of each key in it."""
 
     def begin_handler(self) -> None:
         """From here to `end_handler` the map is read once."""
@@ -76,7 +79,7 @@ class KernelMap(Generic[E]):
     def end_handler(self) -> None:
         """The next handler reads anew."""
         self._in_handler = False
-        self._reading = None
+        self._reading = self._by_key = None
         if self._history is not None:
             self._history.marks.wanted = None
 
@@ -121,6 +124,15 @@ class KernelMap(Generic[E]):
         if self._in_handler:
             self._reading = view
         return view
+
+    def _elements(self, key: Key) -> Sequence[Raw]:
+        """Those of a key in the view: several with generations, buckets, or numbers that stand for the same."""
+        view = self._view()
+        if self._by_key is None or self._by_key[0] is not view:
+            self._by_key = view, {}
+            for raw in view:
+                self._by_key[1].setdefault(self._place(raw)[0], []).append(raw)
+        return self._by_key[1].get(key, ())
 
     def _present(self) -> dict[Raw, E]:
         """The elements now, or at the mark that a print wants. Gives back those of old generations that nothing changes
@@ -237,7 +249,7 @@ class AddedMap(KernelMap[Any]):
         gone = False
         if self._history is not None:
             self._history.marks.zeroed.pop(key, None)
-        for raw in [raw for raw in view if self._place(raw)[0] == key]:
+        for raw in [raw for raw in self._elements(key) if raw in view]:
             if extreme or not self.table.per_cpu:
                 gone = self._contents.delete(raw) or gone
                 self._forget(raw)
@@ -274,7 +286,8 @@ class ScalarMap(KernelMap[bytes]):
 
     def delete(self, key: Key) -> None:
         """Removes a key."""
-        raws = [self._raw(key)]
+        raws = [*self._elements(key)] if self._settled else []
+        raws = raws or [self._raw(key)]
         if self._history is not None:
             self._history.marks.zeroed.pop(key, None)
             raws += [raw for raw in self._present() if raw not in raws and self._place(raw)[0] == key]
@@ -313,12 +326,10 @@ class ScalarMap(KernelMap[bytes]):
             found[moved] = element
 
     def _raw(self, key: Key) -> Raw:
+        if self._settled and (raws := self._elements(key)):
+            return raws[-1]  # the one whose value is shown, where there are several
         layout = self.table.key
         assert layout is not None
-        if self._settled:
-            for raw in self._present():
-                if self._place(raw)[0] == key:
-                    return raw
         generation = 0 if self._generations is None else self._generations.current()
         mark = 0 if self._history is None else in_order(self._history.marks.now())
         encoded = layout.encode(key, generation, mark=mark)

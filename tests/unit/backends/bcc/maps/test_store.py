@@ -10,6 +10,8 @@ import pytest
 from tests.harness.bpf import DELETE_BATCH, LOOKUP, LOOKUP_BATCH, UPDATE
 from tests.unit.backends.bcc.maps.rig import Rig, rigs
 from tests.unit.backends.bcc.plans import probe
+from tracer.backends.bcc.maps.contents import Raw
+from tracer.backends.bcc.maps.kernel_map import KernelMap
 from tracer.results.values import Average, Key
 
 Make = Callable[..., Rig]
@@ -616,3 +618,24 @@ def test_the_hits_of_an_array_are_all_there_were_whatever_was_cleared(make: Make
     maps.taken("@")
     hit_twice(maps, (2,))
     assert maps.maps.hits(maps.tables["@"]) == 4
+
+
+def test_each_key_is_read_once_where_a_handler_deletes_all(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps = make(probe("{ @[arg1] = count(); }"))
+    for number in range(50):
+        maps.hit("@", (number,))
+    reads: list[Raw] = []
+    place = KernelMap._place
+
+    def counting(self: KernelMap[int], raw: Raw) -> tuple[Key, int]:
+        reads.append(raw)
+        return place(self, raw)
+
+    maps.maps.begin_handler()
+    keys = [*maps.items("@")]
+    monkeypatch.setattr(KernelMap, "_place", counting)
+    for each in keys:
+        maps.maps.delete("@", each)
+    assert len(reads) == len(keys) == 50
+    assert maps.items("@") == {}
+    maps.maps.end_handler()
