@@ -121,3 +121,7 @@ def _escaped(character: str) -> str:
     if 0xDC80 <= ord(character) <= 0xDCFF:  # how a byte that is not UTF-8 was decoded
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
+
+
+class Interrupted(BaseException):
+    """Ctrl-C where no trace takes it yet; no KeyboardInterrupt, of which typer makes status 130 without a word."""

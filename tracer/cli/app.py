@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracer.cli.arguments import COMMANDS, as_command, options_of
-from tracer.errors import TracerError, UsageError
+from tracer.errors import Interrupted, TracerError, UsageError
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -42,10 +42,6 @@ Most used options of `tracer run`:
   -f FORMAT   text or json.
   --backend   auto, bcc or ftrace.
 """
-
-
-class Interrupted(BaseException):
-    """Ctrl-C where no trace takes it yet; no KeyboardInterrupt, of which typer makes status 130 without a word."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

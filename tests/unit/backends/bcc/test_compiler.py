@@ -21,7 +21,7 @@ from tracer.backends.bcc.compile.compiler import compile_text
 from tracer.backends.bcc.compile.headers import with_headers
 from tracer.backends.bcc.host.binding import Binding, find_binding
 from tracer.backends.bcc.program import BccProgram
-from tracer.errors import TracerError
+from tracer.errors import Interrupted, TracerError
 
 ROOT = Path(__file__).parents[4]
 COUNT = generate(plan_of(probe("{ @ = count(); }"))).text
@@ -188,6 +188,14 @@ def test_how_the_compiling_child_may_end(
     assert (raised.value.hint or "").startswith(hint)
     assert open_descriptors() == before
     assert not cache.exists()
+
+
+def test_ctrl_c_that_reaches_the_compiling_child_is_no_reason_for_another_backend(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub(tmp_path, monkeypatch, "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)")
+    with pytest.raises(Interrupted):
+        compile_text(COUNT, sleepable=True)
 
 
 def failure_under(setting: str, text: str, tmp_path: Path, *, limit: str = "unlimited", bytes: int = 1 << 20) -> str:

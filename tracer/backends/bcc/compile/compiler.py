@@ -23,7 +23,7 @@ from tracer.backends.bcc.compile import loops
 from tracer.backends.bcc.compile.bpf_programs import bpf_programs
 from tracer.backends.bcc.host.binding import Binding, NoBinding, find_binding, library_path
 from tracer.backends.bcc.host.refused import Refused, function_in
-from tracer.errors import TracerError
+from tracer.errors import Interrupted, TracerError
 from tracer.host.polling import readable
 from tracer.kernel.limits import MORE_DESCRIPTORS
 
@@ -35,7 +35,6 @@ _OUTPUT = 6
 
 _ENDED_FROM_OUTSIDE = {
     -signal.SIGKILL: "memory may be short, or a limit of its control group too low",
-    -signal.SIGINT: None,
     -signal.SIGTERM: None,
     -signal.SIGHUP: None,
 }
@@ -157,6 +156,8 @@ def _run(source: bytes, binding: Binding) -> bytes:
         raise TracerError(f"cannot write the compiler's files{where}: {error.strerror}", hint) from error
     if status == 0 and answer:
         return answer
+    if status == -signal.SIGINT:
+        raise Interrupted  # Ctrl-C reaches the whole process group, and no other backend is wanted then
     raise _failure(status, words, tempfile.gettempdir())
 
 
