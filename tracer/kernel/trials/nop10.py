@@ -43,19 +43,9 @@ def calls_nop10() -> bool:
     """Whether a ten-byte nop becomes a call when it is hit, tried by a process beside. False where it cannot tell."""
     if platform.machine() != "x86_64" or not has_trampolines():
         return False
-    from tracer.kernel.workers.spawn import start  # loaded where such a nop is to be probed
+    from tracer.kernel.workers.spawn import agrees  # loaded where such a nop is to be probed
 
-    try:
-        process = start(__file__)
-    except OSError:
-        return False
-    answer = None
-    try:
-        process.ask(NOP10.hex())
-        answer = process.answer(_PATIENCE_S)
-    finally:
-        process.end(wait=answer is not None)
-    return answer == "true\n"
+    return agrees(__file__, NOP10.hex(), _PATIENCE_S)
 
 
 def rewrites(instruction: str) -> bool:

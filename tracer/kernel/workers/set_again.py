@@ -37,19 +37,9 @@ class Place(NamedTuple):
 
 def set_again(places: Iterable[Place]) -> bool:
     """Whether the kernel has looked at each place anew. False where it does not, or takes too long."""
-    from tracer.kernel.workers.spawn import start
+    from tracer.kernel.workers.spawn import agrees
 
-    try:
-        process = start(__file__)
-    except OSError:
-        return False
-    answer = None
-    try:
-        process.ask(json.dumps([list(each) for each in places]))
-        answer = process.answer(PATIENCE_S)
-    finally:
-        process.end(wait=answer is not None)
-    return answer == "true\n"
+    return agrees(__file__, json.dumps([list(each) for each in places]), PATIENCE_S)
 
 
 def _set(place: Place) -> bool:

@@ -82,3 +82,18 @@ def start(file: str) -> Worker:
         os.close(write)
         os.close(null)
     return Worker(pid, to, back)
+
+
+def agrees(file: str, question: str, patience_s: float) -> bool:
+    """Whether such a process answers "true". It is waited for no longer than that; then it ends by itself, later."""
+    try:
+        process = start(file)
+    except OSError:
+        return False
+    answer = None
+    try:
+        process.ask(question)
+        answer = process.answer(patience_s)
+    finally:
+        process.end(wait=answer is not None)
+    return answer == "true\n"
