@@ -135,6 +135,25 @@ def test_a_chain_of_tail_calls_returns_where_it_ends(backend: str, tmp_path: Pat
     assert found["@m"] == 2 * n - 3 * 4 - 4  # first(5) and those below 0 do not come there
 
 
+UNCALLED = r"""
+#define KEPT __attribute__((noinline, noclone))
+KEPT int inner(int x) { __asm__(""); return x + 1; }
+KEPT int end(int x) { int r = inner(x); __asm__(""); return r * 3; }
+KEPT int uncalled(int x) { int r = inner(x); __asm__(""); return end(r); }
+int main(int argc, char **argv) { for (int i = 0; i < 100; i++) end(i); return argc > 9 ? uncalled(argc) : 0; }
+"""
+
+
+def test_calls_of_the_other_function_alone_are_no_hits_of_the_probed_one(
+    backend: str, tmp_path: Path, clean: None
+) -> None:
+    path = compiled_c(tmp_path / "uncalled", UNCALLED, "-Wl,--no-as-needed", "-lstdc++")
+    done = tracer("--backend", backend, "-e", f"uretprobe:{path}:uncalled {{ @ = count(); }}", "-c", str(path))
+    assert (done.status, done.text) == (0, "")
+    why = "uncalled did not run the code there, and has ended"
+    assert done.err == f"Attached 1 probe\ntracer: no probe was hit: {why}\n"
+
+
 def test_an_exception_passes_through_a_tail_call_whose_return_is_probed(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:

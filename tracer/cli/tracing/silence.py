@@ -20,6 +20,7 @@ from tracer.kernel.trials.instructions import place_of
 from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
+from tracer.probes.site import TailPlace
 from tracer.render.loss import counted
 
 if TYPE_CHECKING:
@@ -194,7 +195,16 @@ class Silence:
         if self._target.follow and self._session.hits() == 0:
             hits = [0] * len(every)  # those of others may be among what was counted
         self._hits = hits
-        return [number for number, point in enumerate(every) if point.sites and not hits[number]]
+        with_sites = [number for number, point in enumerate(every) if point.sites]
+        return [number for number in with_sites if not hits[number] or self._by_others(number)]
+
+    def _by_others(self, number: int) -> bool:
+        """Whether all hits are in functions that tail calls may lead to, and nothing came there from the probed one."""
+        own = [site for site in self._sites(number) if site.tail & 0xFF != TailPlace.END]
+        if len(own) == len(self._sites(number)):
+            return False
+        unhit = {place_of(site) for site in self._session.unhit_sites().get(number, ())}
+        return all(place_of(site) in unhit for site in own)
 
     def _sites(self, number: int) -> Sequence[Site]:
         return self._points[number].sites
