@@ -147,8 +147,8 @@ def test_parameters_stand_for_text_in_any_part() -> None:
     assert (point.path, point.name, point.offset, point.text) == ("/bin/app", "main", 16, "uprobe:$1:$2+$3")
 
 
-def test_a_missing_parameter_is_an_empty_part() -> None:
-    assert read("usdt:$1:shop:order").path is None
+def test_a_missing_parameter_is_no_empty_part() -> None:
+    assert fault("usdt:$1:shop:order").message == "$1 is not given"
 
 
 @pytest.mark.parametrize("short", ["k", "kr", "t", "p", "w", "f", "it"])
