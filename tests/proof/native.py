@@ -60,6 +60,7 @@ def prelude() -> str:
 {text}
 #undef REGISTER
 #define REGISTER(member) (ctx->member)
+#define place_of(process, address) (process)
 static void *enter_native(void) {{ return enter(); }}
 #define enter() enter_native()
 """
