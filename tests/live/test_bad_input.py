@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -84,10 +85,10 @@ WRONG = [
     ),
     Wrong(
         "return_that_an_exception_crosses",
-        "uretprobe:{X}:tail",
-        "{X}: a return probe on tail could kill the program: a C++ exception may cross it"
+        "uretprobe:{X}:aside",
+        "{X}: a return probe on aside could kill the program: a C++ exception may cross it"
         " (the file needs libstdc++.so.6);"
-        " and its returns cannot all be found: it ends in a jump to thrower (tail call);"
+        " and its returns cannot all be found: the indirect jump at {JUMP} may leave it;"
         " trace its entry with uprobe, or the return of a function that calls it; --unsafe-returns takes the risk",
     ),
     Wrong("syntax", "uprobe:{T}:price {{ @ = count( }}", "expected an expression, found '}'", "}"),
@@ -114,6 +115,7 @@ def test_a_wrong_program_is_refused(wrong: Wrong, backend: str, broken: Path, cl
     landmark = function_addresses(build("depot"))["landmark"]
     names = {"T": build("depot"), "S": build("depot-stripped"), "X": build("throws"), "D": broken}
     numbers = {f"{{LANDMARK+{n}}}": f"{landmark + n:#x}" for n in (2, 3, 6)}
+    numbers["{JUMP}"] = jump_of(build("throws"), "aside")
     numbers["{SIZE}"] = str(first_section_header_end(build("depot")))
 
     def filled(text: str) -> str:
@@ -125,6 +127,13 @@ def test_a_wrong_program_is_refused(wrong: Wrong, backend: str, broken: Path, cl
     done = tracer("--backend", backend, "-e", program)
     marked = wrong.marked or program.partition(" ")[0]
     assert (done.status, done.out, done.err) == (wrong.status, b"", carets(program, marked, filled(wrong.message)))
+
+
+def jump_of(path: Path, function: str) -> str:
+    """The address of the last jump of a function."""
+    words = ["objdump", "-d", f"--disassemble={function}", str(path)]
+    listing = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return f"0x{re.findall(r'^ *([0-9a-f]+):.*jmp', listing, re.MULTILINE)[-1]}"
 
 
 def first_section_header_end(path: Path) -> int:

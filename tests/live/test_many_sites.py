@@ -208,7 +208,7 @@ def test_the_cost_grows_no_faster_than_the_sites_and_descriptors_do_not_grow(
 def test_many_links_are_closed_at_once_or_one_by_one(
     contention_ns: int, place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, clean: None
 ) -> None:
-    monkeypatch.setattr(attachments, "_SITES_A_LINK", ALL // 4)
+    monkeypatch.setattr(attachments, "SITES_A_LINK", ALL // 4)
     monkeypatch.setattr(attachments, "_CONTENTION_NS", contention_ns)
     closed: list[tuple[int, bool]] = []
     real = Watcher.close

@@ -121,8 +121,9 @@ def test_an_address_and_a_probe_with_a_semaphore_at_one_place_count_the_same(
     path = place("gated")
     (note,) = Binary(str(path)).usdt
     points = f"uprobe:{path}:{note.address:#x} {{ @address = count(); }} usdt:{path}:gated:t* {{ @probe = count(); }}"
-    with target(path, "2"):
-        done = tracer("--backend", backend, "-f", "json", "-e", f"{points} interval:ms:400 {{ exit(); }}")
+    # All is attached before its first instruction.
+    program = f"{points} interval:ms:400 {{ exit(); }}"
+    done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{path} 2")
     assert done.status == 0, done.err
     found = maps(done)
     assert abs(found["@address"] - found["@probe"]) <= 1 and found["@probe"] > 20

@@ -146,7 +146,8 @@ class Silence:
         silent = self._silent(patient=True)
         if silent is None:
             return ["no probe was hit"] if outcome.hits == 0 else []
-        silent = [number for number in silent if number not in cut]
+        unknown = [number for number in silent if outcome.loss.returns and self._follows_returns(number)]
+        silent = [number for number in silent if number not in cut and number not in unknown]
         ended = "a breakpoint has ended the process" if trapped and self.trapped() else None
         reasons = {number: ended or self._at_end.of(number) for number in silent}
         for number in silent if not self._quiet else ():
@@ -197,6 +198,10 @@ class Silence:
         self._hits = hits
         with_sites = [number for number, point in enumerate(every) if point.sites]
         return [number for number in with_sites if not hits[number] or self._by_others(number)]
+
+    def _follows_returns(self, number: int) -> bool:
+        """Whether the kernel follows its returns: it may have been called where some were not seen."""
+        return any(site.kind == "uretprobe" for site in self._sites(number))
 
     def _by_others(self, number: int) -> bool:
         """Whether all hits are in functions that tail calls may lead to, and nothing came there from the probed one."""

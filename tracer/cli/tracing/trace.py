@@ -182,10 +182,11 @@ def trace(compiled: Compiled, request: Request) -> int:
 
         findings = guard = silence = older = None
         if plan.probes:
-            from tracer.cli.tracing.end_warnings import OlderFiles
             from tracer.overhead.findings import Findings
 
             if target.pid is None:
+                from tracer.cli.tracing.end_warnings import OlderFiles
+
                 older = OlderFiles({site.path for site in plan.sites}, say)
 
             warn = None if request.quiet or not request.warnings else partial(_warn, words, plan.program.source)

@@ -200,7 +200,6 @@ def sites_of(
     `TracerError` where there is no site, where one must not be probed, and where there are too many. `believe`: what an
     earlier run found is used.
     """
-    from tracer.resolve.elf.layout import ElfError
     from tracer.resolve.files.paths import find_files
     from tracer.resolve.sites.site_cache import keep, recall
 
@@ -220,6 +219,8 @@ def sites_of(
         if kept is not None and len(kept) <= limit.left - len(sites):
             sites += kept
             continue
+        from tracer.resolve.elf.layout import ElfError  # who knows the sites reads no file
+
         try:
             binary = files.open(file, switching)
         except TracerError as error:
