@@ -121,13 +121,13 @@ def test_a_file_that_its_overlay_has_copied_since_is_told(backend: str, tmp_path
     script = f"""
         cd {tmp_path} && mount -t tmpfs none . && mkdir lower upper work merged && cp {build("moves")} lower/
         mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none merged
-        ./merged/moves stay 1 1 4000 1 > said & until grep -q ready said; do sleep 0.01; done
+        ./merged/moves stay 1 1 4000 1 > said & until grep -qs ready said; do sleep 0.01; done
         touch merged/moves; exec "$@" -p $!
     """
     done = tracer("--backend", backend, "-e", program, prefix=("unshare", "-m", "sh", "-c", script, "sh"))
     (line,) = said(done.err)
     assert re.fullmatch(
-        r"no probe was hit: process \d+ \(moves\) runs \S+ as it was before the overlay file system made a copy of"
+        rf"no probe was hit: process \d+ \(moves\) runs {path} as it was before the overlay file system made a copy of"
         " it to be written, and that copy is what is probed: programs started from now on run it",
         line,
     )

@@ -106,8 +106,9 @@ def _words(state: str, who: str, several: bool, site: Site) -> str:
         )
     if _is_overlay(site.path):
         runs = "run" if several else "runs"
+        path = os.readlink(site.path) if "/map_files/" in site.path else site.path
         return (
-            f"{who} {runs} {site.path} as it was before the overlay file system made a copy of it to be written, and"
+            f"{who} {runs} {path} as it was before the overlay file system made a copy of it to be written, and"
             " that copy is what is probed: programs started from now on run it"
         )
     return (
