@@ -76,7 +76,7 @@ def test_a_running_process_is_traced_over_the_exec_of_a_thread(backend: str, pla
     assert 20 <= hits <= 50
     assert done.err == (
         f"Attached 2 probes\ntracer: a thread of process {process.pid} that was not its main one ran another program:"
-        " what that did in its first milliseconds was not seen\n"
+        " what that did until its probes were set again was not seen\n"
     )
 
 

@@ -77,7 +77,7 @@ class Anchors:
         elif EXECED in found and not self._main.stops:
             self._say(
                 f"a thread of process {self._pid} that was not its main one ran another program:"
-                " what that did in its first milliseconds was not seen"
+                " what that did until its probes were set again was not seen"
             )
 
     def drop(self, points: Collection[int]) -> None:
