@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import read_line, target, tracer, tracing
+from tests.harness.cli import read_line, target, tracer, tracing, until
 from tests.live.answers import maps
 from tests.live.test_silence import said
 from tests.targets.build import build
+from tracer.cli.silence.history import History
+from tracer.errors import Source
+from tracer.lang.syntax.parser import parse
+from tracer.probes.site import Target
+from tracer.resolve.sites.expand import expand
+from tracer.resolve.sites.in_memory import states
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 
@@ -169,3 +177,37 @@ def test_php_without_large_pages_is_counted(backend: str) -> None:
         done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", command)
         counts.append(int(str(maps(done).get("@", 0))))
     assert counts[1] - counts[0] == 20
+
+
+LEADERLESS_C = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) void work(int number) { __asm__ volatile("nop" ::"r"(number)); }
+static void *others(void *main_one) {
+  pthread_join(*(pthread_t *)main_one, 0);
+  puts("ready");
+  fflush(stdout);
+  for (int i = 0;; i++) work(i), usleep(2000);
+}
+int main(void) {
+  static pthread_t own, other;
+  own = pthread_self();
+  pthread_create(&other, 0, others, &own);
+  pthread_exit(0);
+}
+"""
+
+
+def test_what_a_process_has_at_a_place_is_known_when_its_main_thread_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "leaderless"
+    subprocess.run(
+        ["gcc", "-O1", "-pthread", "-x", "c", "-o", path, "-"], input=LEADERLESS_C, text=True, check=True
+    )
+    with target(path) as process:
+        assert read_line(process) == "ready"
+        (site,) = expand(parse(Source(f"uprobe:{path}:work {{ }}")), Target())[0]
+        until(lambda: not os.path.exists(f"/proc/{process.pid}/exe"))  # a joined thread is still on its way out
+        assert states(process.pid, [site]) == ["lacking"]
+        with closing(History(process.pid)) as history:
+            assert history.goes_on and history.complete

@@ -9,6 +9,7 @@ from tracer.errors import TracerError
 from tracer.kernel.mapping_records import Executed, Mapped, MappingRecords, Missed
 from tracer.probes.site import Site
 from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.resolve.processes.stat import directory
 
 _RING = 1 << 15
 _MOST = 4096
@@ -55,7 +56,7 @@ class History:
     @property
     def goes_on(self) -> bool:
         """Whether the process has not ended."""
-        return os.path.exists(f"/proc/{self._pid}/exe")
+        return os.path.exists(f"{directory(self._pid)}/exe")
 
     @property
     def program(self) -> str:

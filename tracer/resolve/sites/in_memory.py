@@ -23,6 +23,7 @@ from tracer.probes.arch import EM_AARCH64
 from tracer.probes.site import Site
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.resolve.processes.stat import directory
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 
 State = Literal["set", "lacking", "patched", "moved"]
@@ -45,7 +46,8 @@ def states(pid: int, sites: Sequence[Site]) -> list[State | None]:
     with ExitStack() as stack:
         try:
             every = mappings(pid)
-            files = [os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("pagemap", "mem")]
+            own = directory(pid)
+            files = [os.open(f"{own}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("pagemap", "mem")]
         except (OSError, TracerError):
             return found
         for file in files:
