@@ -83,8 +83,14 @@ class Done:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a run: the package of this tree, from whatever directory."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **(extra or {})}
+    """The environment of a run: the package of this tree, from whatever directory; in any thread."""
+    return {**environ(), "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **(extra or {})}
+
+
+def environ() -> dict[str, str]:
+    """A copy of `os.environ`. pytest removes its own variable while other threads run tracer: `{**os.environ}` reads
+    the names, then each value, and one of them has gone (KeyError, once in a whole CI)."""
+    return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
 
 
 def tracer(
@@ -224,7 +230,7 @@ def target(*command: str | int | Path, env: Mapping[str, str] | None = None) -> 
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, **(env or {})},
+        env={**environ(), **(env or {})},
     )
     try:
         yield process

@@ -34,11 +34,14 @@ def test_the_loop_calls_it_as_often_as_it_is_told_and_comes_back(instruction: st
         memory.write(loop_code(bytes.fromhex(instruction)))
         view = (ctypes.c_char * 1).from_buffer(memory)
         call = ctypes.CFUNCTYPE(None, ctypes.c_int)(ctypes.addressof(view))
-        call(1)
-        once = _time(call, 1)
-        # A million calls take a millisecond; the one takes some hundred nanoseconds, most of them Python's.
-        assert _time(call, 1_000_000) > 20 * once
-        del view, call
+        try:
+            # A million calls take a millisecond; the one takes some hundred nanoseconds, most of them Python's, and
+            # whatever happens to the processor meanwhile: the least of many is the call's own.
+            once = min(_time(call, 1) for _ in range(100))
+            million = min(_time(call, 1_000_000) for _ in range(3))
+        finally:
+            del view, call
+    assert million > 20 * once
 
 
 def _time(call: ctypes._FuncPointer, times: int) -> int:
