@@ -123,22 +123,38 @@ def test_a_breakpoint_that_the_process_has_given_back_is_set_again(
     )
 
 
-def test_a_file_that_its_overlay_has_copied_since_is_told(backend: str, tmp_path: Path) -> None:
-    path = tmp_path / "merged/moves"
-    program = f"uprobe:{path}:step {{ @ = count(); }} interval:ms:600 {{ exit(); }}"
+def overlaid(folder: Path, then: str) -> tuple[str, ...]:
+    """Runs before a tracer: `moves` of an overlay is copied while a process runs it. `then` comes next."""
+    folder.mkdir()
     script = f"""
-        cd {tmp_path} && mount -t tmpfs none . && mkdir lower upper work merged && cp {build("moves")} lower/
+        cd {folder} && mkdir lower upper work merged && cp {build("moves")} lower/
         mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none merged
         ./merged/moves stay 1 1 4000 1 > said & until grep -qs ready said; do sleep 0.01; done
-        touch merged/moves; exec "$@" -p $!
+        touch merged/moves; {then}
     """
-    done = tracer("--backend", backend, "-e", program, prefix=("unshare", "-m", "sh", "-c", script, "sh"))
+    return ("unshare", "-m", "sh", "-c", script, "sh")
+
+
+@pytest.mark.parametrize(
+    ("then", "options", "says"),
+    [
+        ('exec "$@" -p $!', (), "no probe was hit: "),
+        ('./merged/moves stay 1 1 1 3000 1 > /dev/null & "$@"', ("-q",), r"uprobe:\S+:step misses calls: "),
+    ],
+)
+def test_a_process_that_runs_a_file_as_it_was_before_its_overlay_copied_it_is_told(
+    then: str, options: tuple[str, ...], says: str, backend: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "over/merged/moves"
+    program = f"uprobe:{path}:step {{ @ = count(); }} interval:ms:600 {{ exit(); }}"
+    done = tracer("--backend", backend, *options, "-e", program, prefix=overlaid(tmp_path / "over", then))
     (line,) = said(done.err)
     assert re.fullmatch(
-        rf"no probe was hit: process \d+ \(moves\) runs {path} as it was before the overlay file system made a copy of"
-        " it to be written, and that copy is what is probed: programs started from now on run it",
+        rf"{says}process \d+ \(moves\) runs {path} as it was before the overlay file system made a copy of it to be"
+        " written, and that copy is what is probed: programs started from now on run it",
         line,
     )
+    assert bool(done.text) == (options == ("-q",))
 
 
 PHP = os.path.realpath(shutil.which("php") or "php")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterable, Sequence
 
 from tracer.kernel.trials.instructions import Spot, place_of
 from tracer.kernel.workers.set_again import Place, set_again
 from tracer.probes.site import Site, Target
 from tracer.resolve.processes.file_users import listed, uses_of
+from tracer.resolve.processes.stat import facts_of, pids
 from tracer.resolve.sites.in_memory import State, states
 
 _FEW = 64
@@ -115,6 +117,23 @@ def _words(state: str, who: str, several: bool, site: Site) -> str:
         f"the breakpoint is not in the memory of {who}: it gave the page back (MADV_DONTNEED), or the kernel did not"
         " set it"
     )
+
+
+def copied_lately(paths: Iterable[str]) -> set[str]:
+    """Those files of an overlay that may be copies, and that a process which is older than the copy may not run."""
+    found = {path for path in paths if _is_overlay(path)}
+    first = facts_of(min(pids(), default=0)) if found else None
+    if first is None:
+        return found
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - first.process.started / os.sysconf("SC_CLK_TCK")
+    return {path for path in found if _changed(path) >= time.time() - age}
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_ctime
+    except OSError:
+        return 0.0
 
 
 def _is_overlay(path: str) -> bool:

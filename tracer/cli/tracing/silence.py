@@ -128,7 +128,7 @@ class Silence:
             self._history.read()
             numbers: Collection[int] = range(len(self._of_probes())) if self._history.goes_on else ()
         else:
-            numbers = silent
+            numbers = [*silent, *self._of_copied_files(silent)]
         if looked_at := self._to_look_at(numbers):
             self._breakpoints.note(looked_at)
         if any(site.guard is not None for site in self._plan.sites):
@@ -233,9 +233,22 @@ class Silence:
             if number in silent or number in cut or not point.sites:
                 continue
             if (reason := self._at_end.unseen(point.sites)) is not None:
+                if self._target.pid is None:
+                    yield f"{point.text} misses calls: {reason}"
+                    continue
                 hits = self._hits[number]
                 times = "once" if hits == 1 else f"{hits} times"
                 yield f"{point.text} was hit {times}, and calls after that are not counted: {reason}"
+
+    def _of_copied_files(self, silent: Collection[int]) -> list[int]:
+        """The other attach points of files that a process may run as they were before an overlay copied them."""
+        from tracer.cli.silence.breakpoints import copied_lately
+
+        if self._target.pid is not None:
+            return []
+        copied = copied_lately({site.path for site in self._plan.sites})
+        every = enumerate(self._of_probes() if copied else ())
+        return [at for at, point in every if at not in silent and any(site.path in copied for site in point.sites)]
 
     def _to_look_at(self, numbers: Iterable[int]) -> list[Site]:
         """A few sites of each of these attach points, as far as there should be breakpoints."""
