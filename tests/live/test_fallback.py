@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -121,3 +122,15 @@ def test_a_control_group_without_memory_for_the_maps_is_named_and_ftrace_needs_n
     done = tracer("-e", text, "-c", f"{path} 4", prefix=inside)
     assert (done.status, done.err) == (0, f"tracer: using ftrace, not bcc: {why}\nAttached 2 probes\n")
     assert "@n: 7\n" in done.text and done.out == tracer("--backend", "ftrace", "-e", text, "-c", f"{path} 4").out
+
+
+def test_stacks_have_an_answer_in_a_control_group_that_is_too_small_for_the_compiler(
+    small_group: tuple[Path, Path],
+) -> None:
+    folder, _ = small_group
+    path = build("depot")
+    text = f"usdt:{path}:depot:parcel {{ @[ustack(1)] = count(); @n = sum({time.time_ns()}); }}"  # compiled anew
+    inside = ("/bin/sh", "-c", f'echo $$ > {folder}/cgroup.procs && exec "$@"', "sh")
+    done = tracer("-e", text, "-c", f"{path} 4", prefix=inside)
+    assert (done.status, done.err.splitlines()[-1]) == (0, "Attached 1 probe")
+    assert done.out == tracer("--backend", "ftrace", "-e", text, "-c", f"{path} 4").out

@@ -66,6 +66,15 @@ def memory_limit() -> tuple[str, int] | None:
     return min(((path, limit) for limit, path in found), key=itemgetter(1), default=None)
 
 
+def more_memory() -> str:
+    """What to do where it is short."""
+    found = memory_limit()
+    if found is None:
+        return "free some memory"
+    path, limit = found
+    return f"raise the limit of the control group ({path} has {limit >> 20} MiB)"
+
+
 def _limit(path: str) -> list[tuple[int, str]]:
     try:
         with open(path) as file:

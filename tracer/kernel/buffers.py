@@ -1,4 +1,5 @@
-"""How much memory may hold events on their way: a part of the machine's, within bounds that do for any program.
+"""How much memory may hold events on their way: a part of the machine's, or of what tracer's control group may use,
+within bounds that do for any program.
 
 What is between kernel and tracer is allocated at once and cannot be swapped out; what tracer has taken out of there
 grows only while events come faster than they are shown, and shrinks again.
@@ -7,6 +8,7 @@ grows only while events come faster than they are shown, and shrinks again.
 from __future__ import annotations
 
 import os
+from functools import cache
 
 _MIB = 1 << 20
 
@@ -31,8 +33,13 @@ def waiting() -> int:
     return min(max(_memory() // 64, 16 * _MIB), 256 * _MIB)
 
 
+@cache
 def _memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    from tracer.host.cgroups import memory_limit
+
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    found = memory_limit()
+    return whole if found is None else min(whole, found[1])
 
 
 def _power_of_two(wanted: int, smallest: int, largest: int = 1 << 62) -> int:

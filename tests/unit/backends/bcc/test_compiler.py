@@ -165,7 +165,10 @@ def open_descriptors() -> int:
 @pytest.mark.parametrize(
     ("body", "message", "hint"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "the compiler was ended by SIGKILL", "memory may be short"),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "the compiler was ended by SIGKILL, most likely since memory is short", "group raised",
+        ),
         ("os.kill(os.getpid(), signal.SIGTERM)", "the compiler was ended by SIGTERM", ""),
         ("time.sleep(60)", "the compiler has not finished within 0.3 seconds", "shorten the program"),
         ("os.write(int(sys.argv[3]), b'12345678')", "the compiler's answer is cut short", "is the disk"),
@@ -180,6 +183,7 @@ def test_how_the_compiling_child_may_end(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, message: str, hint: str
 ) -> None:
     stub(tmp_path, monkeypatch, body)
+    monkeypatch.setattr("tracer.host.cgroups.more_memory", lambda: "group raised")
     monkeypatch.setattr(compiler, "_TIMEOUT_S", 0.3 if "sleep" in body else 60)
     before = open_descriptors()
     with pytest.raises(TracerError) as raised:

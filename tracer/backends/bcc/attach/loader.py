@@ -135,13 +135,9 @@ def _more_memory(number: int) -> str:
     """
     if number == errno.EPERM:
         return "raise the limit on locked memory (ulimit -l)"
-    from tracer.host.cgroups import memory_limit
+    from tracer.host.cgroups import more_memory
 
-    found = memory_limit()
-    if found is None:
-        return "free some memory"
-    path, limit = found
-    return f"raise the limit of the control group ({path} has {limit >> 20} MiB)"
+    return more_memory()
 
 
 def _create(generated: Generated, loaded: Loaded, plan: Plan) -> None:

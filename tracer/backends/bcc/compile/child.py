@@ -17,6 +17,7 @@ import os
 import struct
 import sys
 import types
+from contextlib import suppress
 
 REFUSED = 3
 """libbcc does not take the text."""
@@ -67,6 +68,9 @@ def main(folder: str, kernel: str, output: int, flags: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # Where memory is short this process is to go, not the tracer, which can do without it. Its need is soon over.
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
     status = main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
     sys.stdout.flush()
     # LLVM's destructors take longer than the compilation of a small program, and there is nothing to tidy.

@@ -33,11 +33,7 @@ _TIMEOUT_S = 60.0
 _OUTPUT = 6
 """Which word of the child's command line is the descriptor to write to."""
 
-_ENDED_FROM_OUTSIDE = {
-    -signal.SIGKILL: "memory may be short, or a limit of its control group too low",
-    -signal.SIGTERM: None,
-    -signal.SIGHUP: None,
-}
+_ENDED_FROM_OUTSIDE = (-signal.SIGTERM, -signal.SIGHUP)
 _CANNOT_SELECT = "LLVM ERROR: Cannot select"
 """LLVM's refusal of an operation BPF has not; it aborts, as it does where memory is short."""
 
@@ -185,7 +181,11 @@ def _failure(status: int, words: str, folder: str) -> TracerError:
     from tracer.backends.bcc.compile.child import NO_ROOM, REFUSED
 
     if status in _ENDED_FROM_OUTSIDE:
-        return TracerError(f"the compiler was ended by {signal.Signals(-status).name}", _ENDED_FROM_OUTSIDE[status])
+        return TracerError(f"the compiler was ended by {signal.Signals(-status).name}")
+    if status == -signal.SIGKILL:
+        from tracer.host.cgroups import more_memory
+
+        return TracerError("the compiler was ended by SIGKILL, most likely since memory is short", more_memory())
     if status == NO_ROOM:
         return TracerError(f"the compiler cannot write what it made in {folder}", _ROOM, words or None)
     function = function_in(words)
