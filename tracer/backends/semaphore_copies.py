@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -60,7 +61,12 @@ class SemaphoreCopies:
         self._target = target
         self._processes: list[Process] = []
         self._places: dict[tuple[int, int], set[int]] = defaultdict(set)
-        self._late: set[tuple[int, int]] = set()
+        self._late: dict[tuple[int, int], int] = {}
+        """When a process mapped a file last."""
+        self._delays: dict[tuple[int, int], int] = {}
+        """How long the copy of a file waited for its semaphores, in nanoseconds."""
+        self._unsure: set[tuple[int, int]] = set()
+        """What was mapped and not looked at since."""
         self._again: set[int] = set()
         self._missed: list[tuple[int, str]] = []
         self._records: MappingRecords | None = None
@@ -91,10 +97,13 @@ class SemaphoreCopies:
                 if isinstance(record, Mapped) and record.mapping.file and record.mapping.file[1] in self._paths:
                     mapped = record.pid, record.mapping.file[1]
                     self._places[mapped].add(record.mapping.start)
-                    self._late.add(mapped)
+                    self._late[mapped] = record.at
+                    self._unsure.add(mapped)
                     self._again.add(record.pid)
         for pid in pids | self._again:
             self._raise(pid)
+            if pid not in self._again and _goes_on(pid):
+                self._unsure -= {mapped for mapped in self._unsure if mapped[0] == pid}
 
     def before_detach(self) -> None:
         """Takes note of what was not raised, and prepares all for the kernel, which lowers its own then."""
@@ -108,11 +117,15 @@ class SemaphoreCopies:
 
     def closing(self) -> Iterator[str]:
         """The lines about hits that may be missing."""
-        late = [(pid, self._paths[inode]) for pid, inode in sorted(self._late) if len(self._places[pid, inode]) > 1]
-        for pid, path in (*late, *self._missed):
+        missed = [(pid, self._paths[inode]) for pid, inode in sorted(self._unsure) if len(self._places[pid, inode]) > 1]
+        for pid, path in (*missed, *self._missed):
+            one = "the kernel raises the semaphore of one copy alone, and hits of another may be missing"
+            yield f"process {pid} loaded {path} more than once: {one}"
+        for (pid, inode), delay in sorted(self._delays.items()):
+            later = f"the semaphores of a copy were raised {max(round(delay / 1e6), 1)} ms later"
             yield (
-                f"process {pid} loaded {path} more than once: the kernel raises the semaphore of one copy alone,"
-                " and hits of another may be missing"
+                f"process {pid} loaded {self._paths[inode]} more than once: {later}, and its hits before that are not"
+                " counted"
             )
 
     def close(self) -> None:
@@ -133,3 +146,14 @@ class SemaphoreCopies:
                 process = Process()
                 self._processes.append(process)
                 process.raise_all(pid, self._semaphores, (), copies=True)
+                now = time.monotonic_ns()
+                for mapped, at in self._late.items():
+                    if mapped[0] == pid and len(self._places[mapped]) > 1:
+                        self._delays.setdefault(mapped, now - at)
+                        self._unsure.discard(mapped)
+
+
+def _goes_on(pid: int) -> bool:
+    with suppress(TracerError):
+        return bool(mappings(pid))
+    return False
