@@ -237,6 +237,9 @@ class _Body:
                 return self.args[name]
             case ast.TypeName(name=name) if isinstance(arg := self.args.get(name), ast.TypeExpr):
                 return replace(arg.type, span=node.span, suffixes=(*arg.type.suffixes, *node.suffixes))
+            case ast.TypeName(name=name) if isinstance(arg := self.args.get(name.rpartition(" ")[2]), ast.Name):
+                kind, blank, _ = name.rpartition(" ")
+                return replace(node, name=f"{kind}{blank}{arg.name}")
             case ast.Let(target=target) if not target.name.startswith(f"${self.macro.name}."):
                 self._fail(f"a parameter of {self.macro.name}() has this name already", node.span, "use another name")
             case ast.Return():
