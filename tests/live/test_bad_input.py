@@ -88,7 +88,7 @@ WRONG = [
         "uretprobe:{X}:aside",
         "{X}: a return probe on aside could kill the program: a C++ exception may cross it"
         " (the file needs libstdc++.so.6);"
-        " and its returns cannot all be found: the indirect jump at {JUMP} may leave it;"
+        " and its returns cannot all be found: only a pointer tells where the jump at {JUMP} goes;"
         " trace its entry with uprobe, or the return of a function that calls it; --unsafe-returns takes the risk",
     ),
     Wrong("syntax", "uprobe:{T}:price {{ @ = count( }}", "expected an expression, found '}'", "}"),

@@ -302,6 +302,8 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
         raise unknown
     before = instructions[max(0, index - _LOOK_BACK) : index]
     count = _bound(before)
+    if count is None and _is_pointer(jump, before):
+        raise _NoProof(f"only a pointer tells where the jump at {jump.address:#x} goes")
     if count is None or count > MAX_TABLE:
         raise unknown
     absolute = _ABSOLUTE_TABLE.fullmatch(jump.operands)
@@ -320,6 +322,12 @@ def _switch_targets(code: Code, instructions: Sequence[Instruction], index: int)
         raise unknown
     table = tables.pop()
     return _entries(code, table, count, "<i", table, unknown)
+
+
+def _is_pointer(jump: Instruction, before: Sequence[Instruction]) -> bool:
+    """Whether nothing looks as if an entry of a table were chosen: it is a tail call, as of `return s->f(s);`."""
+    chosen = [each for each in before[-4:] if each.operands.startswith(f"{jump.operands}, ")]
+    return "*" not in jump.operands and not any(each.mnemonic == "add" or "*" in each.operands for each in chosen)
 
 
 def _bound(before: Sequence[Instruction]) -> int | None:

@@ -173,7 +173,8 @@ def test_exits_that_are_not_ret_are_named(build: Build) -> None:
     assert reason(binary, "tail(int)") == begin.format("_Z4taili") + "it ends in a jump to _Z7throweri (tail call)"
     message = reason(binary, "indirect(*")
     assert re.fullmatch(
-        re.escape(begin.format("_Z8indirectPFiiEi")) + r"the indirect jump at 0x[0-9a-f]+ may leave it", message
+        re.escape(begin.format("_Z8indirectPFiiEi")) + r"only a pointer tells where the jump at 0x[0-9a-f]+ goes",
+        message,
     )
 
 
@@ -282,8 +283,8 @@ CALL = b"\xe8\x00\x00\x00\x00"
     [
         (CALL + b"\xeb\x20", "it ends in a jump to 0x1027 (tail call)"),
         (CALL + b"\x74\x20\xc3", "it ends in a jump to 0x1027 (tail call)"),
-        (CALL + b"\xff\xe0", "the indirect jump at 0x1005 may leave it"),
-        (CALL + b"\xff\x25\x00\x00\x00\x00", "the indirect jump at 0x1005 may leave it"),
+        (CALL + b"\xff\xe0", "only a pointer tells where the jump at 0x1005 goes"),
+        (CALL + b"\xff\x25\x00\x00\x00\x00", "only a pointer tells where the jump at 0x1005 goes"),
         (CALL + b"\x06\xc3", "its code at 0x1005 cannot be decoded"),
         (CALL + b"\xeb\xfb\xc3", "the jump at 0x1005 goes into the middle of an instruction"),
         (CALL + b"\x31\xc0", "it falls through into the code at 0x1007"),
@@ -362,7 +363,7 @@ NO_END = {
         JUMP.replace(b"\x16", b"\x17"), CALL + b"\xc3", "g", "g (tail call), where no function is known to begin",
     ),
     "on through a pointer": (
-        JUMP, b"\xff\xe0", "g", "g (tail call), and of that one: the indirect jump at 0x1020 may leave it",
+        JUMP, b"\xff\xe0", "g", "g (tail call), and of that one: only a pointer tells where the jump at 0x1020 goes",
     ),
     "what returns twice": (
         JUMP, b"\xc3", "_setjmp", "_setjmp (tail call), which does not return as other functions do",

@@ -153,7 +153,7 @@ def test_the_cold_part_of_a_function_is_known_without_its_name(build: Build, tmp
     assert "often.cold" in subprocess.run(["nm", whole], capture_output=True, text=True, check=True).stdout
     assert named.kind == "ret" and sorted(named.addresses) == sorted(parts)
     assert plan(Binary(str(stripped)), "often") == named
-    assert "may leave it" in reason(Binary(str(stripped)), "tail")
+    assert "only a pointer tells" in reason(Binary(str(stripped)), "tail")
 
 
 CHAIN = r"""

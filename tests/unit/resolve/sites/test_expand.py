@@ -428,7 +428,7 @@ def test_a_return_probe_that_could_kill_is_refused(here: Path) -> None:
     message, hint = fault("uretprobe:./throws:_Z8indirectPFiiEi")
     assert re.sub("0x[0-9a-f]+", "AT", message) == (
         f"{begin} (the file needs libstdc++.so.6);"
-        " and its returns cannot all be found: the indirect jump at AT may leave it"
+        " and its returns cannot all be found: only a pointer tells where the jump at AT goes"
     )
     assert hint == (
         "trace its entry with uprobe, or the return of a function that calls it; --unsafe-returns takes the risk"
@@ -439,7 +439,8 @@ def test_a_return_probe_that_could_kill_is_refused(here: Path) -> None:
 def test_a_pattern_goes_without_what_cannot_be_probed_on_return_and_says_so_each_time(here: Path) -> None:
     reason = (
         "./throws: a return probe on _Z8indirectPFiiEi could kill the program: a C++ exception may cross it"
-        " (the file needs libstdc++.so.6); and its returns cannot all be found: the indirect jump at AT may leave it"
+        " (the file needs libstdc++.so.6); and its returns cannot all be found: only a pointer tells where the jump at"
+        " AT goes"
     )
     text = "uprobe:./throws:main, uretprobe:./throws:_Z[478]* { @ = count(); }"
     os.utime("throws", (1, 1))
