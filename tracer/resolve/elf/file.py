@@ -208,10 +208,15 @@ class Elf:
         """The PT_LOAD segments."""
         return tuple(segment for segment in self.segments if segment.type == PT_LOAD)
 
-    @property
+    @cached_property
     def has_section_headers(self) -> bool:
-        """Whether parts that are not loaded can be found."""
-        return bool(self._shoff)
+        """Whether parts that are not loaded can be found. Their headers may be cut off behind all that is loaded."""
+        if not self._shoff:
+            return False
+        if self._shoff >= self.size and self.loads:
+            return any(each.offset + each.file_size > self.size for each in self.loads)
+        # gABI: a number that does not fit into the header stands in section 0.
+        return bool(self._shnum or SECTION.unpack(self.read(self._shoff, SECTION.size, "the section headers"))[5])
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:

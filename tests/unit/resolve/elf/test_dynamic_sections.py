@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,22 @@ def without_headers(path: Path | str, to: Path) -> Path:
     return to
 
 
+def with_none(path: Path | str, to: Path) -> Path:
+    """As tools leave it that count no headers and keep where they were."""
+    content = bytearray(Path(path).read_bytes())
+    content[60:62] = bytes(2)  # e_shnum
+    (at,) = struct.unpack_from("<Q", content, 40)
+    content[at : at + 64] = bytes(64)
+    to.write_bytes(content)
+    return to
+
+
+def cut_off(path: Path | str, to: Path) -> Path:
+    content = Path(path).read_bytes()
+    to.write_bytes(content[: struct.unpack_from("<Q", content, 40)[0]])
+    return to
+
+
 def exported(path: Path | str) -> tuple[set[object], list[object]]:
     with Elf(str(path)) as elf:
         table = Symbols(elf).exported
@@ -44,6 +61,14 @@ def test_functions_and_relocations_are_those_that_the_section_headers_name(
     program = build(FUNCTIONS_C, "-O1", "-rdynamic", f"-Wl,--hash-style={style}")
     found = exported(without_headers(program, tmp_path / "program"))
     assert found == exported(program) and len(found[0]) > 3
+
+
+@pytest.mark.parametrize("without", [with_none, cut_off])
+def test_so_it_is_where_the_headers_are_counted_as_none_or_cut_off(
+    without: Callable[[Path, Path], Path], build: Build, tmp_path: Path
+) -> None:
+    program = build(FUNCTIONS_C, "-O1", "-rdynamic")
+    assert exported(without(program, tmp_path / "program")) == exported(program)
 
 
 def test_so_it_is_for_the_c_library_with_all_its_versions(tmp_path: Path) -> None:
