@@ -150,13 +150,14 @@ class Silence:
         silent = [number for number in silent if number not in cut and number not in unknown]
         ended = "a breakpoint has ended the process" if trapped and self.trapped() else None
         reasons = {number: ended or self._at_end.of(number) for number in silent}
-        for number in silent if not self._quiet else ():
-            renderer.silent(self._points[number].text, reasons[number])
         # What was said is not said again.
         fresh = {number: "" if reason == self._told.get(number) else reason for number, reason in reasons.items()}
         unseen = [] if trapped else list(self._unseen(silent, cut))
         rejected = list(self._rejected(outcome, silent, cut))
-        if self._quiet and len(silent) + len(rejected) < len([point for point in self._points if point.sites]):
+        answered = len(silent) + len(rejected) < len([point for point in self._points if point.sites])
+        for number in () if self._quiet and answered else silent:
+            renderer.silent(self._points[number].text, reasons[number])
+        if self._quiet and answered:
             missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
             return [line for line, _, _ in self._lines(missed)] + unseen
         lines = [line for line, _, _ in self._lines(fresh)] + unseen + rejected
