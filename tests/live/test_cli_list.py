@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,27 @@ def test_verbose_names_functions_of_cpp_as_people_write_them() -> None:
     lines = tracer("list", "-v", f"uprobe:{path}:*").text.splitlines()
     names = [line.split("  ")[2] for line in lines if line.startswith("    address")]
     assert names and not [name for name in names if name.startswith("_Z")]
+
+
+def test_verbose_has_the_parameters_below_each_place_where_they_differ(tmp_path: Path) -> None:
+    own = 'static void __attribute__((noipa)) init({}) {{ __asm__("" : "+r"({})); }}\n'
+    (tmp_path / "one.c").write_text(
+        own.format("int a", "a") + "void two(void); int main(void) { init(1); two(); return 0; }\n"
+    )
+    (tmp_path / "two.c").write_text(own.format("char *s, long n", "n") + "void two(void) { init(0, 2); }\n")
+    subprocess.run(["gcc", "-g", "-O1", "one.c", "two.c", "-o", "inits"], cwd=tmp_path, check=True)
+    shown = tracer("list", "-v", f"uprobe:{tmp_path}/inits:init").text.splitlines()
+    assert [line for line in shown[1:] if "address" not in line] == ["      int a", "      char* s", "      long int n"]
+
+
+def test_of_a_32_bit_process_that_is_the_reason(tmp_path: Path) -> None:
+    files = ["usr", "libc"]
+    for name in files:
+        (tmp_path / name).write_bytes(b"\x7fELF\1\1\1" + bytes(57))
+    done = tracer("list", f"uprobe:{tmp_path}/*:main")
+    assert (done.status, done.err) == (1, f"tracer: error: {tmp_path}/libc: 32-bit ELF files are not supported\n")
+    done = tracer("--dry-run", "-e", f"uprobe:{tmp_path}/*:main {{ }}")
+    assert done.err.endswith(f" error: {tmp_path}/libc: 32-bit ELF files are not supported\n")
 
 
 def test_json_has_one_object_a_line_with_every_argument(depot: Path) -> None:

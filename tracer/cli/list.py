@@ -161,8 +161,8 @@ class Details:
         self._running: list[int] | None = None
 
     def lines(self, listed: Listed) -> Iterator[str]:
-        """The parameters of a function that debug information knows; one line for each site, and below it each argument
-        in words; the semaphore.
+        """The parameters of a function that debug information knows, below each site where they differ; one line for
+        each site, and below it each argument in words; the semaphore.
         """
         if listed.path != self._path:
             from tracer.resolve.sites.site_texts import SiteTexts
@@ -170,18 +170,25 @@ class Details:
             if self._path:
                 self._texts.close()
             self._path, self._texts, self._running = listed.path, SiteTexts(listed.path), None
-        if listed.kind == "uprobe" and listed.sites:
-            from tracer.resolve.dwarf.debug_info import prototype
-
-            yield from prototype(listed.path, listed.sites[0].address) or ()
-        for site in listed.sites:
+        prototypes = [self._prototype(listed, site) for site in listed.sites]
+        same = len({*prototypes}) == 1  # static functions of one name may have others
+        yield from prototypes[0] if same else ()
+        for site, prototype in zip(listed.sites, prototypes, strict=True):
             yield self._place(listed, site)
+            yield from () if same else (f"  {each}" for each in prototype)
             for index, arg in enumerate(site.args):
                 yield f"  arg{index}: {self._texts.argument(arg)}"
         guarded = {site.semaphore: site for site in listed.sites if site.semaphore is not None}
         for site in guarded.values():
             if (text := self._semaphore(site)) is not None:
                 yield text
+
+    def _prototype(self, listed: Listed, site: ListedSite) -> tuple[str, ...]:
+        if listed.kind != "uprobe":
+            return ()
+        from tracer.resolve.dwarf.debug_info import prototype
+
+        return prototype(listed.path, site.address) or ()
 
     def _place(self, listed: Listed, site: ListedSite) -> str:
         texts = self._texts

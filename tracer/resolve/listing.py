@@ -211,7 +211,12 @@ def _in_files(
                 some = True
                 yield from listed
     if not some:
-        raise failures[0] if len(found) == 1 and failures else TracerError(f"no probe matches '{pattern or '*'}'")
+        from tracer.resolve.sites.expand import fail_alike
+
+        alike = len(failures) == len(found) * len(wanted.kinds) and fail_alike(failures)
+        if failures and (alike or len(found) == 1):
+            raise failures[0]
+        raise TracerError(f"no probe matches '{pattern or '*'}'")
 
 
 def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:

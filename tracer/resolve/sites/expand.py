@@ -248,7 +248,7 @@ def sites_of(
     if not sites and believe and len(failures) < len(seen):
         return sites_of(point, files, target, limit, left_out, believe=False)  # why there is nothing is not kept
     if not sites:
-        if len(failures) > 1:
+        if len(failures) > 1 and not fail_alike(failures):
             # The one file that knows the source file says which lines have code.
             failures = [each for each in failures if isinstance(each, NoSuchLine)]
         raise failures[0] if failures else _nothing(point, found, files)
@@ -316,6 +316,12 @@ class _Files:
         """Closes them all."""
         if self._binaries is not None:
             self._binaries.close()
+
+
+def fail_alike(failures: Sequence[TracerError]) -> bool:
+    """Whether nothing can be looked up in any of these files, for one reason: those of a 32-bit process."""
+    reasons = {each.message.partition(": ")[2] for each in failures}
+    return len(reasons) == 1 and not any(isinstance(each, NothingThere | NoSuchLine) for each in failures)
 
 
 def _nothing(point: AttachPoint, found: Sequence[Found], files: _Files) -> TracerError:
