@@ -6,6 +6,7 @@ which is what the kernel's uprobes take.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from tracer.dataclass import NamedTuple, dataclass
@@ -222,3 +223,9 @@ class NothingThere(TracerError):
 
 class NoSuchLine(NothingThere):
     """The file knows the source file, but not that line of it."""
+
+
+def fail_alike(failures: Sequence[TracerError], searches: int) -> bool:
+    """Whether none of so many files can be searched, for one reason: those of a 32-bit process."""
+    reasons = [each.message.partition(": ")[2] for each in failures if not isinstance(each, NothingThere)]
+    return len(reasons) == searches and len({*reasons}) == 1

@@ -20,7 +20,7 @@ from tracer.errors import Fault, TracerError, printable
 from tracer.lang.syntax.attach import read, refusal, scan
 from tracer.probes.model import AttachKind, AttachPoint, ProbeKind
 from tracer.probes.registry import KINDS, SPELLINGS
-from tracer.probes.site import EVERY_PROCESS, ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable
+from tracer.probes.site import EVERY_PROCESS, ArgSpec, NothingThere, Site, TailPlace, Target, Unreadable, fail_alike
 from tracer.resolve.binary import Binaries, Binary
 from tracer.resolve.elf.layout import PF_X
 from tracer.resolve.elf.symbol_table import Function
@@ -86,9 +86,7 @@ class _Pattern:
     cpp: bool = False
 
 
-def list_probes(
-    pattern: str | None, target: Target, left_out: list[str] | None = None
-) -> Iterator[Listed]:
+def list_probes(pattern: str | None, target: Target, left_out: list[str] | None = None) -> Iterator[Listed]:
     """The probes that match, USDT before functions, each file by itself, in order of name. Raises `TracerError`.
 
     `left_out` gets a line about what matches and cannot be attached.
@@ -211,12 +209,8 @@ def _in_files(
                 some = True
                 yield from listed
     if not some:
-        from tracer.resolve.sites.expand import fail_alike
-
-        alike = len(failures) == len(found) * len(wanted.kinds) and fail_alike(failures)
-        if failures and (alike or len(found) == 1):
-            raise failures[0]
-        raise TracerError(f"no probe matches '{pattern or '*'}'")
+        alike = len(found) == 1 or fail_alike(failures, len(found) * len(wanted.kinds))
+        raise failures[0] if failures and alike else TracerError(f"no probe matches '{pattern or '*'}'")
 
 
 def _files(wanted: _Pattern, target: Target) -> tuple[Found, ...]:

@@ -19,7 +19,7 @@ from tracer.lang.syntax.ast import Call, Clause, Name, Program
 from tracer.lang.walk import walk, walk_program
 from tracer.probes.model import AttachPoint
 from tracer.probes.registry import KINDS, is_return
-from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit, Target
+from tracer.probes.site import NoSuchLine, NothingThere, Site, SiteLimit, Target, fail_alike
 
 if TYPE_CHECKING:
     from tracer.resolve.binary import Binaries, Binary
@@ -248,7 +248,7 @@ def sites_of(
     if not sites and believe and len(failures) < len(seen):
         return sites_of(point, files, target, limit, left_out, believe=False)  # why there is nothing is not kept
     if not sites:
-        if len(failures) > 1 and not fail_alike(failures):
+        if len(failures) > 1 and not fail_alike(failures, len(seen)):
             # The one file that knows the source file says which lines have code.
             failures = [each for each in failures if isinstance(each, NoSuchLine)]
         raise failures[0] if failures else _nothing(point, found, files)
@@ -316,12 +316,6 @@ class _Files:
         """Closes them all."""
         if self._binaries is not None:
             self._binaries.close()
-
-
-def fail_alike(failures: Sequence[TracerError]) -> bool:
-    """Whether nothing can be looked up in any of these files, for one reason: those of a 32-bit process."""
-    reasons = {each.message.partition(": ")[2] for each in failures}
-    return len(reasons) == 1 and not any(isinstance(each, NothingThere | NoSuchLine) for each in failures)
 
 
 def _nothing(point: AttachPoint, found: Sequence[Found], files: _Files) -> TracerError:
