@@ -55,6 +55,19 @@ def test_queries_are_counted_by_text_and_timed_by_process(
     assert "@start" not in found
 
 
+def test_a_long_query_is_counted_by_its_beginning(
+    postgres: Cluster, backend: str, tmp_path: Path, clean: None
+) -> None:
+    program = f"usdt:{postgres.server}:postgresql:query__start {{ @[str(arg0)] = count(); }}"
+    long = [f"SELECT length('{'x' * length}') + {number};" for number, length in enumerate((4050, 5000, 200000))]
+    queries = script(postgres, "".join(f"{query}\n" for query in ["SELECT 1;", *long, *long]))
+    with tracing(tmp_path, "--backend", backend, "-f", "json", "-e", program) as running:
+        assert postgres.psql_file(queries) == ["1", *["4050", "5001", "200002"] * 2]
+        done = running.stop()
+    assert maps(done)["@"] == {"SELECT 1;": 1, long[0][:1023]: 6}
+    assert done.err == "Attached 1 probe\ntracer: 6 strings cut to 1023 bytes; raise max_strlen, now 1024\n"
+
+
 def test_semaphores_are_down_again_afterwards(postgres: Cluster, backend: str, tmp_path: Path, clean: None) -> None:
     program = f"usdt:{postgres.server}:postgresql:query__start {{ @ = count(); }}"
     for _ in range(2):

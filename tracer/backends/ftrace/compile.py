@@ -75,6 +75,10 @@ def _place(plan: Plan, site: Site, clauses: _Clauses, return_place: str) -> tupl
     wanted = [leaves(plan.steps[clause.id]) for clause, *_ in clauses]
     if any(fetch.source == BuiltIn("comm") for some in wanted for fetch in some):
         collected.index(THREAD_NAME)
+    for (_, variant, _), some in zip(clauses, wanted, strict=True):
+        collected.args = variant.args
+        for fetch in some:
+            collected.prepare(fetch.source)
     runs = []
     for (clause, variant, _), some in zip(clauses, wanted, strict=True):
         collected.args = variant.args

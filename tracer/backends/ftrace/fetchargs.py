@@ -29,6 +29,7 @@ says, where it is asked: these come last, as one without an end near would leave
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Literal
 
 from tracer.dataclass import dataclass, field, replace
@@ -179,6 +180,14 @@ class Fetches:
             case values.UserStack(frames=frames):
                 return UserStack(frames)
         raise NotExpressible("ftrace events do not carry it")
+
+    def prepare(self, source: values.Source) -> None:
+        """Asks for what must stand before the strings, as one of them may take the room of all guards behind it."""
+        with suppress(NotExpressible):
+            if not isinstance(source, values.Text):
+                self.leaf(source)
+            elif source.base is not None and not is_absent(source, self.args):
+                self._pointer(source.base)
 
     def settled(self, source: Source) -> Source:
         """A source of `leaf`, once all leaves have been asked for: with the numbers of fetches that come last."""

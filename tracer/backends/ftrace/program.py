@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tracer.backends.ftrace import trigger as hist
-from tracer.backends.ftrace.fetchargs import Source, UserStack
+from tracer.backends.ftrace.fetchargs import Source, Text, UserStack
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.trigger import Trigger
 from tracer.dataclass import dataclass, replace
@@ -72,6 +72,11 @@ class Event(uprobe_events.Event):
         """The program with samples, where counters cannot see one process alone."""
         reason = "this kernel's counters cannot follow the threads of one process"
         return replace(self, counts=(), reasons=self.reasons + tuple((name, reason) for name in self.counts))
+
+    def texts(self, branch: int) -> dict[int, Text]:
+        """Of a branch, the strings whose size the program does not give, by their fetch arguments."""
+        sources = (source for run in self.branches[branch] for source in run.sources)
+        return {each.fetch: each for each in sources if isinstance(each, Text) and not each.arrays}
 
     @property
     def wants_stack(self) -> bool:

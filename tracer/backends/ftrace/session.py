@@ -122,6 +122,7 @@ class FtraceSession:
         while True:
             attachment.follow_exec()
             attachment.fit_copies()
+            attachment.fit_beside(self._loss.crowded)
             for happening in self._clauses.run(reader, deadline if timeout_s > 0 else None, until=until_ns):
                 told = True
                 yield happening
@@ -319,8 +320,18 @@ class FtraceSession:
                 time_offset=offset, child_pid=self._target.child_pid, unwinder=self.unwinder,
             )  # fmt: skip
         self._clauses.take(decoders, attachment.shape.event)
-        if decoders:
-            attachment.read(decoders, self.unwinder)
+        if not decoders:
+            return
+        upkeep = None
+        if attachment.beside:
+            from tracer.backends.ftrace.read.long_strings import LongStrings, Upkeep
+
+            strings = LongStrings(attachment.shape)
+            upkeep = Upkeep(attachment.beside, strings, definitions.hits)
+            for beside in attachment.beside:
+                format, proper = definitions.format(beside), decoders[definitions.format(beside.event).id]
+                decoders[format.id] = strings.decoder(beside, format, proper)
+        attachment.read(decoders, self.unwinder, upkeep)
 
     def _unless_gone(self, event: Event, branch: int, number: int) -> Compiled:
         """A clause of an event; where others share the event it may end before them (`detach_point`)."""

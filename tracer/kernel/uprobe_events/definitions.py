@@ -67,6 +67,17 @@ class Definitions:
         self._unused = self._tracefs.lock(alone=False, patience_s=_PATIENCE_S)
         self._define_events(events, stop)
 
+    def define_if_possible(self, events: Sequence[_E]) -> list[_E]:
+        """Defines further events, and returns those that the kernel takes."""
+        defined = []
+        for event in events:
+            try:
+                self._define_events([event])
+                defined.append(event)
+            except TracerError:
+                self._drop(event.name)
+        return defined
+
     def without(self, event: _E, refused: Collection[Place]) -> _E | None:
         """Defines an event anew, without some places, where it has any of them; None where it has no other. Raises
         `TracerError`.

@@ -31,6 +31,7 @@ from tracer.probes.site import Site, Target
 
 if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
+    from tracer.backends.ftrace.read.long_strings import Beside, Upkeep
     from tracer.kernel.workers.copier import Copier
 
 LOOK_S = 0.05
@@ -41,29 +42,34 @@ _CLOCK = time.CLOCK_MONOTONIC
 
 
 class Attachment:
-    """Events that are open for one target, in the order of their `openings`. `shape` is that of their samples; `reader`
-    is None where all are counted, and until `read`. The session enables and disables the `descriptors`. `details` are
-    for those who want to know more.
+    """Events that are open for one target, in the order of their `openings`, those `beside` others last. `shape` is
+    that of their samples; `reader` is None where all are counted, and until `read`. The session enables and disables
+    the `descriptors`. `details` are for those who want to know more.
     """
 
     def __init__(
-        self, openings: Sequence[Opening], program: FtraceProgram, target: Target, watcher: Watcher
-    ) -> None:
+        self, openings: Sequence[Opening], program: FtraceProgram, target: Target, watcher: Watcher,
+        beside: Sequence[Beside] = (),
+    ) -> None:  # fmt: skip
         """Opens everything, disabled, or leaves nothing open. Raises what `Opener.open` does."""
         registers = program.unwound_registers
         self._grows = registers != 0 and not program.plan.program.config.stack_copy
         self.shape = Shape(program.wants_cpu or self._grows, program.frames > 0 and not registers, registers)
         self.reader: Reader | None = None
         self.details: tuple[str, ...] = ()
+        self.beside = beside
         self._openings = list(openings)
+        self._proper = len(openings) - len(beside)
         self._pid = target.pid
         self._follow = program.plan.follow
         self._priority = program.plan.priority
         self._copier: Copier | None = None
         self._copies: Copies | None = None
+        self._upkeep: Upkeep | None = None
         self._rings: dict[int, perf.Ring] = {}
         self._leader: Leader | None = None
         self._dropped: list[int] = []
+        self._paused: list[int] = []
         cpus = perf.online_cpus()
         abilities = Abilities.detect()
         self._tells_lost = abilities.format_lost
@@ -89,8 +95,12 @@ class Attachment:
         if not self.descriptors.scoped:
             self._drop_leader()
 
-    def read(self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None) -> None:
-        """From now on `reader` reads the samples, by these decoders. `unwinder` is theirs. Raises `TracerError`."""
+    def read(
+        self, decoders: Mapping[int, Decoder], unwinder: Unwinder | None = None, upkeep: Upkeep | None = None
+    ) -> None:
+        """From now on `reader` reads the samples, by these decoders. `unwinder` is theirs; `upkeep` is that of events
+        beside others. Raises `TracerError`.
+        """
         rings = list(self._rings.values())
         pid = self._own_pid()
         if pid is not None and self._follow:
@@ -102,7 +112,10 @@ class Attachment:
         if self._grows and unwinder is not None and not (self._follow and self.descriptors.scoped):
             copies = {opening.id: Copy(number) for number, opening in enumerate(self._openings) if opening.stack}
             self._copies = Copies(copies, unwinder, self.shape, self.descriptors.doubles)
-        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier, self._copies)
+        # As with copies: descendants that have inherited descriptors cannot be given others.
+        self._upkeep = None if self._follow and self.descriptors.scoped else upkeep
+        strings = None if upkeep is None else upkeep.strings
+        self.reader = Reader(rings, decoders, self.shape, pid, self._follow, self._copier, self._copies, strings)
 
     def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
         """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
@@ -131,7 +144,7 @@ class Attachment:
         try:
             self._leader = leader_of(self._pid, self._inherit_thread, self._follow)
             fresh = self._opener.open(self._openings, self._pid)
-            for number in self._dropped:
+            for number in (*self._dropped, *self._paused):
                 fresh.drop(number)
             if self._follow:
                 self.descriptors.add(fresh)
@@ -159,6 +172,29 @@ class Attachment:
                 return
             copies.changed(copy, size, begin, time.clock_gettime_ns(_CLOCK))
 
+    def fit_beside(self, crowded: int) -> None:
+        """Closes the events beside others where they cost too much, and opens them again where they are missed;
+        `crowded`: of how many hits so far no room was left for a string.
+        """
+        upkeep = self._upkeep
+        if upkeep is None or not upkeep.is_due(lambda number: self.descriptors.total(number)[0], crowded):
+            return
+        numbers = [each for each in range(self._proper, len(self._openings)) if each not in self._dropped]
+        if upkeep.open:
+            for number in numbers:
+                self.descriptors.drop(number)
+            self._paused = numbers
+        else:
+            try:
+                openings = [self._openings[each] for each in numbers]
+                fresh = self._opener.open(openings, self._pid, self.descriptors.scoped)
+            except (TracerError, NeedsSamples):
+                self._upkeep = None
+                return
+            self.descriptors.go_on(numbers, fresh)
+            self._paused = []
+        upkeep.done()
+
     def _exchanged(self, copy: Copy, size: int) -> bool:
         """Exchanges the descriptors of an event for some that copy so much, unless that cannot be done now."""
         opening = replace(self._openings[copy.number], stack=size, marked=not copy.marked)
@@ -177,9 +213,11 @@ class Attachment:
         return True
 
     def drop(self, number: int) -> None:
-        """Ends one event, and does not open it anew after an exec."""
-        self.descriptors.drop(number)
-        self._dropped.append(number)
+        """Ends one event with those beside it, and does not open it anew after an exec."""
+        beside = enumerate(self.beside, self._proper)
+        for each in (number, *(at for at, one in beside if one.number == number)):
+            self.descriptors.drop(each)
+            self._dropped.append(each)
 
     def closing(self) -> tuple[str, ...]:
         """The details that only the end knows."""
@@ -205,14 +243,17 @@ class Attachment:
     def lost(self) -> int:
         """Samples lost so far."""
         told = sum(lost for _, lost in self._totals())
-        return told or (self.reader.lost if self.reader is not None else 0)
+        if told or self.reader is None:
+            return told
+        beside = sum(self.descriptors.total(self._proper + number)[1] for number in range(len(self.beside)))
+        return max(self.reader.lost - beside, 0)
 
     def settle(self) -> None:
         """All samples have been read: the missing ones are lost."""
         if self.reader is not None and not self._tells_lost:
             # The rings tell of a loss only with the next sample that fits. Each hit was written or lost.
             hits = sum(
-                hits for (hits, _), sampled in zip(self._totals(), self.descriptors.sampled, strict=True) if sampled
+                hits for (hits, _), sampled in zip(self._totals(), self.descriptors.sampled, strict=False) if sampled
             )
             self.reader.lost = max(hits - self.reader.read, self.reader.lost)
 
@@ -229,8 +270,8 @@ class Attachment:
         self._undo.close()
 
     def _totals(self) -> list[tuple[int, int]]:
-        """Hits and lost samples of each event."""
-        return [self.descriptors.total(number) for number in range(len(self._openings))]
+        """Hits and lost samples of each event, but for those beside others."""
+        return [self.descriptors.total(number) for number in range(self._proper)]
 
     def _own_pid(self) -> int | None:
         """The process whose samples count; None if no samples of others come."""
@@ -276,7 +317,10 @@ def open_events(
     copied = (program.plan.program.config.stack_copy or FIRST) & -8 if program.unwound_registers else 0
     left_out: dict[Spot, Site] = {}
     trials: Trials | None = None
+    beside: list[Beside] | None = None
     while True:
+        if beside is None:
+            beside = _defined_beside(definitions, events, target.pid)
         openings = [
             Opening(
                 definitions.format(event).id, event.filter.text if event.filter else None, bool(event.counts),
@@ -284,14 +328,23 @@ def open_events(
             )
             for event in events
         ]
+        openings += [Opening(definitions.format(each).id, each.filter, False, beside=True) for each in beside]
         try:
-            return Attachment(openings, program, target, definitions.watcher), events, left_out
+            attachment = Attachment(openings, program, target, definitions.watcher, beside)
+            if all(attachment.descriptors.filtered[len(events) :]):
+                return attachment, events, left_out
+            attachment.close()  # each hit would become a sample
+            beside = []
+            continue
         except NeedsSamples:
             events = [event.uncounted() for event in events if not event.is_tally]
             continue
         except CannotOpen as error:
             if error.number is None:
                 raise
+            if error.number >= len(events):
+                beside = []
+                continue
             at_fault = events[error.number]
             complaint = at_clause(error, source, at_fault)
             if error.code not in NOT_PROBED:
@@ -310,10 +363,21 @@ def open_events(
         if not all(_may_lose(event, places) for event, places in found):
             raise complaint
         left_out |= {place_of(place.site): place.site for place in refused}
+        for each in beside:
+            definitions.without(each, each.places)
+        beside = None
         kept = [definitions.without(event, refused) for event in events]
         events = [event for event in kept if event is not None]
         if not events:
             raise complaint
+
+
+def _defined_beside(definitions: Definitions, events: Sequence[Event], pid: int | None) -> list[Beside]:
+    if not any(event.texts(branch) for event in events for branch in range(len(event.branches))):
+        return []
+    from tracer.backends.ftrace.read.long_strings import define_beside  # few programs need it
+
+    return define_beside(definitions, events, pid)
 
 
 def _may_lose(event: Event, refused: Iterable[Place]) -> bool:

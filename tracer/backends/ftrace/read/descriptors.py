@@ -49,7 +49,8 @@ _ANCHOR = -2
 @dataclass(frozen=True, slots=True)
 class Opening:
     """One event to open: its number, its filter, and whether it is counted or sampled; with so many bytes of the
-    `stack`, or 0. `marked`: its samples end with one more word (see `copies`).
+    `stack`, or 0. `marked`: its samples end with one more word (see `copies`). `beside`: it only adds to the
+    samples of another (see `long_strings`).
     """
 
     id: int
@@ -57,15 +58,16 @@ class Opening:
     counted: bool
     stack: int = 0
     marked: bool = False
+    beside: bool = False
 
 
 @dataclass(slots=True)
 class Descriptors:
     """Open descriptors, by event in the order of the openings. `check_pid` is set where samples of others come too,
     `scoped` where they are those of one process's threads; `filtered` tells for each event whether its filter was
-    taken, `sampled` whether it was not merely counted. `before` is what replaced descriptors had seen, `doubles` how
-    many of those hits others have seen too. `anchors` are beside them, each with the number of its event. The `watcher`
-    opened all of them, and closes them.
+    taken, `sampled` whether it was not merely counted, `early` whether it is enabled before others.
+    `before` is what replaced descriptors had seen, `doubles` how many of those hits others have seen too. `anchors` are
+    beside them, each with the number of its event. The `watcher` opened all of them, and closes them.
     """
 
     watcher: Watcher
@@ -74,6 +76,7 @@ class Descriptors:
     scoped: bool = False
     filtered: list[bool] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
+    early: list[bool] = field(default_factory=list)
     before: list[tuple[int, int]] = field(default_factory=list)
     doubles: Counter[int] = field(default_factory=Counter)
     anchors: list[tuple[int, int]] = field(default_factory=list)
@@ -81,9 +84,10 @@ class Descriptors:
 
     def enable(self) -> None:
         """Hits count from now on."""
-        for fds in self.by_event:
-            for fd in fds:
-                perf.enable(fd)
+        for early in (True, False):
+            for fds, own in zip(self.by_event, self.early, strict=True):
+                for fd in fds if own is early else ():
+                    perf.enable(fd)
 
     def disable(self) -> None:
         """Hits no longer count; a second call does nothing."""
@@ -129,6 +133,13 @@ class Descriptors:
         self.anchors = [each for each in self.anchors if each[0] != number]
         self.watcher.close(fds)
         fds.clear()
+
+    def go_on(self, numbers: Sequence[int], fresh: Descriptors) -> None:
+        """Goes on with events that had been dropped, by `fresh` descriptors, in their order."""
+        fresh.enable()
+        for number, fds in zip(numbers, fresh.by_event, strict=True):
+            self.by_event[number] = fds
+        self.check_pid |= fresh.check_pid
 
     def add(self, fresh: Descriptors) -> None:
         """Goes on with further descriptors, which are enabled, beside those that descendants have inherited."""
@@ -251,7 +262,8 @@ class Opener:
     ) -> Descriptors:
         opened = Descriptors(
             self.watcher, [[] for _ in openings], False, filtered=[True] * len(openings),
-            sampled=[not opening.counted for opening in openings], before=[(0, 0)] * len(openings),
+            sampled=[not opening.counted for opening in openings], early=[opening.beside for opening in openings],
+            before=[(0, 0)] * len(openings),
         )  # fmt: skip
         number = 0
         try:

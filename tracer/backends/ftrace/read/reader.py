@@ -22,6 +22,7 @@ from tracer.kernel import buffers, perf
 
 if TYPE_CHECKING:
     from tracer.backends.ftrace.read.copies import Copies
+    from tracer.backends.ftrace.read.long_strings import LongStrings
     from tracer.kernel.workers.copier import Copier
 
 _MANY = 64  # samples unpacked one by one after a short run, before long runs are tried again
@@ -32,16 +33,18 @@ _PIECE = 1 << 18  # bytes decoded between two looks at the rings
 class Reader:
     """Empties rings and decodes. `decoders` are by event number; `pid` set: samples of other processes are dropped, but
     with `follow` not those of its descendants, whose forks are in the rings too. Where there is a `copier`, it empties
-    the rings. `copies`: those that can grow.
+    the rings. `copies`: those that can grow. `long_strings` has what events beside others tell.
     """
 
     def __init__(
         self, rings: Sequence[perf.Ring], decoders: Mapping[int, Decoder], shape: Shape, pid: int | None,
         follow: bool = False, copier: Copier | None = None, copies: Copies | None = None,
+        long_strings: LongStrings | None = None,
     ) -> None:
         self._rings = rings
         self._copier = copier
         self._copies = copies
+        self._long_strings = long_strings
         self._decoders = decoders
         self._shape = shape
         self.pid = pid
@@ -142,6 +145,8 @@ class Reader:
             keep = bisect_right(samples, limit, key=itemgetter(TIME))
             self._carry = samples[keep:]
             del samples[keep:]
+        if self._long_strings is not None:
+            samples = self._long_strings.paired(samples)
         if self._family is not None:
             samples = _of_family(samples, self._family)
             self.kept.update(map(itemgetter(self._shape.event), samples))
@@ -246,6 +251,9 @@ class Reader:
     def _other(self, kind: int, data: Bytes, position: int, out: list[Sample]) -> None:
         if kind == perf.RECORD_LOST:
             self.lost += struct.unpack_from("=Q", data, position + 16)[0]
+            if self._long_strings is not None:
+                self.read -= 1
+                out.append(self._long_strings.lost(data, position + 24, self.pid or 0))
         elif kind == perf.RECORD_FORK:
             self.read -= 1
             out.append(_BIRTH.unpack_from(data, position))

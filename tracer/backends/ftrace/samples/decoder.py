@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracer.backends.ftrace.fetchargs import Source
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
 
 
+Slots = dict[int, list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Decoder:
     """How to read the samples of one event: `unpack` is a struct's codes for a record without its padding where that
     alone does (`decode` None), else `decode` takes the ring's bytes and the start of the record. `run` hands a
-    sample to the clauses.
+    sample to the clauses. `slots` tells where a sample has its strings (see `Writer.slots`).
     """
 
     id: int
     codes: str
     decode: Callable[[Bytes, int], Sample] | None
     run: Callable[[Sample], None]
+    slots: Callable[[Sample], Slots]
 
 
 Branch = Sequence[tuple[Compiled, Sequence[Source]]]
@@ -55,7 +60,8 @@ def build(
     for runs in branches:
         writer = Writer(format, fetches, shape, time_offset, child_pid, unwinder)
         calls = [(function, writer.hit(sources)) for function, sources in runs]
-        decoders.append(Decoder(format.id, writer.codes, writer.decoder(), _runner(calls, runtime)))
+        run, slots = _runner(calls, runtime), partial(_same, writer.slots())
+        decoders.append(Decoder(format.id, writer.codes, writer.decoder(), run, slots))
     if len(branches) == 1:
         return decoders[0]
     return _branching(decoders, format.fields[f"f{len(fetches) - 1}"], shape, shape.event + len(fetches))
@@ -68,9 +74,12 @@ def _branching(branches: Sequence[Decoder], field: FieldAt, shape: Shape, index:
     def run(sample: Sample) -> None:
         runners[sample[index]](sample)
 
+    def slots(sample: Sample) -> Slots:
+        return branches[sample[index]].slots(sample)
+
     first = branches[0]
     if all(branch.decode is None for branch in branches):
-        return Decoder(first.id, first.codes, None, run)
+        return Decoder(first.id, first.codes, None, run, slots)
     plain = struct.Struct(first.codes).unpack_from
     decoders = [branch.decode or plain for branch in branches]
     number = struct.Struct("=H").unpack_from
@@ -84,7 +93,11 @@ def _branching(branches: Sequence[Decoder], field: FieldAt, shape: Shape, index:
         branch: int = number(data, raw + field.offset)[0]
         return decoders[branch](data, at)
 
-    return Decoder(first.id, first.codes, decode, run)
+    return Decoder(first.id, first.codes, decode, run, slots)
+
+
+def _same(slots: Slots, sample: Sample) -> Slots:
+    return slots
 
 
 def _runner(calls: Sequence[tuple[Compiled, str]], runtime: Runtime) -> Callable[[Sample], None]:

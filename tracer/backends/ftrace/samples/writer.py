@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tracer.backends.base import Unwinder
 
 _ALL = (1 << 64) - 1
-_COMM = _ALL - 69
+COMM_TOKEN = _ALL - 69
 """Where the kernel reads `$comm` if told to fetch a string there (FETCH_TOKEN_COMM, -ECOMM; seen on 6.18)."""
 _PAGE = 4000  # less what an event has beside its fetch arguments, and the sentinel
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"}
@@ -75,6 +75,14 @@ class Writer:
     def hit(self, sources: Sequence[Source]) -> str:
         """The expression for a clause's hit tuple."""
         return f"({''.join(f'{self._value(source)}, ' for source in sources)})"
+
+    def slots(self) -> dict[int, list[int]]:
+        """Where a sample has the strings whose size the program does not give, by their fetch arguments."""
+        found: dict[int, list[int]] = {}
+        for place, source in enumerate(self.resolved, self.first + len(self.fetches)):
+            if isinstance(source, Text) and not source.arrays:
+                found.setdefault(source.fetch, []).append(place)
+        return found
 
     def decoder(self) -> Callable[[Bytes, int], Sample] | None:
         """The decode function, or None where unpacking is enough."""
@@ -199,7 +207,7 @@ class Writer:
         return f"bytes({text})" if self.shape.registers else text
 
     def _is_whole(self, text: Text) -> str:
-        comm = self._is_at(text.base, text.offset, _COMM)
+        comm = self._is_at(text.base, text.offset, COMM_TOKEN)
         return f"v{text.fetch}" if comm == "False" else f"v{text.fetch} and not ({comm})"
 
     def _is_at(self, base: Number | Constant, offset: int, address: int) -> str:
