@@ -270,6 +270,17 @@ def test_the_strings_of_one_process_are_its_own(writer: Path, backend: str, tmp_
     assert done.err.splitlines()[1:] == [cut(3 * sum(size > 1023 for size in SIZES))]
 
 
+@pytest.mark.parametrize("unwind", ["dwarf", "fp"])
+def test_a_stack_may_be_in_the_same_hit(writer: Path, unwind: str) -> None:
+    program = (
+        f"config = {{ stack_unwind = {unwind} }} uprobe:{writer}:one"
+        " { @[arg1, str(arg0)] = count(); @stacks[ustack(1)] = count(); @cpu[cpu >= 0] = count(); }"
+    )
+    done = tracer("--backend", "ftrace", "-f", "json", "-e", program, "-c", f"{writer} rounds 2")
+    assert maps(done)["@"] == counted(2)
+    assert [*maps(done)["@stacks"].values()] == [*maps(done)["@cpu"].values()] == [2 * len(SIZES)]
+
+
 def test_no_hit_is_lost_where_many_long_strings_come(writer: Path, backend: str) -> None:
     program = f"uprobe:{writer}:one {{ @[arg1, str(arg0)] = count(); }}"
     done = tracer("--backend", backend, "-f", "json", "-e", program, "-c", f"{writer} rounds 1000")

@@ -16,6 +16,7 @@ _COMPUTED = Unsupported(
     elsewhere("bcc"),
 )
 
+_SHORT = "a hit with one of 4,096 bytes or more is left out"
 _UNBOUND = Unsupported(
     "the kernel may write past its buffer where the strings of a hit are near 4,000 bytes or more (CVE-2024-50067)",
     "use a repaired kernel: 6.1.115, 6.6.59, 6.12; or TRACER_UNSAFE_STRINGS=1 where no string comes near that",
@@ -46,7 +47,7 @@ def states(has: Has) -> dict[Feature, State]:
         Feature.NUMBERS: Supported(),
         Feature.FIRST_NUMBERS: Unsupported("the kernel's events carry the numbers of the container", elsewhere("bcc")),
         Feature.UID: _NO_OWNER,
-        Feature.STRING: Supported() if has("string_bounds") else _UNBOUND,
+        Feature.STRING: Supported("" if has("format_lost") else _SHORT) if has("string_bounds") else _UNBOUND,
         Feature.STRING_COMPUTED: _COMPUTED,
         Feature.LOAD: Supported(),
         Feature.LOAD_COMPUTED: _COMPUTED,

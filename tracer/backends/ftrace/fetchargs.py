@@ -13,7 +13,7 @@ other, into one buffer. Two things it does not tell, so the event must be laid o
 A string of 4,096 bytes or more is taken for empty when the kernel adds up how much room the strings of a hit need; so
 it takes the room of those after it, down to the sentinel, which then has length 0. The same where the strings together
 are more than a page. In such an event the last string that has a length was cut, and those after it, readable or not,
-had no room (tried alike on 6.1, 6.12 and 6.18). See `decode`.
+had no room (tried alike on 6.1, 6.12 and 6.18). See `decode`; what they would have been, `read.long_strings` knows.
 
 What this cannot avoid: the kernel copies a string up to 4,096 bytes, whatever is asked for, and puts all of a hit into
 one page. Where that is too little, a kernel with the fix of CVE-2024-50067 cuts, and warns once in its log; one without

@@ -141,7 +141,9 @@ class FtraceProgram:
         return replace(self, events=kept(self.events), parts=kept(self.parts))
 
     def text(self) -> str:
-        """The writes to uprobe_events with their undo, then how each event is read."""
+        """The writes to uprobe_events with their undo, then how each event is read. Events for long strings are not
+        told one by one (see `read.long_strings`): they depend on the files' code.
+        """
         return "\n".join(self._lines()) + "\n"
 
     def bytecode(self) -> str:
@@ -161,6 +163,8 @@ class FtraceProgram:
             yield f"{GROUP}/{event.name}: {how}{where}"
             if not event.counts:
                 yield from dict.fromkeys(_clause_line(run) for runs in event.branches for run in runs)
+            if not event.counts and any(map(event.texts, range(len(event.branches)))):
+                yield "    beside it an event for each string, which has samples where they are too long for this one"
         triggers = [(f"events/{GROUP}/{event.name}/trigger", one) for event in self.events for one in event.hist]
         if triggers:
             yield ""
