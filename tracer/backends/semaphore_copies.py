@@ -19,6 +19,7 @@ from tracer.backends.activation import Process, semaphores
 from tracer.errors import TracerError
 from tracer.kernel.mapping_records import Mapped, MappingRecords
 from tracer.kernel.workers.semaphores import unraised
+from tracer.opening import content
 from tracer.plan.model import Plan
 from tracer.probes.site import Target
 from tracer.resolve.processes.maps import mappings, users
@@ -39,8 +40,7 @@ def _is_program(path: str) -> bool:
     told counts as one.
     """
     try:
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
+        head = content(path, _HEAD)
         (first,), (size, count) = struct.unpack_from("=Q", head, 32), struct.unpack_from("=HH", head, 54)
         kinds = [struct.unpack_from("=I", head, first + size * number)[0] for number in range(count)]
     except (OSError, struct.error):

@@ -26,6 +26,8 @@ from tracer.errors import Source, TracerError, UsageError
 if TYPE_CHECKING:
     from tracer.cli.tracing.stacks import Wanted
 
+_MOST_BYTES = 1 << 28
+
 EXAMPLE = "sudo tracer flame -e 'uprobe:libc:malloc { @[ustack] = count(); }' -c 'ls /' -o malloc.html"
 
 
@@ -134,10 +136,9 @@ def _shown(name: str) -> str:
 
 
 def _content(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
+    from tracer.opening import given
+
     try:
-        with open(name, "rb") as file:
-            return file.read()
+        return given(0 if name == "-" else name, _MOST_BYTES)
     except OSError as error:
         raise TracerError(f"cannot read {name}: {error.strerror}") from None

@@ -143,10 +143,13 @@ def _is_program(name: str) -> bool:
     """Whether a word is the file of a program's text, not one that holds probes."""
     if name == "-":
         return True
+    from tracer.opening import NOT_REGULAR, content
+
     try:
-        with open(name, "rb") as file:
-            return b"\0" not in file.read(4096)
-    except (OSError, ValueError):
+        return b"\0" not in content(name, 4096)
+    except OSError as error:
+        return error.strerror == NOT_REGULAR  # `<(…)`, whose text is read once
+    except ValueError:
         return False
 
 

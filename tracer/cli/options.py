@@ -1,7 +1,6 @@
 """What several commands share: the types of their options, as Typer wants them."""
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
@@ -9,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional
 import typer
 
 from tracer.errors import Source, TracerError, UsageError
+
+_MOST_BYTES = 1 << 24
+"""How long a program's text may be."""
 
 if TYPE_CHECKING:
     from tracer.target.running import RunningProcess
@@ -167,10 +169,16 @@ def _text(expression: str | None, words: Sequence[str]) -> tuple[Source, Sequenc
         raise UsageError("no program", "give one with -e 'PROGRAM', or a file")
     name = words[0]
     if name == "-":
-        return Source(_decoded(sys.stdin.buffer.read(), "stdin"), "stdin"), words[1:]
+        return Source(_decoded(_read(0, "stdin"), "stdin"), "stdin"), words[1:]
+    return Source(_decoded(_read(name, name), name), name), words[1:]
+
+
+def _read(path: str | int, name: str) -> bytes:
+    """A program's text; `<(…)` and a terminal are waited for. Raises `TracerError`."""
+    from tracer.opening import given
+
     try:
-        with open(name, "rb") as file:
-            return Source(_decoded(file.read(), name), name), words[1:]
+        return given(path, _MOST_BYTES)
     except FileNotFoundError:
         raise UsageError(f"no such file: {name}", _meant(name)) from None
     except OSError as error:

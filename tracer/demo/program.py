@@ -14,9 +14,11 @@ from pathlib import Path
 from tracer import cache
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.opening import content
 
 _SOURCE = Path(__file__).with_name("bakery.c")
 _ORDERS = 1000
+_MOST_BYTES = 64 << 20
 _SCRIPT = Path(__file__).with_name("rings.py")
 
 
@@ -138,8 +140,7 @@ def system_python() -> tuple[str, str] | None:
     library = f"lib{os.path.basename(interpreter)}*.so.1.0"
     folders = (Path("/usr").glob(f"{folder}/{library}") for folder in ("lib64", "lib", "lib/*-linux-gnu"))
     for path in (interpreter, *sorted(str(path) for paths in folders for path in paths)):
-        with open(path, "rb") as file:
-            # The note's provider and name, as they follow each other in it (sys/sdt.h).
-            if b"python\0function__return\0" in file.read():
-                return interpreter, path
+        # The note's provider and name, as they follow each other in it (sys/sdt.h).
+        if b"python\0function__return\0" in content(path, _MOST_BYTES):
+            return interpreter, path
     return None

@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
 
+from tracer.opening import opened
+
 MOST = 256
 """The most files with a lease: the signal's handler checks them one by one."""
 
@@ -35,8 +37,6 @@ _REASONS = {
     errno.EINVAL: "its file system gives none",
     errno.EACCES: "it is another user's, and CAP_LEASE is missing",
 }
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class Leases:
@@ -58,7 +58,7 @@ class Leases:
             try:
                 if len(self._files) == MOST:
                     raise OSError(0, f"{MOST} files have one")
-                descriptor = os.open(path, _FLAGS)
+                descriptor = opened(path)
                 try:
                     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGCONT)
                     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

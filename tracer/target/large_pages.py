@@ -8,7 +8,6 @@ accel_startup of ZendAccelerator.c (PHP 8.2), where the option works whether or 
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import shlex
@@ -17,8 +16,10 @@ from contextlib import suppress
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError
+from tracer.opening import content
 from tracer.resolve.files.loaded import interpreted
 
+_MOST_BYTES = 64 << 20
 _PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 _TAKING = {"-e", "--eval", "-p", "--print", "-r", "--require", "-C", "--conditions", "--import", "--loader"}
 _PHP_TAKING = set("acdfgrtzBREFSTt")
@@ -154,8 +155,8 @@ def _configured(path: str, own: str | None, scanned: str | None) -> Iterator[tup
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
+    with suppress(OSError):
+        for line in content(path, _MOST_BYTES).decode("utf-8", "replace").splitlines():
             if line.startswith(("[PATH=", "[HOST=")):
                 return
             if line.strip() and line.lstrip()[0] not in ";[#":
@@ -164,9 +165,10 @@ def _lines(path: str) -> Iterator[tuple[str, str]]:
 
 def _compiled(path: str) -> tuple[str, list[str]]:
     """The directory that the program searches, and those where its php.ini may be: texts of the program itself."""
-    with suppress(OSError, ValueError), _content(path) as content:
-        scanned = [os.fsdecode(each) for each in _SCANNED.findall(content)]
-        own = [os.fsdecode(each) for each in _CONFIGURED.findall(content)]
+    with suppress(OSError, ValueError):
+        text = content(path, _MOST_BYTES)
+        scanned = [os.fsdecode(each) for each in _SCANNED.findall(text)]
+        own = [os.fsdecode(each) for each in _CONFIGURED.findall(text)]
         directory = scanned[0] if scanned else ""
         return directory, [*(each for each in own if each != directory), os.path.dirname(directory)]
     return "", []
@@ -174,14 +176,9 @@ def _compiled(path: str) -> tuple[str, list[str]]:
 
 def _holds(path: str, text: bytes) -> bool:
     """Whether opcache is part of the program itself, as from PHP 8.5 on."""
-    with suppress(OSError, ValueError), _content(path) as content:
-        return content.find(text) >= 0
+    with suppress(OSError, ValueError):
+        return text in content(path, _MOST_BYTES)
     return False
-
-
-def _content(path: str) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 # --- whom ---
@@ -195,8 +192,8 @@ def _found(name: str, environment: Mapping[str, str]) -> str:
 
 def _first_line(path: str) -> list[str]:
     """The words after `#!`; of `env -S` what it runs."""
-    with suppress(OSError), open(path, "rb") as file:
-        words = os.fsdecode(file.readline(256).rstrip(b"\n")).removeprefix("#!").split()
+    with suppress(OSError):
+        words = os.fsdecode(content(path, 256).partition(b"\n")[0]).removeprefix("#!").split()
         if os.path.basename(words[0] if words else "") == "env":
             words = [word for word in words[1:] if word != "-S"]
         return words

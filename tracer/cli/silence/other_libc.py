@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from tracer.errors import TracerError
+from tracer.opening import content
 from tracer.probes.site import Site
 from tracer.resolve.elf.file import Elf
 
@@ -38,8 +39,7 @@ def _named(site: Site, path: str) -> str:
 
 def _is_32_bit(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return file.read(_IDENT)[4:] == _CLASS_32
+        return content(path, _IDENT)[4:] == _CLASS_32
     except OSError:
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,11 +28,12 @@ class Effects:
 
     def file(self, name: bytes, most: int) -> bytes:
         """The first bytes of a file."""
+        from tracer.opening import content
+
         try:
-            with open(name, "rb") as file:
-                return file.read(most)
+            return content(name, most)
         except (OSError, ValueError) as error:
-            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no such name"
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "no such name"
             self.say(b"ERROR: failed to open file '%b' (%b)\n" % (name, reason.encode()))
             return b""
 

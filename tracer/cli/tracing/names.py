@@ -24,6 +24,7 @@ _LONGEST_COPY = 65024
 """Bytes of a stack at most that come with a sample, or with a record of bcc."""
 
 
+_CUT = "{} is too long: functions that its last 64 MiB do not name have no names"
 _LACKING = "they were hit just as it began or ended, or their memory could not be read"
 
 
@@ -146,8 +147,14 @@ class Names:
             return f"; config = {{ stack_copy = {_LONGEST_COPY} }} copies more of each"
         return "; --backend bcc walks them further"
 
-    def interpreted(self) -> tuple[str, ...]:
-        """What is to be said of interpreters whose frames are not, or not always, in stacks."""
+    def lacking(self) -> tuple[str, ...]:
+        """What is to be said of interpreters whose frames are not, or not always, in stacks, and of names that a
+        compiler wrote and nobody read.
+        """
+        cut = tuple(_CUT.format(path) for path in sorted(self._symbolizer.cut if self._symbolizer is not None else ()))
+        return (*cut, *self._uninterpreted())
+
+    def _uninterpreted(self) -> tuple[str, ...]:
         if self._interpreters is None:
             return ()
         refused = (f"no frames of {name}: {reason}" for name, reason in sorted(self._interpreters.refused.items()))

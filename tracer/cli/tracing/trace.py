@@ -246,7 +246,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         if request.verbose and ended is not None:
             say(ended)
             note(*session.details[len(known) :])
-        for line in names.interpreted():
+        for line in names.lacking():
             say(line)
         if names.missed is not None:
             records = counted(names.missed, "record") if names.missed else "records"

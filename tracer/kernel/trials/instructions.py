@@ -68,9 +68,10 @@ def where(site: Site) -> tuple[str, int]:
 
 def codes_at(path: bytes, offsets: Sequence[int]) -> list[bytes]:
     """The first 16 bytes at each place of a file."""
+    from tracer.opening import opened
     from tracer.resolve.sites.site_code import code_at
 
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = opened(path)
     try:
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
         found = code_at(lambda offset, size: os.pread(file, size, offset), [offsets[number] for number in order])

@@ -44,9 +44,10 @@ def set_again(places: Iterable[Place]) -> bool:
 
 def _set(place: Place) -> bool:
     from tracer.kernel import perf
+    from tracer.opening import opened
 
     try:
-        file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+        file = opened(place.path)
     except OSError:
         return False
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tracer.dataclass import replace
 from tracer.errors import Diagnostic, Fault, Source, Span
+from tracer.opening import content
 
 SUFFIX = ".bt"
 MOST_BYTES = 1 << 20
@@ -83,8 +84,7 @@ def _missing(name: str, span: Span) -> Fault:
 
 def _read(path: Path, span: Span) -> str:
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        raw = content(str(path), MOST_BYTES + 1)
     except OSError as error:
         raise Fault(Diagnostic(f"cannot read {path}: {error.strerror}", span)) from None
     if len(raw) > MOST_BYTES:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from tracer.errors import TracerError, printable
+from tracer.opening import NOT_REGULAR, opened
 from tracer.probes.site import FileIdentity
 from tracer.resolve.elf.layout import (
     ET_DYN,
@@ -85,7 +86,7 @@ class Elf:
             status = os.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
                 self.close()
-                raise self.error("not a regular file")
+                raise self.error(NOT_REGULAR)
             self._stat = status
             self.size = status.st_size
         try:
@@ -356,11 +357,12 @@ class Elf:
 
 
 def _open(path: str, label: str) -> int:
-    # O_NONBLOCK: opening a FIFO must not wait for a writer.
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return opened(path)
     except FileNotFoundError:
         raise ElfError(f"{label}: no such file") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, IsADirectoryError) or reason == NOT_REGULAR:
+            raise ElfError(f"{label}: {NOT_REGULAR}") from None
         raise ElfError(f"{label}: cannot be read: {reason}") from None

@@ -12,6 +12,7 @@ import os
 import re
 import struct
 
+from tracer.opening import content
 from tracer.probes.arch import Arch
 
 _MAGIC = b"glibc-ld.so.cache1.1"
@@ -63,8 +64,7 @@ def _cached(path: str, arch: Arch) -> list[tuple[str, str]]:
     Copies for newer processors (a capability is set) come last: not every process uses them.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_CACHE)
+        data = content(path, _MAX_CACHE)
     except OSError:
         return []
     start = 0

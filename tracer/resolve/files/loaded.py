@@ -12,6 +12,7 @@ import shutil
 from collections import deque
 
 from tracer.errors import TracerError
+from tracer.opening import content
 from tracer.probes.arch import ARCHES, Arch
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.files.libraries import find_library
@@ -64,8 +65,7 @@ def interpreted(program: str) -> str:
     path = program
     for _ in range(_MAX_SCRIPTS + 1):
         try:
-            with open(path, "rb") as file:
-                line = file.read(256).partition(b"\n")[0]
+            line = content(path, 256).partition(b"\n")[0]
         except OSError as error:
             raise TracerError(f"{path}: cannot be read: {error.strerror}") from None
         if not line.startswith(b"#!"):

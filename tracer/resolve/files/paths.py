@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 
 from tracer.dataclass import dataclass
 from tracer.errors import TracerError, printable
+from tracer.opening import content, opened
 from tracer.probes.site import Target
 from tracer.resolve.processes.maps import executable_files, root, within
 
@@ -97,9 +98,9 @@ def _refuse_member(text: str, path: str) -> None:
 
     shown = printable(text)
     try:
-        with zipfile.ZipFile(archive) as opened:
-            names = opened.namelist()
-            stored = member in names and opened.getinfo(member).compress_type == zipfile.ZIP_STORED
+        with os.fdopen(opened(archive), "rb") as file, zipfile.ZipFile(file) as within_it:
+            names = within_it.namelist()
+            stored = member in names and within_it.getinfo(member).compress_type == zipfile.ZIP_STORED
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
         name = printable(os.path.basename(archive))
         raise TracerError(f"{shown}: {name} is no zip archive that can be read") from None
@@ -208,8 +209,7 @@ def _among(paths: Iterable[str], name: str) -> str | None:
 def _is_elf(path: str) -> bool:
     """Scripts are passed over: a wrapper in PATH must not hide the program of the same name behind it."""
     try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"\x7fELF"
+        return content(path, 4) == b"\x7fELF"
     except OSError:
         return False
 
@@ -235,7 +235,7 @@ def _near_programs(name: str) -> str | None:
             names.update(os.listdir(directory))
         except OSError:
             continue
-    return did_you_mean(name, names)
+    return did_you_mean(name, names - {name})  # what has the name, but is none
 
 
 def _search_path() -> list[str]:

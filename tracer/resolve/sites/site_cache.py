@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import cache
 from tracer.dataclass import names
 from tracer.errors import printable
+from tracer.opening import opened
 from tracer.probes.registry import is_return
 from tracer.probes.site import (
     ArgSpec,
@@ -91,7 +92,7 @@ def recall(
     split = [each.split("\0") for each in ends]
     values = [_opened(kind, held, number, split) for kind, held in columns]
     try:
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = opened(file.path)
     except OSError:
         return None
     try:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError
+from tracer.opening import opened
 from tracer.resolve.elf.debug_file import find_debug_file
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.elf.symbol_table import Function
@@ -182,12 +183,12 @@ def _open_mapped(pid: int, mapping: Mapping) -> Module | None:
     """
     assert mapping.file is not None
     try:
-        descriptor = os.open(f"{directory(pid)}/map_files/{mapping.key}", os.O_RDONLY)
+        descriptor = opened(f"{directory(pid)}/map_files/{mapping.key}")
         # After an exec another file lies there, after the next this again. So what was opened is asked for its path.
-        opened = os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)")
+        real = os.readlink(f"/proc/self/fd/{descriptor}").removesuffix(" (deleted)")
         elf = Elf(mapping.path, descriptor=descriptor)
         # Inodes of an overlay differ from those in maps; then paths must do.
-        if elf.inode == mapping.file[1] or opened == mapping.path:
+        if elf.inode == mapping.file[1] or real == mapping.path:
             return Module(elf)
         elf.close()
     except (OSError, TracerError):

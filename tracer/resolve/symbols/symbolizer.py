@@ -34,6 +34,11 @@ class Symbolizer:
         self._demangled = demangled
         self._jit_maps = JitMaps()
 
+    @property
+    def cut(self) -> set[str]:
+        """The files with names of just-in-time code that were too long to be read whole."""
+        return self._jit_maps.cut
+
     def symbol(self, pid: int, address: int, offset: bool = True, returned: bool = False) -> str:
         """`name+offset`, without `offset` the name alone; `0x…` where nothing is known.
 

@@ -99,9 +99,11 @@ def _version(folder: Path) -> str:
 
 def install_command(os_release: str = "/etc/os-release") -> str:
     """The command that installs the binding on this distribution."""
+    from tracer.opening import content
+
     names: set[str] = set()
     try:
-        for line in Path(os_release).read_text(encoding="utf-8").splitlines():
+        for line in content(os_release, 1 << 16).decode("utf-8", "replace").splitlines():
             key, _, text = line.partition("=")
             if key in ("ID", "ID_LIKE"):
                 names |= set(text.strip().strip('"').split())

@@ -15,6 +15,7 @@ from tracer.backends.bcc.host.refused import LONGEST_OLD_KEY
 from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.kernel.disabled import is_disabled
+from tracer.opening import opened
 from tracer.resolve.processes.maps import mappings
 
 _EXIT = bytes.fromhex("b700000000000000" "9500000000000000")
@@ -194,7 +195,7 @@ def _sees_other_threads() -> bool:
         code = _COUNT_HEAD + struct.pack("=BBhiBBhi", 0x18, 0x11, 0, counter, 0, 0, 0, 0) + _COUNT_TAIL
         program = bpf.program_load(code, "tracer_try", multi=True)
         descriptors.append(program)
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = opened(path)
         descriptors.append(file)
         descriptors.append(bpf.link_uprobes(program, file, [offset], None, pid=os.getpid(), returns=False).make())
         thread = threading.Thread(target=call)

@@ -20,6 +20,7 @@ AnyPart = TypeVar("AnyPart", bound="ast.Expr | ast.TypeName")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*([a-z]+)((?:\\\r?\n|[^\n])*)", re.M)
 _DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)(\()?(.*)", re.S)
+_HEADER = re.compile(r'\s*(["<])([^">]+)[">]')
 _MARKER = re.compile(r'# ([0-9]+) "((?:\\.|[^"\\])*)"')
 _COMPLAINT = re.compile(r"^<stdin>:([0-9]+):(?:[0-9]+:)? (?:fatal )?error: (.*)$", re.M)
 _ANY_COMPLAINT = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.M)
@@ -100,6 +101,7 @@ def _run(text: str, found: list[tuple[str, str, Span]], includes: Sequence[str],
     if compiler is None:
         hint = "install a C compiler, gcc or clang; types can be declared in the program itself"
         raise Fault(Diagnostic("headers and conditions need a C compiler, and there is none", first, hint))
+    _refuse_irregular(found, includes, paths)
     wanted = [*(f"-I{path}" for path in paths), *(word for name in includes for word in ("-include", name))]
     try:
         done = subprocess.run(
@@ -112,6 +114,22 @@ def _run(text: str, found: list[tuple[str, str, Span]], includes: Sequence[str],
     if done.returncode:
         raise Fault(_complaint(text, done.stderr.decode(errors="replace"), found))
     return done.stdout.decode(errors="replace")
+
+
+def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> None:
+    """Raises `Fault` for a header that is a FIFO or a device: the compiler would wait for it, or read without end."""
+    import os
+
+    named = [(name, Span(0, 0), True) for name in includes]
+    for word, rest, span in found:
+        header = _HEADER.match(rest) if word == "include" else None
+        if header is not None:
+            named.append((header[2], span, header[1] == '"'))
+    for name, span, here in named:
+        places = (os.path.join(place, name) for place in (*([""] if here else []), *paths))
+        path = next(filter(os.path.exists, places), None)
+        if path is not None and not os.path.isfile(path):
+            raise Fault(Diagnostic(f"{path}: not a regular file", span))
 
 
 def _skeleton(text: str, found: list[tuple[str, str, Span]]) -> str:
