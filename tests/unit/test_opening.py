@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2] / "tracer"
 
 OPENERS = {
     "open", "io.open", "os.open", "os.fdopen", "mmap.mmap", "linecache.getlines", "tokenize.open", "gzip.open",
-    "zipfile.ZipFile", "tempfile.mkstemp", "tempfile.NamedTemporaryFile", "shutil.copy", "shutil.copyfile",
+    "zipfile.ZipFile", "mkstemp", "tempfile.mkstemp", "tempfile.NamedTemporaryFile", "shutil.copy", "shutil.copyfile",
 }  # fmt: skip
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes"}
 
@@ -65,8 +65,7 @@ EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
         ("cache.py", "os.open(key)"),
         ("cache.py", "os.open(name)"),
         ("cache.py", "os.fdopen(descriptor)"),
-        ("resolve/elf/debuginfod.py", "tempfile.mkstemp()"),
-        ("resolve/elf/debuginfod.py", "open(descriptor)"),
+        ("resolve/elf/debuginfod.py", "mkstemp()"),
     },
     "its own locks, in a directory of root's": {
         ("kernel/uprobe_events/owner.py", "os.open(f'{directory}/{group}')"),

@@ -108,6 +108,11 @@ def _overview() -> None:
 
 def _run(arguments: list[str]) -> int:
     words = as_command(arguments)
+    if os.environ.get("DEBUGINFOD_URLS"):
+        from tracer.errors import printable
+        from tracer.resolve.elf import debuginfod
+
+        debuginfod.say = lambda line: _say(f"tracer: {printable(line)}\n")
     if words == ["--version"]:
         from tracer import __version__
 

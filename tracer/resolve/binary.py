@@ -224,10 +224,13 @@ class Binary:
 
     def debug_file(self, elf: Elf) -> Elf | None:
         """Its separate debug file, if there is one."""
-        from tracer.resolve.elf.debug_file import debug_paths, find_debug_file
+        from tracer.resolve.elf.debug_file import debug_paths, find_debug_file, may_be_served
 
         self.debug_files.update(debug_paths(elf))
-        return find_debug_file(elf)
+        found = find_debug_file(elf)
+        if found is None and may_be_served(elf):
+            self.reproducible = False
+        return found
 
 
 class Binaries:

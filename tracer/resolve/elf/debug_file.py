@@ -59,8 +59,17 @@ def find_debug_file(elf: Elf) -> Elf | None:
         return None
     from tracer.resolve.elf.debuginfod import fetched
 
-    served = fetched(elf.build_id)
+    served = fetched(elf.build_id, elf.path)
     return None if served is None else _opened(elf, served, None)
+
+
+def may_be_served(elf: Elf) -> bool:
+    """Whether a server may have the debug file that did not come, for which `find_debug_file` has asked."""
+    if not os.environ.get(SERVERS):
+        return False
+    from tracer.resolve.elf.debuginfod import has_failed
+
+    return has_failed(elf.build_id)
 
 
 def _opened(elf: Elf, path: str, checksum: int | None) -> Elf | None:
