@@ -30,7 +30,7 @@ LEFT_OUT = {
 FOR_A_TRACE = {
     *("-f", "--format", "--stacks", "-o", "--output", "-B", "-q", "--quiet", "-k", "--warnings", "-d", "--debug"),
     *("--follow", "--dry-run", "--max-rate", "--unsafe", "--no-priority", "--no-feature", "--dwarf-pid"),
-    "--usdt-file-activation",
+    "--usdt-file-activation", "--raw",
 }
 """Options of `run` that change nothing of a list; bpftrace takes them beside `-l`."""
 

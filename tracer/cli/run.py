@@ -64,6 +64,9 @@ def command(
             "-B", help="When to write results: as they come (line), in large pieces (full), or each by itself (none)."
         ),
     ] = "line",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Let control characters in values reach a terminal unescaped.")
+    ] = False,
     quiet: Quiet = False,
     no_warnings: NoWarnings = False,
     failed_reads: Annotated[
@@ -184,6 +187,6 @@ def command(
 
         request = Request(
             process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, wanted,
-            failed_reads, not no_warnings,
+            failed_reads, not no_warnings, raw,
         )
         return trace(compiled, request)

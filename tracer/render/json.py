@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl, Output, Program
     from tracer.lang.types import Type
     from tracer.render.renderer import Effects, Sink
-    from tracer.render.values import Show, Symbolizer
+    from tracer.render.values import Show, Symbolizer, ValueText
     from tracer.results.events import Loss
     from tracer.results.values import Key, MapSnapshot, MapValue
 
@@ -36,6 +36,17 @@ class JsonRenderer(Renderer):
     ) -> None:  # fmt: skip
         super().__init__(program, symbolizer, out, quiet, effects)
         self._warned = False
+        if getattr(out, "escapes", False):
+            from tracer.render.terminal.escape import escaped_in_json
+
+            self.write = lambda data: out.write(escaped_in_json(data))
+
+    escapes_values = False
+
+    def texts_of(self, format: int) -> ValueText:
+        output = self._program.outputs.get(format)
+        on_stderr = output is not None and output.kind == "debugf"
+        return super().texts_of(format) if on_stderr else self.text
 
     def show(self, type: Type) -> Show:
         return json_value(type, self.text)

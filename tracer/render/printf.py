@@ -46,8 +46,12 @@ class _Spec(NamedTuple):
         return f"{'-' if '-' in self.flags else ''}{self.width or ''}"
 
 
-def compiled_formats(program: Program, values: ValueText) -> dict[int, Format]:
-    """The function for each index into `Program.formats` that a printf uses. One index stands for one list of types."""
+def compiled_formats(
+    program: Program, values: Callable[[int], ValueText], own: Callable[[int], Sequence[int]]
+) -> dict[int, Format]:
+    """The function for each index into `Program.formats` that a printf uses. One index stands for one list of types.
+    `values` has the texts for an index, `own` which of its arguments are the program's own.
+    """
     types: dict[int, tuple[Type, ...]] = {}
     for clause in program.clauses:
         for node in walk_clause(clause):
@@ -55,11 +59,15 @@ def compiled_formats(program: Program, values: ValueText) -> dict[int, Format]:
                 found = tuple(arg.type for arg in node.args)
                 if types.setdefault(node.format, found) != found:
                     raise ValueError(f"format {node.format} is used with arguments of different types")
-    return {index: compile_format(program.formats[index], found, values) for index, found in types.items()}
+    return {
+        index: compile_format(program.formats[index], found, values(index), own(index))
+        for index, found in types.items()
+    }
 
 
-def compile_format(format: str, types: Sequence[Type], values: ValueText) -> Format:
+def compile_format(format: str, types: Sequence[Type], texts: ValueText, own: Sequence[int] = ()) -> Format:
     """The function for a format and the types of its arguments: one for each conversion, before it one for each `*`.
+    Those whose places are in `own` need no escape.
 
     What is no conversion is text. Bytes that are not UTF-8 stand in `format` as surrogate escapes.
     """
@@ -77,6 +85,7 @@ def compile_format(format: str, types: Sequence[Type], values: ValueText) -> For
         stars = (found["width"], precision).count("*")
         if stars:
             index, taken = taken + stars, taken + stars + 1
+            values = texts.raw if index in own else texts
             names[f"f{index}"] = _measured(found[0], types[index], values)
             given = ", ".join(f"a[{each}]" for each in range(index - stars, taken))
             template.append(b"%b")
@@ -90,13 +99,13 @@ def compile_format(format: str, types: Sequence[Type], values: ValueText) -> For
             found["kind"],
         )
         index, taken = taken, taken + 1
-        type = types[index]
+        type, values = types[index], texts.raw if index in own else texts
         if spec.kind[0] == "r":
             show = _buffer(spec)
         elif spec.kind == "s":
             show = _text(spec, type, values)
         else:
-            show = _real(spec, type) if isinstance(type, FloatType) else _integer(spec, type)
+            show = _real(spec, type) if isinstance(type, FloatType) else _integer(spec, type, values)
         template.append(show.template.encode())
         if show.function is None:
             arguments.append(show.expression.format(f"a[{index}]"))
@@ -160,7 +169,10 @@ def _as_int(number: int) -> int:
 def _text(spec: _Spec, type: Type, values: ValueText) -> _Shown:
     cut = "" if spec.precision is None else f".{spec.precision}"
     template = f"%{spec.align}{cut}b"
-    if isinstance(type, StringType) and not type.trailer:
+    if (escape := values.escape) is not None and cut:
+        show, most = values.raw.of(type), spec.precision
+        return _Shown(f"%{spec.align}b", function=lambda value: escape(show(value)[:most]))
+    if isinstance(type, StringType) and not type.trailer and escape is None:
         return _Shown(template)
     if isinstance(type, IntType) and not isinstance(type, (EnumType, PointerType)) and spec.precision is None:
         return _Shown(f"%{spec.align}d")
@@ -186,9 +198,11 @@ def _real(spec: _Spec, type: FloatType) -> _Shown:
     return _Shown("%b", function=floats.conversion(flags, width, precision, spec.kind, type.bits))
 
 
-def _integer(spec: _Spec, type: Type) -> _Shown:
+def _integer(spec: _Spec, type: Type, values: ValueText) -> _Shown:
     kind = "d" if spec.kind == "i" else spec.kind
     if kind == "c":
+        if (escape := values.escape) is not None:
+            return _Shown(f"%{spec.align}b", function=lambda value: escape(b"%c" % (value & 255)))
         return _Shown(f"%{spec.align}c", "({} & 255)")
     if kind == "p":
         return _Shown(f"%{spec.align}b", function=_pointer)

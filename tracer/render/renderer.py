@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tracer.lang.typed import Output, Program
     from tracer.lang.types import Type
     from tracer.render.printf import Format
+    from tracer.render.terminal.own_texts import OwnTexts
     from tracer.render.values import Show, Symbolizer
     from tracer.results.events import Event, Loss
     from tracer.results.values import MapSnapshot, MapStore
@@ -73,17 +74,42 @@ class Renderer(ABC):
         self.warns = True
         self.write = out.write
         self.flush = out.flush
-        self.text = ValueText(symbolizer)
+        self._effects = effects if effects is not None else _None()
         self._program = program
+        self.text = self._said = ValueText(symbolizer)
+        self.own: OwnTexts | None = None
+        # A plain file has no such attribute.
+        shown, said = self.escapes_values and getattr(out, "escapes", False), getattr(effects, "escapes", False)
+        if shown or said:
+            from tracer.render.terminal.escape import escaped
+            from tracer.render.terminal.own_texts import OwnTexts
+
+            self.own = OwnTexts(program)
+            self.text = ValueText(symbolizer, escaped) if shown else self.text
+            self._said = ValueText(symbolizer, escaped) if said else self._said
         self._formats: dict[int, Format] = {}
         if program.formats:
             from tracer.render.printf import compiled_formats
 
-            self._formats = compiled_formats(program, self.text)
-        self._effects = effects if effects is not None else _None()
-        self._shapes = [self.show(shape) for shape in program.shapes]
+            own = self.own.arguments if self.own is not None else lambda format: ()
+            self._formats = compiled_formats(program, self.texts_of, own)
+        self._shapes = [self.shape(number, shape) for number, shape in enumerate(program.shapes)]
 
     # --- what a format says ---
+
+    escapes_values = True
+    """Whether values are escaped on a terminal one by one; else the format sees to what it writes."""
+
+    def texts_of(self, format: int) -> ValueText:
+        """How arguments of a printf look, or of what is written like one."""
+        output = self._program.outputs.get(format)
+        if output is None or output.kind == "join":
+            return self.text
+        return self.text.raw if output.kind in ("cat", "system") else self._said
+
+    def shape(self, number: int, type: Type) -> Show:
+        """How what print() shows looks: one of `Program.shapes`."""
+        return self.show(type)
 
     @abstractmethod
     def show(self, type: Type) -> Show:
@@ -123,7 +149,11 @@ class Renderer(ABC):
 
     def print_bytes(self, output: Output, data: bytes) -> None:
         """The contents of a file as they are; the output of a command or join() with a newline, as in bpftrace."""
-        self.write(data if output.kind == "cat" else data + b"\n")
+        if output.kind != "cat":
+            data += b"\n"
+        elif self.text.escape is not None:
+            data = self.text.escape(data)
+        self.write(data)
 
     @abstractmethod
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:

@@ -25,6 +25,9 @@ class TextRenderer(Renderer):
     def show(self, type: Type) -> Show:
         return self.text.of(type)
 
+    def shape(self, number: int, type: Type) -> Show:
+        return (self.text.raw if self.own is not None and self.own.printed(number) else self.text).of(type)
+
     def printf(self, texts: Iterable[bytes]) -> None:
         """As they are."""
         self.write(b"".join(texts))
@@ -46,7 +49,11 @@ class TextRenderer(Renderer):
         """`@name[key]: value`, a line for each key."""
         decl = snapshot.decl
         name = decl.name.encode()
-        key_text, scalar = self.text.key(decl.key), self.text.of(decl.value)
+        values, own = self.text, (False,) * len(decl.key)
+        if self.own is not None:
+            own = self.own.key(decl.name, len(decl.key))
+            values = self.text.raw if self.own.value(decl.name) else self.text
+        key_text, scalar = self.text.key(decl.key, own=own), values.of(decl.value)
         for key, value in ordered(snapshot, top):
             shown = b"%b[%b]" % (name, key_text(key)) if decl.key else name
             self.write(b"%b:%b\n" % (shown, _map_value(decl, value, div or 1, scalar)))

@@ -103,14 +103,27 @@ NUMBERS = _Numbers()
 
 
 class ValueText:
-    """Values as bpftrace writes them: `(1, two)`, a stack as one indented line for each frame."""
+    """Values as bpftrace writes them: `(1, two)`, a stack as one indented line for each frame. `escape` is for what
+    others can choose: texts of the traced program, names of its functions and types.
+    """
 
-    def __init__(self, symbolizer: Symbolizer | None = None) -> None:
+    def __init__(
+        self, symbolizer: Symbolizer | None = None, escape: Callable[[bytes], bytes] | None = None
+    ) -> None:
         self._symbols = symbolizer if symbolizer is not None else NUMBERS
         self._boot_ns = boot_time_ns()
+        self.escape = escape
+        self.raw = self if escape is None else ValueText(symbolizer)
+        """The same without escapes."""
 
     def of(self, type: Type) -> Show:
         """The function for a type."""
+        escape = self.escape
+        if escape is not None and not isinstance(type, TupleType | PointerType) and (
+            not isinstance(type, IntType | BoolType | FloatType | TimestampType) or isinstance(type, EnumType)
+        ):
+            show = self.raw.of(type)
+            return lambda value: escape(show(value))
         match type:
             case PointerType():
                 return _pointer
@@ -155,12 +168,16 @@ class ValueText:
             case _:
                 raise TypeError(f"a value of type {type} cannot be shown")
 
-    def key(self, types: tuple[Type, ...], join: bytes = b", ", item_join: bytes = b", ") -> Show:
-        """The function for a map's keys: the parts without parentheses, joined by `join`.
+    def key(
+        self, types: tuple[Type, ...], join: bytes = b", ", item_join: bytes = b", ", own: tuple[bool, ...] = ()
+    ) -> Show:
+        """The function for a map's keys: the parts without parentheses, joined by `join`. Parts that are the program's
+        `own` need no escape.
 
         Parts that are tuples themselves keep their parentheses and use `item_join`.
         """
-        parts = [self._part(each, item_join) for each in types]
+        texts = [self.raw if is_own else self for is_own in own or (False,) * len(types)]
+        parts = [text._part(each, item_join) for text, each in zip(texts, types, strict=True)]
         if len(parts) == 1:
             only = parts[0]
             return lambda key: only(key[0])

@@ -19,6 +19,7 @@ class Effects:
 
     def __init__(self, words: Words) -> None:
         self._words = words
+        self.escapes = words.escapes
         self.leases: Leases | None = None
         self._unfinished: list[tuple[Popen[bytes], Callable[[bytes], None]]] = []
 
@@ -34,6 +35,10 @@ class Effects:
             return content(name, most)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else "no such name"
+            if self.escapes:
+                from tracer.render.terminal.escape import escaped
+
+                name = escaped(name)
             self.say(b"ERROR: failed to open file '%b' (%b)\n" % (name, reason.encode()))
             return b""
 

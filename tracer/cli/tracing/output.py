@@ -39,13 +39,16 @@ class Output:
     with `line` what is there when the trace has to wait for more, with `full` large pieces, and the rest at the end.
 
     Raises `BrokenPipeError` where the reader has gone, at the latest when the run loop wakes: `controls.wake` has a
-    descriptor for that, unless the trace does without it (not `needed`). Any other failure is a `TracerError`. What
+    descriptor for that, unless the trace does without it (not `needed`). `escapes`: it is a terminal, which values must
+    not steer, unless they are to be `raw`. Any other failure is a `TracerError`. What
     nobody takes although the trace is to end is left out, and counted in `left_out` (bytes).
     """
 
     def __init__(
-        self, descriptor: int, name: str, buffering: str, controls: Controls, needed: bool = True
+        self, descriptor: int, name: str, buffering: str, controls: Controls, needed: bool = True, raw: bool = False
     ) -> None:
+        self.raw = raw
+        self.escapes = not raw and os.isatty(descriptor)
         self._name = name
         self._buffering = buffering
         self._controls = controls
@@ -156,11 +159,12 @@ class Words:
     keep the trace from its end.
     """
 
-    def __init__(self, controls: Controls) -> None:
+    def __init__(self, controls: Controls, raw: bool = False) -> None:
         self._output: Output | None = None
         if sys.stderr is not None:  # it was closed before we began, and descriptor 2 may be any file by now
             with suppress(TracerError):
-                self._output = Output(2, "stderr", "none", controls, needed=False)
+                self._output = Output(2, "stderr", "none", controls, needed=False, raw=raw)
+        self.escapes = self._output is not None and self._output.escapes
 
     def say(self, text: str) -> None:
         """One line or more."""

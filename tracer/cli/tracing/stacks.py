@@ -102,7 +102,7 @@ def renderer_of_stacks(
     if (sys.stderr if on_stdout else sys.stdout) is None:
         text: Sink = _Nowhere()
     else:
-        text = stack.enter_context(Output(descriptor, name, buffering, controls, needed=False))
+        text = stack.enter_context(Output(descriptor, name, buffering, controls, needed=False, raw=out.raw))
     return _Document(program, names, text, quiet, effects, out, wanted)
 
 

@@ -57,9 +57,9 @@ _IN_PYTHON = "hits of tracer's own child before its exec count too: it has no un
 @dataclass(frozen=True, slots=True)
 class Request:
     """How to run it: whom (`process` of -p, `argv` of -c, or everybody; descendants too with `follow`), and where
-    results and words go. `max_rate` is the most hits a second of an attach point; `stacks` the format
-    of maps of stacks. `failures`: what could not be read is told with the results, too. `warnings` are printed,
-    what warnf() says too.
+    results and words go. `max_rate` is the most hits a second of an attach point; `stacks` the format of maps of
+    stacks. `failures`: what could not be read is told with the results, too. `warnings` are printed, what warnf() says
+    too. `raw`: a terminal gets values as they are.
     """
 
     process: RunningProcess | None
@@ -75,6 +75,7 @@ class Request:
     stacks: Wanted | None = None
     failures: bool = False
     warnings: bool = True
+    raw: bool = False
 
 
 def trace(compiled: Compiled, request: Request) -> int:
@@ -82,7 +83,7 @@ def trace(compiled: Compiled, request: Request) -> int:
     plan = compiled.plan
     with ExitStack() as stack:
         controls = Controls()
-        words = stack.enter_context(Words(controls))
+        words = stack.enter_context(Words(controls, request.raw))
 
         def say(line: str, prefix: str = "tracer: ") -> None:
             if not line.isprintable():
@@ -353,7 +354,7 @@ def _unused_activation(running: Compiled, request: Request) -> tuple[str, ...]:
 
 
 def _output(request: Request, controls: Controls, stack: ExitStack) -> Output:
-    """Where results go, as bytes: a traced program's strings come out as they went in."""
+    """Where results go, as bytes: but for a terminal, a traced program's strings come out as they went in."""
     path = request.output
     if path is not None:
         try:
@@ -365,7 +366,7 @@ def _output(request: Request, controls: Controls, stack: ExitStack) -> Output:
         raise TracerError("stdout is closed", "-o FILE writes results to a file")
     else:
         descriptor = sys.stdout.fileno()
-    return stack.enter_context(Output(descriptor, path or "stdout", request.buffering, controls))
+    return stack.enter_context(Output(descriptor, path or "stdout", request.buffering, controls, raw=request.raw))
 
 
 def _watched(
