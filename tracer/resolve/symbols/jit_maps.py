@@ -31,8 +31,8 @@ _HEAD = 4096
 _ENTRY = re.compile(rb"^(?:0x)?([0-9a-fA-F]{1,16}) (?:0x)?([0-9a-fA-F]{1,16}) [^\n]", re.MULTILINE)
 _LONGEST_START = 64
 _PLACE_BITS = PIECE.bit_length()
-_SLOW_S, _REST = 0.02, 20
-"""A map that took so long to read and was then written anew is left alone for so many times as long."""
+_SLOW_S, _REST = 0.02, 5
+"""A map of which it took so long to read what was new is left alone for so many times as long: its writer is faster."""
 
 
 class JitMaps:
@@ -95,12 +95,12 @@ class _Map:
         version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if version == self._version:
             return
-        begun = time.monotonic()
+        if time.monotonic() < self._rests_until:
+            return
+        first_time, begun = self._version is None, time.thread_time()
         head = os.pread(descriptor, _HEAD, 0)
         grown = (status.st_dev, status.st_ino) == self._file and status.st_size > self._size
         if not grown or not head.startswith(self._head):
-            if begun < self._rests_until:
-                return
             self._blocks = []
         elif self._blocks and self._blocks[-1].end - self._blocks[-1].begin < PIECE // 2:
             del self._blocks[-1]  # small ones are read once more, so that there are few
@@ -110,8 +110,9 @@ class _Map:
         while self._blocks and self._blocks[0].end <= first:
             del self._blocks[0]
         self.is_cut = first > 0
-        took = time.monotonic() - begun
-        self._rests_until = begun + _REST * took if took > _SLOW_S else 0.0
+        took = time.thread_time() - begun
+        if took > _SLOW_S and not first_time:
+            self._rests_until = time.monotonic() + _REST * took
 
     def _add(self, descriptor: int, at: int, end: int) -> None:
         """Reads from a place to the end, as it was when that was looked at: a file may grow faster than it is read."""
