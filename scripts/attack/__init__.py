@@ -1,0 +1,1 @@
+"""Attacks on tracer: each is one command, and each looks at the same things afterwards."""

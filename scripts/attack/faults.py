@@ -1,0 +1,250 @@
+"""scripts/attack/faults [--runs N | --all] [--seed S] [--only TEXT] [--jobs N] [--out FOLDER]: injected errors.
+
+Each run lets one call of one system call of tracer and its processes fail, and looks at what is left and what was said.
+Programs of six shapes, both backends, -c and -p, with and without what an earlier run kept; every call that is made
+there, every error that its manual page names, and places over the whole run. What FOLDER holds is not done again.
+A summary as Markdown goes to stdout at the end. `--repeat 'CONFIG CALL ERROR N'` does one run and shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from scripts.attack.calls import ERRORS, number_of, numbers
+from scripts.attack.trial import CONFIGS, SHAPES, Bench, Config, Seen, judge
+from tests.harness.kernel import left_since, traces
+from tests.targets.build import cache_dir
+
+Counts = dict[str, dict[str, int]]
+"""For each configuration how often each system call is made."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The `nth` call of a system call fails with an error."""
+
+    config: Config
+    call: str
+    error: str
+    nth: int
+
+    def __str__(self) -> str:
+        return f"{self.config} {self.call} {self.error} {self.nth}"
+
+    @staticmethod
+    def of(text: str) -> Fault:
+        """The fault that `str` writes so."""
+        backend, shape, mode, cache, call, error, nth = text.split()
+        return Fault(Config(backend, shape, mode, cache), call, error, int(nth))
+
+
+def injector() -> Path:
+    """The program that injects, compiled."""
+    source = Path(__file__).with_name("inject.c")
+    program = cache_dir() / f"inject-{source.stat().st_mtime_ns}"
+    if not program.exists():
+        part = program.with_name(f".{program.name}.{os.getpid()}")
+        subprocess.run(["cc", "-O2", "-Wall", "-Wextra", str(source), "-o", str(part)], check=True)
+        part.rename(program)
+    return program
+
+
+class Sweep:
+    """Runs faults on benches, a thread for each."""
+
+    def __init__(self, folder: Path, jobs: int) -> None:
+        self._injector = injector()
+        self._benches: SimpleQueue[Bench] = SimpleQueue()
+        self.jobs = jobs
+        for number in range(jobs):
+            home = folder / f"bench-{number}"
+            home.mkdir(exist_ok=True)
+            self._benches.put(Bench(home))
+        self.expected: dict[Config, str] = {}
+
+    def undisturbed(self, configs: Iterable[Config]) -> Counts:
+        """Runs each configuration as it is: what it prints, and how often it makes each call."""
+        calls = {number: name for name, number in numbers().items()}
+
+        def count(config: Config) -> dict[str, int]:
+            with self._bench() as bench:
+                for _ in range(2):  # the first may fill the cache
+                    seen, report = self._run(bench, config, -1, 0, 0)
+            judge(seen, seen.out)
+            if seen.status != 0 or seen.wrongs or not seen.out:
+                raise AssertionError(f"undisturbed, {config}: {seen}")
+            self.expected[config] = seen.out
+            return {calls[int(number)]: made for number, made in report["counts"].items()}
+
+        with ThreadPool(self.jobs) as pool:
+            configs = list(configs)
+            counts = pool.map(count, configs, 1)
+        for shape in SHAPES:
+            printed = {out for config, out in self.expected.items() if config.shape == shape}
+            if len(printed) > 1:
+                raise AssertionError(f"undisturbed runs of {shape} differ: {printed}")
+        return {str(config): made for config, made in zip(configs, counts, strict=True)}
+
+    def run(self, faults: Iterable[Fault]) -> Iterator[tuple[Fault, dict[str, Any]]]:
+        """Does these runs; each with what was seen, as it is written down."""
+        with ThreadPool(self.jobs) as pool:
+            yield from pool.imap_unordered(self._one, faults)
+
+    def _one(self, fault: Fault) -> tuple[Fault, dict[str, Any]]:
+        error = number_of(fault.error)
+        with self._bench() as bench:
+            seen, report = self._run(bench, fault.config, numbers()[fault.call], fault.nth, error)
+            judge(seen, self.expected[fault.config], error)
+            if seen.wrongs:
+                bench.renew()
+        hit = report.get("failed")
+        found = {"fault": str(fault), "hit": hit, "status": seen.status, "seconds": round(seen.seconds, 2)}
+        return fault, {**found, "wrongs": seen.wrongs, "err": seen.err[:1500]}
+
+    def _run(self, bench: Bench, config: Config, call: int, nth: int, error: int) -> tuple[Seen, dict[str, Any]]:
+        bench.report.unlink(missing_ok=True)
+        words = (self._injector, bench.report, call, nth, error, bench.target)
+        seen = bench.run(config, [str(word) for word in words])
+        report: dict[str, Any] = {}
+        if bench.report.exists():
+            report = json.loads(bench.report.read_text())
+            seen.status = os.waitstatus_to_exitcode(report["status"])
+            if report["gone"] < 0:
+                seen.wrong("a process left", "5 s after tracer's end")
+        return seen, report
+
+    @contextmanager
+    def _bench(self) -> Iterator[Bench]:
+        bench = self._benches.get()
+        try:
+            yield bench
+        finally:
+            self._benches.put(bench)
+
+
+def every(counts: Counts, places: int) -> list[Fault]:
+    """All faults: each configuration, call and error, at `places` places each, spread over the run; 0: at every one."""
+    faults = []
+    for turn, config in enumerate(CONFIGS):
+        for call, made in sorted(counts.get(str(config), {}).items()):
+            for number, error in enumerate(ERRORS.get(call, ())):
+                # Where there are more calls than places, each configuration and error takes others of them.
+                shift = (turn * 0.6180339887 + number * 0.7548776662) % 1
+                chosen = range(1, made + 1) if 0 in (places, *range(made, places)) else [
+                    1 + int((place + shift) * made / places) for place in range(places)
+                ]  # fmt: skip
+                faults += [Fault(config, call, error, nth) for nth in sorted({min(nth, made) for nth in chosen})]
+    return faults
+
+
+def spread(faults: list[Fault], runs: int, seed: int) -> list[Fault]:
+    """So many of them, by a seed: each call's turn comes before one has its second."""
+    shuffled = random.Random(seed).sample(faults, len(faults))
+    seen: Counter[str] = Counter()
+    turns = []
+    for fault in shuffled:
+        turns.append((seen[fault.call], fault))
+        seen[fault.call] += 1
+    chosen = [fault for _, fault in sorted(turns, key=lambda turn: turn[0])[:runs]]
+    return sorted(chosen, key=str)
+
+
+def summary(found: Iterable[dict[str, Any]]) -> str:
+    """A table of what was found, for the docs."""
+    rows = list(found)
+    hit = [row for row in rows if row["hit"]]
+    wrong = [row for row in hit if row["wrongs"]]
+    kinds = Counter(kind for row in wrong for kind in {kind for kind, _ in row["wrongs"]})
+    parts = [row["fault"].split() for row in hit]
+    ended = sorted(row["seconds"] for row in hit)
+    unmoved = sum(row["status"] == 0 and row["err"].count("\n") < 2 and not row["wrongs"] for row in hit)
+    lines = [
+        "| injected errors | |",
+        "| --- | --- |",
+        f"| runs in which the call came and failed | {len(hit)} |",
+        f"| system calls, errors of them | {len({p[4] for p in parts})}, {len({(p[4], p[5]) for p in parts})} |",
+        f"| ended with the right answer and no word | {unmoved} |",
+        f"| ended with an error | {sum(row['status'] != 0 for row in hit)} |",
+        f"| median and longest time to the end | {ended[len(ended) // 2]} s, {ended[-1]} s |" if ended else "",
+        f"| faults found | {len(wrong)} |",
+        *(f"| of them {kind} | {number} |" for kind, number in kinds.most_common()),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, help="so many, spread by the seed, instead of all")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--places", type=int, default=1, help="for each configuration, call and error; 0: every call")
+    parser.add_argument("--only", default="", help="faults whose text has this in it")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="the folder of what was found; a new one")
+    parser.add_argument("--repeat", metavar="FAULT", help="one run, as it stands in what was found")
+    options = parser.parse_args()
+    home = Path.home() / ".cache"  # tracer keeps nothing where others may write
+    home.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tracer-attack-", dir=home) as scratch:
+        os.chmod(scratch, 0o755)
+        if options.repeat:
+            return _repeat(Path(scratch), Fault.of(options.repeat))
+        folder = options.out or Path(tempfile.mkdtemp(prefix="tracer-faults-"))
+        folder.mkdir(exist_ok=True)
+        return _sweep(Sweep(Path(scratch), options.jobs), folder, options)
+
+
+def _repeat(scratch: Path, fault: Fault) -> int:
+    sweep = Sweep(scratch, 1)
+    sweep.undisturbed([fault.config])
+    for _, found in sweep.run([fault]):
+        print(json.dumps({**found, "err": None}, indent=1), found["err"], sep="\n")
+    return bool(found["wrongs"])
+
+
+def _sweep(sweep: Sweep, folder: Path, options: argparse.Namespace) -> int:
+    notes = folder / "found.jsonl"
+    done = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+    before, start = traces(), time.monotonic()
+    counts = sweep.undisturbed(CONFIGS)
+    faults = [fault for fault in every(counts, options.places) if options.only in str(fault)]
+    if options.runs:
+        faults = spread(faults, options.runs, options.seed)
+    else:
+        random.Random(options.seed).shuffle(faults)
+    known = {row["fault"] for row in done}
+    todo = [fault for fault in faults if str(fault) not in known]
+    print(f"faults: {len(todo)} runs, seed {options.seed}, in {folder}", file=sys.stderr)
+    with notes.open("a") as file:
+        for number, (fault, found) in enumerate(sweep.run(todo), 1):
+            done.append(found)
+            print(json.dumps(found), file=file, flush=True)
+            for kind, words in found["wrongs"]:
+                print(f"faults: {fault}: {kind}: {words[:200]!r}", file=sys.stderr)
+            if number % 500 == 0:
+                print(f"faults: {number} of {len(todo)} in {time.monotonic() - start:.0f} s", file=sys.stderr)
+    left = left_since(before)
+    print(summary(done))
+    print(f"| left in the kernel after all | {left or 'nothing'} |")
+    return bool(left or any(row["wrongs"] for row in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
