@@ -1,15 +1,18 @@
-"""scripts/attack/faults [--runs N | --all] [--seed S] [--only TEXT] [--jobs N] [--out FOLDER]: injected errors.
+"""scripts/attack/faults [--runs N] [--seed S] [--only TEXT] [--jobs N] [--out FOLDER] [--again]: injected errors.
 
 Each run lets one call of one system call of tracer and its processes fail, and looks at what is left and what was said.
 Programs of six shapes, both backends, -c and -p, with and without what an earlier run kept; every call that is made
-there, every error that its manual page names, and places over the whole run. What FOLDER holds is not done again.
-A summary as Markdown goes to stdout at the end. `--repeat 'CONFIG CALL ERROR N'` does one run and shows it.
+there, every error that its manual page names, and places over the whole run: 10,000 and more without options, two to
+four hours. What FOLDER/found.jsonl holds is not done again, but for runs that found something, with --again. A summary
+as Markdown goes to stdout at the end. `--repeat 'CONFIG CALL ERROR N'` does one run and shows it. Where others use the
+machine, TRACER_TEST_PATIENCE=3 gives everything three times its time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
@@ -83,7 +86,7 @@ class Sweep:
 
         def count(config: Config) -> dict[str, int]:
             with self._bench() as bench:
-                for _ in range(2):  # the first may fill the cache
+                for _ in range(2 if config.cache == "warm" else 1):  # the first fills the cache
                     seen, report = self._run(bench, config, -1, 0, 0)
             judge(seen, seen.out)
             if seen.status != 0 or seen.wrongs or not seen.out:
@@ -100,12 +103,14 @@ class Sweep:
                 raise AssertionError(f"undisturbed runs of {shape} differ: {printed}")
         return {str(config): made for config, made in zip(configs, counts, strict=True)}
 
-    def run(self, faults: Iterable[Fault]) -> Iterator[tuple[Fault, dict[str, Any]]]:
-        """Does these runs; each with what was seen, as it is written down."""
+    def run(self, faults: Iterable[Fault], until: float = math.inf) -> Iterator[dict[str, Any]]:
+        """Does these runs, none that would begin after a moment of time.monotonic(); gives what is written down."""
         with ThreadPool(self.jobs) as pool:
-            yield from pool.imap_unordered(self._one, faults)
+            for found in pool.imap_unordered(lambda fault: time.monotonic() < until and self._one(fault), faults):
+                if found:
+                    yield found
 
-    def _one(self, fault: Fault) -> tuple[Fault, dict[str, Any]]:
+    def _one(self, fault: Fault) -> dict[str, Any]:
         error = number_of(fault.error)
         with self._bench() as bench:
             seen, report = self._run(bench, fault.config, numbers()[fault.call], fault.nth, error)
@@ -114,7 +119,7 @@ class Sweep:
                 bench.renew()
         hit = report.get("failed")
         found = {"fault": str(fault), "hit": hit, "status": seen.status, "seconds": round(seen.seconds, 2)}
-        return fault, {**found, "wrongs": seen.wrongs, "err": seen.err[:1500]}
+        return {**found, "wrongs": seen.wrongs, "err": seen.err[:1500]}
 
     def _run(self, bench: Bench, config: Config, call: int, nth: int, error: int) -> tuple[Seen, dict[str, Any]]:
         bench.report.unlink(missing_ok=True)
@@ -152,16 +157,15 @@ def every(counts: Counts, places: int) -> list[Fault]:
     return faults
 
 
-def spread(faults: list[Fault], runs: int, seed: int) -> list[Fault]:
-    """So many of them, by a seed: each call's turn comes before one has its second."""
+def spread(faults: list[Fault], runs: int | None, seed: int) -> list[Fault]:
+    """So many of them, or all, in an order by a seed in which every call has its turn before one has its second."""
     shuffled = random.Random(seed).sample(faults, len(faults))
     seen: Counter[str] = Counter()
     turns = []
     for fault in shuffled:
         turns.append((seen[fault.call], fault))
         seen[fault.call] += 1
-    chosen = [fault for _, fault in sorted(turns, key=lambda turn: turn[0])[:runs]]
-    return sorted(chosen, key=str)
+    return [fault for _, fault in sorted(turns, key=lambda turn: turn[0])[:runs]]
 
 
 def summary(found: Iterable[dict[str, Any]]) -> str:
@@ -198,12 +202,10 @@ def main() -> int:
     parser.add_argument("--only", default="", help="faults whose text has this in it")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, help="the folder of what was found; a new one")
+    parser.add_argument("--again", action="store_true", help="only what found something before, once more")
     parser.add_argument("--repeat", metavar="FAULT", help="one run, as it stands in what was found")
     options = parser.parse_args()
-    home = Path.home() / ".cache"  # tracer keeps nothing where others may write
-    home.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tracer-attack-", dir=home) as scratch:
-        os.chmod(scratch, 0o755)
+    with tempfile.TemporaryDirectory(prefix="tracer-attack-") as scratch:
         if options.repeat:
             return _repeat(Path(scratch), Fault.of(options.repeat))
         folder = options.out or Path(tempfile.mkdtemp(prefix="tracer-faults-"))
@@ -214,36 +216,35 @@ def main() -> int:
 def _repeat(scratch: Path, fault: Fault) -> int:
     sweep = Sweep(scratch, 1)
     sweep.undisturbed([fault.config])
-    for _, found in sweep.run([fault]):
+    for found in sweep.run([fault]):
         print(json.dumps({**found, "err": None}, indent=1), found["err"], sep="\n")
     return bool(found["wrongs"])
 
 
 def _sweep(sweep: Sweep, folder: Path, options: argparse.Namespace) -> int:
     notes = folder / "found.jsonl"
-    done = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+    lines = notes.read_text().splitlines() if notes.exists() else []
+    done = {row["fault"]: row for row in map(json.loads, lines)}  # the last of a fault counts
     before, start = traces(), time.monotonic()
-    counts = sweep.undisturbed(CONFIGS)
-    faults = [fault for fault in every(counts, options.places) if options.only in str(fault)]
-    if options.runs:
-        faults = spread(faults, options.runs, options.seed)
+    if options.again:
+        todo = [Fault.of(text) for text, row in done.items() if row["wrongs"] and options.only in text]
+        sweep.undisturbed({fault.config for fault in todo})
     else:
-        random.Random(options.seed).shuffle(faults)
-    known = {row["fault"] for row in done}
-    todo = [fault for fault in faults if str(fault) not in known]
+        faults = [fault for fault in every(sweep.undisturbed(CONFIGS), options.places) if options.only in str(fault)]
+        todo = [fault for fault in spread(faults, options.runs, options.seed) if str(fault) not in done]
     print(f"faults: {len(todo)} runs, seed {options.seed}, in {folder}", file=sys.stderr)
     with notes.open("a") as file:
-        for number, (fault, found) in enumerate(sweep.run(todo), 1):
-            done.append(found)
+        for number, found in enumerate(sweep.run(todo), 1):
+            done[found["fault"]] = found
             print(json.dumps(found), file=file, flush=True)
             for kind, words in found["wrongs"]:
-                print(f"faults: {fault}: {kind}: {words[:200]!r}", file=sys.stderr)
+                print(f"faults: {found['fault']}: {kind}: {words[:200]!r}", file=sys.stderr)
             if number % 500 == 0:
                 print(f"faults: {number} of {len(todo)} in {time.monotonic() - start:.0f} s", file=sys.stderr)
     left = left_since(before)
-    print(summary(done))
+    print(summary(done.values()))
     print(f"| left in the kernel after all | {left or 'nothing'} |")
-    return bool(left or any(row["wrongs"] for row in done))
+    return bool(left or any(row["wrongs"] for row in done.values()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""A sample of the errors that `scripts/attack/faults` injects: whatever fails, tracer ends, says why, leaves nothing.
+
+TRACER_FAULT_SEED repeats a sample, which every run prints; without it each run takes another.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.attack.faults import Sweep, every, spread
+from scripts.attack.trial import CONFIGS
+from tests.harness.cli import PATIENCE
+from tests.harness.kernel import nothing_left
+
+pytestmark = pytest.mark.live
+
+RUNS = 200
+SECONDS = 150.0
+
+
+@pytest.mark.timeout(600)
+def test_whichever_call_fails_tracer_ends_and_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    seed = int(os.environ.get("TRACER_FAULT_SEED") or random.randrange(1 << 32))
+    print(f"TRACER_FAULT_SEED={seed}")
+    end = time.monotonic() + SECONDS * PATIENCE
+    with nothing_left():
+        sweep = Sweep(tmp_path, 2)
+        # Not all, since each is run undisturbed first.
+        counts = sweep.undisturbed(random.Random(seed).sample(CONFIGS, len(CONFIGS) // 2))
+        found = list(sweep.run(spread(every(counts, 1), RUNS, seed), end))
+    print(f"{len(found)} runs")
+    wrong = [f"{run['fault']}: {kind}: {words}" for run in found for kind, words in run["wrongs"]]
+    assert not wrong, "\n".join(["each: scripts/attack/faults --repeat 'FAULT'", f"all: TRACER_FAULT_SEED={seed}", *wrong])
+    assert sum(run["hit"] is not None for run in found) >= RUNS // 2
