@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,9 +27,9 @@ from queue import SimpleQueue
 from typing import Any
 
 from scripts.attack.calls import ERRORS, number_of, numbers
-from scripts.attack.trial import CONFIGS, SHAPES, Bench, Config, Seen, judge
+from scripts.attack.trial import CONFIGS, SHAPES, Bench, Config
+from scripts.attack.verdict import judge
 from tests.harness.kernel import left_since, traces
-from tests.targets.build import cache_dir
 
 Counts = dict[str, dict[str, int]]
 """For each configuration how often each system call is made."""
@@ -39,45 +37,32 @@ Counts = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class Fault:
-    """The `nth` call of a system call fails with an error."""
+    """The `nth` call of a system call fails with an error, and all after it where that is `lasting`."""
 
     config: Config
     call: str
     error: str
     nth: int
+    lasting: bool = False
 
     def __str__(self) -> str:
-        return f"{self.config} {self.call} {self.error} {self.nth}"
+        return f"{self.config} {self.call} {self.error} {self.nth}{'+' * self.lasting}"
 
     @staticmethod
     def of(text: str) -> Fault:
         """The fault that `str` writes so."""
         backend, shape, mode, cache, call, error, nth = text.split()
-        return Fault(Config(backend, shape, mode, cache), call, error, int(nth))
-
-
-def injector() -> Path:
-    """The program that injects, compiled."""
-    source = Path(__file__).with_name("inject.c")
-    program = cache_dir() / f"inject-{source.stat().st_mtime_ns}"
-    if not program.exists():
-        part = program.with_name(f".{program.name}.{os.getpid()}")
-        subprocess.run(["cc", "-O2", "-Wall", "-Wextra", str(source), "-o", str(part)], check=True)
-        part.rename(program)
-    return program
+        return Fault(Config(backend, shape, mode, cache), call, error, int(nth.rstrip("+")), nth.endswith("+"))
 
 
 class Sweep:
     """Runs faults on benches, a thread for each."""
 
     def __init__(self, folder: Path, jobs: int) -> None:
-        self._injector = injector()
         self._benches: SimpleQueue[Bench] = SimpleQueue()
         self.jobs = jobs
         for number in range(jobs):
-            home = folder / f"bench-{number}"
-            home.mkdir(exist_ok=True)
-            self._benches.put(Bench(home))
+            self._benches.put(Bench(folder / f"bench-{number}"))
         self.expected: dict[Config, str] = {}
 
     def undisturbed(self, configs: Iterable[Config]) -> Counts:
@@ -87,12 +72,12 @@ class Sweep:
         def count(config: Config) -> dict[str, int]:
             with self._bench() as bench:
                 for _ in range(2 if config.cache == "warm" else 1):  # the first fills the cache
-                    seen, report = self._run(bench, config, -1, 0, 0)
+                    seen = bench.run(config, inject=(-1, 0, 0))
             judge(seen, seen.out)
             if seen.status != 0 or seen.wrongs or not seen.out:
                 raise AssertionError(f"undisturbed, {config}: {seen}")
             self.expected[config] = seen.out
-            return {calls[int(number)]: made for number, made in report["counts"].items()}
+            return {calls[int(number)]: made for number, made in seen.counts.items()}
 
         with ThreadPool(self.jobs) as pool:
             configs = list(configs)
@@ -111,27 +96,14 @@ class Sweep:
                     yield found
 
     def _one(self, fault: Fault) -> dict[str, Any]:
-        error = number_of(fault.error)
+        error, nth = number_of(fault.error), -fault.nth if fault.lasting else fault.nth
         with self._bench() as bench:
-            seen, report = self._run(bench, fault.config, numbers()[fault.call], fault.nth, error)
+            seen = bench.run(fault.config, inject=(numbers()[fault.call], nth, error))
             judge(seen, self.expected[fault.config], error)
             if seen.wrongs:
                 bench.renew()
-        hit = report.get("failed")
-        found = {"fault": str(fault), "hit": hit, "status": seen.status, "seconds": round(seen.seconds, 2)}
+        found = {"fault": str(fault), "hit": seen.hit, "status": seen.status, "seconds": round(seen.seconds, 2)}
         return {**found, "wrongs": seen.wrongs, "err": seen.err[:1500]}
-
-    def _run(self, bench: Bench, config: Config, call: int, nth: int, error: int) -> tuple[Seen, dict[str, Any]]:
-        bench.report.unlink(missing_ok=True)
-        words = (self._injector, bench.report, call, nth, error, bench.target)
-        seen = bench.run(config, [str(word) for word in words])
-        report: dict[str, Any] = {}
-        if bench.report.exists():
-            report = json.loads(bench.report.read_text())
-            seen.status = os.waitstatus_to_exitcode(report["status"])
-            if report["gone"] < 0:
-                seen.wrong("a process left", "5 s after tracer's end")
-        return seen, report
 
     @contextmanager
     def _bench(self) -> Iterator[Bench]:
@@ -142,8 +114,14 @@ class Sweep:
             self._benches.put(bench)
 
 
+_LASTING = {"EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "EPIPE"}
+
+
 def every(counts: Counts, places: int) -> list[Fault]:
-    """All faults: each configuration, call and error, at `places` places each, spread over the run; 0: at every one."""
+    """All faults: each configuration, call and error, at `places` places each, spread over the run; 0: at every one.
+
+    What is wanting may be wanting from then on: such an error comes once, and in another run at all calls that follow.
+    """
     faults = []
     for turn, config in enumerate(CONFIGS):
         for call, made in sorted(counts.get(str(config), {}).items()):
@@ -153,7 +131,8 @@ def every(counts: Counts, places: int) -> list[Fault]:
                 chosen = range(1, made + 1) if 0 in (places, *range(made, places)) else [
                     1 + int((place + shift) * made / places) for place in range(places)
                 ]  # fmt: skip
-                faults += [Fault(config, call, error, nth) for nth in sorted({min(nth, made) for nth in chosen})]
+                for nth in sorted({min(nth, made) for nth in chosen}):
+                    faults += [Fault(config, call, error, nth, lasting) for lasting in {False, error in _LASTING}]
     return faults
 
 

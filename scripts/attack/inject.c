@@ -1,11 +1,12 @@
 /* inject REPORT NUMBER N ERRNO TARGET COMMAND...: runs a command, and lets the N-th call of one system call that it and all
- * processes that descend from it make fail with ERRNO, but for those that run the file TARGET. With NUMBER -1 nothing fails.
+ * processes that descend from it make fail with ERRNO, but for those that run the file TARGET; with N below 0 all calls from
+ * the -N-th on. With NUMBER -1 nothing fails.
  *
  * A seccomp notifier: unlike a preloaded library it sees the calls that go through syscall(2), libbcc and machine code,
  * and unlike ptrace it leaves ptrace to the command. Calls count from the moment at which Python opens
  * tracer/__main__.py: what Python needs to get there is not the command's to mend. SIGINT and SIGTERM are handed on.
  *
- * REPORT gets JSON: how many calls there were of each number (of all with -1, else of NUMBER), whose call failed, the
+ * REPORT gets JSON: how many calls there were of each number (of all with -1, else of NUMBER), whose call failed first, the
  * command's status as of wait(2), and after how many seconds it had ended, and all its descendants ("gone", -1: not
  * within 5 seconds of its end; these are killed). */
 #define _GNU_SOURCE
@@ -124,8 +125,9 @@ static void answer_one(void) {
   if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &got)) return;
   struct seccomp_notif_resp answer = {.id = got.call.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
   if (counts_here(&got.call) && got.call.data.nr >= 0 && got.call.data.nr < CALLS) {
-    if (++counts[got.call.data.nr] == nth && number >= 0) {
-      describe(&got.call);
+    long count = ++counts[got.call.data.nr];
+    if (number >= 0 && (count == nth || (nth < 0 && count >= -nth))) {
+      if (!*failed) describe(&got.call);
       answer.flags = 0;
       answer.error = (int)-error;
     }

@@ -35,5 +35,6 @@ def test_whichever_call_fails_tracer_ends_and_says_why_and_leaves_nothing(tmp_pa
         found = list(sweep.run(spread(every(counts, 1), RUNS, seed), end))
     print(f"{len(found)} runs")
     wrong = [f"{run['fault']}: {kind}: {words}" for run in found for kind, words in run["wrongs"]]
-    assert not wrong, "\n".join(["each: scripts/attack/faults --repeat 'FAULT'", f"all: TRACER_FAULT_SEED={seed}", *wrong])
+    remedy = f"each: scripts/attack/faults --repeat 'FAULT'; all: TRACER_FAULT_SEED={seed}"
+    assert not wrong, "\n".join([remedy, *wrong])
     assert sum(run["hit"] is not None for run in found) >= RUNS // 2
