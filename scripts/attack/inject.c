@@ -6,7 +6,7 @@
  * and unlike ptrace it leaves ptrace to the command. Calls count from the moment at which Python opens
  * tracer/__main__.py: what Python needs to get there is not the command's to mend. SIGINT and SIGTERM are handed on.
  *
- * REPORT gets JSON: how many calls there were of each number (of all with -1, else of NUMBER), whose call failed first, the
+ * REPORT gets JSON: whether Python got so far ("began"), how many calls there were of each number (of all with -1, else of NUMBER), whose call failed first, the
  * command's status as of wait(2), and after how many seconds it had ended, and all its descendants ("gone", -1: not
  * within 5 seconds of its end; these are killed). */
 #define _GNU_SOURCE
@@ -192,8 +192,8 @@ int main(int argc, char **argv) {
   }
   FILE *file = fopen(report, "we");
   if (!file) return 2;
-  fprintf(file, "{\"status\": %d, \"ended\": %.3f, \"gone\": %.3f, \"failed\": %s, \"counts\": {", status, ended, gone,
-          *failed ? failed : "null");
+  fprintf(file, "{\"status\": %d, \"began\": %s, \"ended\": %.3f, \"gone\": %.3f, \"failed\": %s, \"counts\": {", status,
+          began ? "true" : "false", ended, gone, *failed ? failed : "null");
   const char *comma = "";
   for (int i = 0; i < CALLS; i++)
     if (counts[i]) fprintf(file, "%s\"%d\": %ld", comma, i, counts[i]), comma = ", ";

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from scripts.attack.verdict import Seen
+from scripts.attack.verdict import Seen, judge
 from tests.harness.cli import PATIENCE, TRACER, environment, read_line, target, tell
 from tests.harness.kernel import uprobe_events
 from tests.live.breakpoints import texts_of
@@ -47,6 +47,7 @@ SHAPES = {
 NOTHING = (134, 0, 0)
 """Nothing is injected: a system call that nobody makes (uselib)."""
 
+_lock = threading.Lock()
 _TARGETS_WORDS = re.compile(rb"^(ready|answer \d+|semaphore \d+)\n", re.M)
 
 
@@ -78,7 +79,7 @@ def injector() -> Path:
     source = Path(__file__).with_name("inject.c")
     program = cache_dir() / f"inject-{source.stat().st_mtime_ns}"
     if not program.exists():
-        part = program.with_name(f".{program.name}.{os.getpid()}")
+        part = program.with_name(f".{program.name}.{os.getpid()}.{threading.get_ident()}")
         subprocess.run(["cc", "-O2", "-Wall", "-Wextra", str(source), "-o", str(part)], check=True)
         part.rename(program)
     return program
@@ -97,6 +98,10 @@ class Bench:
         """A fresh copy of the target: what was left in the old one's memory is nobody's any more."""
         home = Path(tempfile.mkdtemp(dir=self.folder))
         self.target = Path(shutil.copy(build(self._name), home / "steady"))
+
+    def undisturbed(self, config: Config) -> str:
+        """What a configuration prints when nothing happens, and nothing must be wrong then."""
+        return _undisturbed(self.folder.parent, Config(config.backend, config.shape, config.mode, "warm"))
 
     def cache(self, config: Config) -> Path:
         """The folder for what is kept from run to run; an empty one for a cold run."""
@@ -153,14 +158,15 @@ class Bench:
             self._ends(own, seen)
         if any(str(self.target) in line for line in uprobe_events()):
             seen.wrong("a definition left", [line for line in uprobe_events() if str(self.target) in line])
-        with target(self.target, *words) as later:
-            assert read_line(later) == "ready"
-            self._untouched(later, seen, "started later")
-            self._answers(later, seen)
-            self._ends(later, seen)
+        if self.target.exists():
+            with target(self.target, *words) as later:
+                assert read_line(later) == "ready"
+                self._untouched(later, seen, "started later")
+                self._answers(later, seen)
+                self._ends(later, seen)
         if report.exists():
             told = json.loads(report.read_text())
-            seen.status = os.waitstatus_to_exitcode(told["status"])
+            seen.status, seen.began = os.waitstatus_to_exitcode(told["status"]), told["began"]
             seen.hit, seen.counts = told["failed"], told["counts"]
             if told["gone"] < 0:
                 seen.wrong("a process left", "5 s after tracer's end")
@@ -169,6 +175,8 @@ class Bench:
         seen.out = _TARGETS_WORDS.sub(b"", printed).strip(b"\n").decode(errors="replace")
         if config.mode == "-c" and seen.status == 0 and ANSWER.encode() not in printed:
             seen.wrong("the target's answer", printed[:200])
+        if hung := [wrong for wrong in seen.wrongs if wrong[0] == "no end"]:
+            seen.wrongs = hung  # what was killed then could clear up nothing
         return seen
 
     @contextmanager
@@ -207,10 +215,9 @@ class Bench:
             seen.wrong("the target's answer", answer or f"ended with {process.wait()}")
 
     def _untouched(self, process: subprocess.Popen[bytes], seen: Seen, which: str) -> None:
-        for text in texts_of(self.target, [process.pid] if process.poll() is None else []):
-            if altered := text.altered():
-                seen.wrong("a breakpoint left", f"{altered} bytes in the process that was {which}")
-            os.close(text.memory)
+        there = process.poll() is None and self.target.exists()
+        if altered := altered_in(self.target, process.pid) if there else 0:
+            seen.wrong("a breakpoint left", f"{altered} bytes in the process that was {which}")
 
     @staticmethod
     def _ends(process: subprocess.Popen[bytes], seen: Seen) -> None:
@@ -221,6 +228,25 @@ class Bench:
             said = read_line(process, LIMIT_S)
             if said not in ("semaphore 0", ""):
                 seen.wrong("a semaphore left", said)
+
+
+@cache
+def _undisturbed(folder: Path, config: Config) -> str:
+    with _lock:
+        seen = Bench(Path(tempfile.mkdtemp(dir=folder))).run(config)
+    judge(seen, seen.out)
+    if seen.status != 0 or seen.wrongs or not seen.out:
+        raise AssertionError(f"undisturbed, {config}: {seen}")
+    return seen.out
+
+
+def altered_in(path: Path, pid: int) -> int:
+    """How many bytes of a file's code are not as in the file, in the memory of a process."""
+    texts = list(texts_of(path, [pid]))
+    altered = sum(text.altered() for text in texts)
+    for memory in {text.memory for text in texts}:
+        os.close(memory)
+    return altered
 
 
 def where(pid: int) -> str:

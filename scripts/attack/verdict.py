@@ -16,6 +16,7 @@ class Seen:
     out: str = ""
     err: str = ""
     seconds: float = 0.0
+    began: bool = True
     wrongs: list[tuple[str, str]] = field(default_factory=list)
     hit: dict[str, object] | None = None
     counts: dict[str, int] = field(default_factory=dict)
@@ -38,6 +39,8 @@ def judge(seen: Seen, expected: str | None, error: int | None = None, kills: boo
     """Looks at what tracer said. `expected` is what it prints undisturbed, None where any answer can be right; `error`
     the number of what was injected; `kills`: processes are killed, so one may end so, and may say so of another.
     """
+    if not seen.began:
+        return  # Python itself could not start; it says so in its own words
     said = _USUAL.sub("", seen.err).strip()
     for kind, pattern in _BAD.items():
         if pattern.search(said):

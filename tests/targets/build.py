@@ -81,6 +81,7 @@ RECIPES: dict[str, Recipe] = {
     "numbers-nopie": Recipe(("numbers.c",), ("-O2", "-g", "-no-pie", "-fno-pie")),
     "signalled": Recipe(("signalled.c",), ("-O2", "-g", "-pthread")),
     "throws": Recipe(("throws.cc",), compiler="g++"),
+    "hostile": Recipe(("hostile.c",), ("-O2", "-g", "-fno-omit-frame-pointer", "-pthread")),
     "steady": Recipe(("steady.c",), ("-O2", "-g", "-fno-omit-frame-pointer")),
     "texts": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=0")),
     "texts-other": Recipe(("texts.c",), ("-O1", "-g", "-fno-builtin", "-DOTHER_WAY=1")),
