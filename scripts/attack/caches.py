@@ -1,4 +1,4 @@
-"""scripts/attack/caches: other users' files, links, FIFOs, devices and garbage in the places of the cache and the locks.
+"""scripts/attack/caches: other users' files, links, FIFOs, devices and garbage where the cache and the locks should be.
 
 The place of the locks is one of a mount namespace of the run's own, so that other tracers never see it.
 """
