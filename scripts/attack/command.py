@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from queue import SimpleQueue
 
 from scripts.attack.trial import Bench
 from scripts.attack.verdict import Seen
+from tests.harness.cli import ROOT
 from tests.harness.kernel import left_since, traces
 
 
@@ -38,6 +40,7 @@ def command(doc: str, make: Callable[[random.Random, int], Sequence[Trial]], run
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--jobs", type=int, default=2, help="how many at once (default 2)")
     parser.add_argument("--only", default="", help="trials whose name has this in it")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
     options = parser.parse_args()
     trials = [trial for trial in make(random.Random(options.seed), options.runs) if options.only in trial.name]
     print(f"{name}: {len(trials)} runs, seed {options.seed}", file=sys.stderr)
@@ -46,9 +49,18 @@ def command(doc: str, make: Callable[[random.Random, int], Sequence[Trial]], run
         os.chmod(folder, 0o755)
         found = run(trials, [Bench(Path(folder) / str(job), target) for job in range(options.jobs)])
     left = left_since(before)
-    print(summary(name, found, time.monotonic() - start))
-    print(f"| left in the kernel after all | {left or 'nothing'} |")
+    table = f"{summary(name, found, time.monotonic() - start)}\n| left in the kernel after all | {left or 'nothing'} |"
+    print(table)
+    if options.write:
+        write(name, table)
     return bool(left or any(seen.wrongs for _, seen in found))
+
+
+def write(name: str, table: str) -> None:
+    """Puts a table into docs/reliability.md, between the marks of its attack."""
+    page = ROOT / "docs" / "reliability.md"
+    place = re.compile(rf"(?<=<!-- attack {name} -->\n).*?(?=<!-- end -->)", re.S)
+    page.write_text(place.sub(lambda _: table + "\n", page.read_text()))
 
 
 def run(trials: Sequence[Trial], benches: Sequence[Bench]) -> list[tuple[str, Seen]]:

@@ -27,6 +27,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from scripts.attack.calls import ERRORS, number_of, numbers
+from scripts.attack.command import write
 from scripts.attack.trial import CONFIGS, SHAPES, Bench, Config
 from scripts.attack.verdict import judge
 from tests.harness.kernel import left_since, traces
@@ -157,7 +158,7 @@ def summary(found: Iterable[dict[str, Any]]) -> str:
     ended = sorted(row["seconds"] for row in hit)
     unmoved = sum(row["status"] == 0 and row["err"].count("\n") < 2 and not row["wrongs"] for row in hit)
     lines = [
-        "| injected errors | |",
+        "| faults | |",
         "| --- | --- |",
         f"| runs in which the call came and failed | {len(hit)} |",
         f"| system calls, errors of them | {len({p[4] for p in parts})}, {len({(p[4], p[5]) for p in parts})} |",
@@ -182,6 +183,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, help="the folder of what was found; a new one")
     parser.add_argument("--again", action="store_true", help="only what found something before, once more")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/reliability.md")
     parser.add_argument("--repeat", metavar="FAULT", help="one run, as it stands in what was found")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tracer-attack-") as scratch:
@@ -221,8 +223,10 @@ def _sweep(sweep: Sweep, folder: Path, options: argparse.Namespace) -> int:
             if number % 500 == 0:
                 print(f"faults: {number} of {len(todo)} in {time.monotonic() - start:.0f} s", file=sys.stderr)
     left = left_since(before)
-    print(summary(done.values()))
-    print(f"| left in the kernel after all | {left or 'nothing'} |")
+    table = f"{summary(done.values())}\n| left in the kernel after all | {left or 'nothing'} |"
+    print(table)
+    if options.write:
+        write("faults", table)
     return bool(left or any(row["wrongs"] for row in done.values()))
 
 
