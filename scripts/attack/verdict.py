@@ -26,6 +26,9 @@ class Seen:
         self.wrongs.append((kind, str(words)))
 
 
+WORDLESS = ("no word of an error", "a wrong answer without a word")
+"""The faults that are none where the words could not be written."""
+
 _BAD = {
     "a traceback": re.compile(r"Traceback \(most recent|Exception ignored|Fatal Python error|^\s+File \"", re.M),
     "an internal error": re.compile(r"internal error"),
@@ -53,9 +56,9 @@ def judge(seen: Seen, expected: str | None, error: int | None = None, kills: boo
         if not (kills and seen.status == -signal.SIGKILL):
             seen.wrong("ended by a signal", f"{signal.Signals(-seen.status).name}: {said[:300]}")
     elif seen.status and not said:
-        seen.wrong("no word of an error", f"status {seen.status}")
+        seen.wrong(WORDLESS[0], f"status {seen.status}")
     elif seen.status == 0 and not said and expected is not None and seen.out != expected:
-        seen.wrong("a wrong answer without a word", seen.out[:300])
+        seen.wrong(WORDLESS[1], seen.out[:300])
     if error is not None:
         text = re.escape(os.strerror(error))
         if re.search(rf"^(?:tracer: |\W*error: )+(?:\[Errno \d+\] )?{text}\.?$", said, re.M):
