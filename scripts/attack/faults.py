@@ -215,7 +215,11 @@ def _sweep(sweep: Sweep, folder: Path, options: argparse.Namespace) -> int:
         todo = [Fault.of(text) for text, row in done.items() if row["wrongs"] and options.only in text]
         sweep.undisturbed({fault.config for fault in todo})
     else:
-        faults = [fault for fault in every(sweep.undisturbed(CONFIGS), options.places) if options.only in str(fault)]
+        counts, kept = sweep.undisturbed(CONFIGS), folder / "counts.json"
+        if kept.exists():  # the next time they are a little different, and so would be the places
+            counts = json.loads(kept.read_text())
+        kept.write_text(json.dumps(counts))
+        faults = [fault for fault in every(counts, options.places) if options.only in str(fault)]
         todo = [fault for fault in spread(faults, options.runs, options.seed) if str(fault) not in done]
     print(f"faults: {len(todo)} runs, seed {options.seed}, in {folder}", file=sys.stderr)
     with notes.open("a") as file:
