@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracer.render.renderer import Renderer
     from tracer.results.values import MapSnapshot, MapStore
 
-_LONGEST_WAIT_S = 1.0
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.1, 1.0
 _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves out the earlier ones
 
 
@@ -110,6 +110,7 @@ class _Trace:
         self.runtime = Runtime(maps=self.maps, emit=self.hold, loss=self.loss)
         self.end: list[_Entry] = []
         self.timers: list[_Timer] = []
+        self.started = 0
 
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
         try:
@@ -179,7 +180,7 @@ class _Trace:
             self.begun.append(event)
 
     def loop(self) -> None:
-        now = time.monotonic_ns()
+        now = self.started = time.monotonic_ns()
         for timer in self.timers:
             timer.start(now)
         if self.guard is not None:
@@ -208,9 +209,11 @@ class _Trace:
 
     def wait_s(self) -> float:
         now = time.monotonic_ns()
+        # What is looked at regularly is looked at sooner in the first second: a command may not run for longer.
+        longest = min(max((now - self.started) / 1e9, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
         nearest = min((timer.due - now for timer in self.timers), default=_LONGEST_WAIT_S * 1e9)
         guarded = self.guard.wait_s(now) if self.guard is not None else _LONGEST_WAIT_S
-        return float(min(max(nearest / 1e9, 0.0), guarded, _LONGEST_WAIT_S))
+        return float(min(max(nearest / 1e9, 0.0), guarded, longest))
 
     def run_timers(self) -> None:
         now = time.monotonic_ns()

@@ -123,6 +123,14 @@ def test_a_breakpoint_that_the_process_has_given_back_is_set_again(
     )
 
 
+def test_it_is_set_again_within_the_first_second_of_a_command(backend: str, place: Place) -> None:
+    path = place("moves")
+    text, (line,) = counted(backend, "drop 5 7 2500 20", path)
+    # The seven in between had no breakpoint to meet.
+    assert text == "ready\n32 calls\n@: 25\n"
+    assert line.endswith(": it is set again, and calls before are not counted")
+
+
 def overlaid(folder: Path, then: str) -> tuple[str, ...]:
     """Runs before a tracer: `moves` of an overlay is copied while a process runs it. `then` comes next."""
     folder.mkdir()

@@ -57,6 +57,8 @@ class Breakpoints:
             pids = tuple(each.pid for each in lacking if (*each[2:5], each.returns) == place and each not in still)
             if pids:
                 done.setdefault(pids, []).append(found[place].probe)
+                # One that has ended meanwhile is not seen again: it had its breakpoint to its end.
+                self.noted[place].update(dict.fromkeys(pids, "set"))
         return [(_some(names), self._listed(pids)) for pids, names in done.items()]
 
     def reason(self, sites: Iterable[Site]) -> str | None:

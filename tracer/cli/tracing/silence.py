@@ -6,7 +6,7 @@ counted anyway (`Session.point_hits`). Files are looked at while nothing comes, 
 also where hits are so few that no buffer fills meanwhile.
 
 A breakpoint that is gone from the memory of the traced process is noticed where an attach point has had no hit for five
-seconds, and set again.
+seconds, and set again. In the first seconds it is looked at sooner, since a command may not run for longer.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0
 _FEW_HITS = 20_000
 """In that time."""
+_FIRST_S = 0.1
+"""After it breakpoints are looked at for the first time, then after twice as long each time."""
 _POLL_S = 1.0
 """How often it is asked whether hits have come where none came at first."""
 
@@ -71,6 +73,8 @@ class Silence:
         self._hits: Sequence[int] = ()
         self._begun = 0.0
         self._due = float("inf")
+        self._early = float("inf")
+        self._early_hits: Sequence[int] = ()
         self._told: dict[int, str] = {}
         self._awaited: list[tuple[str, Collection[int]]] = []
         self._poll = float("inf")
@@ -85,6 +89,7 @@ class Silence:
             from tracer.cli.silence.history import History
 
             self._history = History(self._target.pid)
+            self._early = self._begun + _FIRST_S
             if self._target.program is None:
                 self._set_again(range(len(self._of_probes())))
 
@@ -95,6 +100,8 @@ class Silence:
         now = time.monotonic()
         if now >= self._poll:
             self._await(now)
+        if now >= self._early and now < self._due:
+            self._look_early(now)
         if now < self._due:
             return
         before, silent = self._hits, self._silent()
@@ -120,6 +127,14 @@ class Silence:
             self._awaited.append((which, numbers))
             self._say(line)
         self._poll = now + _POLL_S
+
+    def _look_early(self, now: float) -> None:
+        before, hits = self._early_hits, self._session.point_hits()
+        if hits is None or not self._of_probes():
+            return
+        self._early_hits, self._early = hits, now + (now - self._begun)
+        if sum(hits) - sum(before) <= _FEW_HITS:
+            self._set_again([each for each, count in enumerate(hits) if not before or count == before[each]])
 
     def before_detach(self) -> None:
         """Called when the trace is over and its probes are still there."""
