@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.harness.cli import PATIENCE
+from tests.harness.kernel import KernelLog
 from tests.harness.warm import Warms
 
 # A shell without job control starts what it puts into the background with SIGINT ignored, `nohup` with SIGHUP; both are
@@ -29,6 +30,29 @@ def warms() -> Iterator[Warms]:
     warms = Warms()
     yield warms
     warms.close()
+
+
+@pytest.fixture(scope="session")
+def kernel_log() -> Iterator[KernelLog]:
+    """The kernel's log of the whole session."""
+    log = KernelLog()
+    yield log
+    log.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In CI, where nobody else traces: a live test fails where the kernel could not take a breakpoint out, but for
+    those of the programs that it names (`@pytest.mark.leaks("bpftrace")`).
+    """
+    if os.environ.get("CI") != "true" or request.node.get_closest_marker("live") is None:
+        yield
+        return
+    log: KernelLog = request.getfixturevalue("kernel_log")
+    yield
+    named = [name for mark in request.node.iter_markers("leaks") for name in mark.args]
+    leaks = [line for line in log.leaks() if "leaking uprobe" in line]
+    assert [line for line in leaks if not any(f"uprobe: {name}:" in line for name in named)] == []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -133,3 +133,38 @@ def _ids(command: int) -> Iterator[int]:
             raise OSError(number, os.strerror(number))
         yield attribute[1]
         attribute[0] = attribute[1]
+
+
+class KernelLog:
+    """What the kernel says about breakpoints that it did not take out, from now on; nothing where it cannot be read."""
+
+    def __init__(self) -> None:
+        try:
+            self._log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._log, 0, os.SEEK_END)
+        except OSError:
+            self._log = -1
+
+    def leaks(self) -> list[str]:
+        """The new lines: "ref_ctr decrement failed for inode: 0x2a offset: …" and, of the program that removed it,
+        "uprobe: bpftrace:4242 failed to unregister, leaking uprobe".
+        """
+        found = []
+        while self._log >= 0:
+            try:
+                line = os.read(self._log, 8192).decode(errors="replace").partition(";")[2].strip()
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # some were overwritten before they were read
+                    continue
+                raise
+            if "leaking uprobe" in line or "ref_ctr decrement failed" in line:
+                found.append(line)
+        return found
+
+    def close(self) -> None:
+        """Lets go of it."""
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1

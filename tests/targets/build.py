@@ -53,6 +53,7 @@ RECIPES: dict[str, Recipe] = {
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
     "apart": Recipe(("apart.c",)),
+    "zeroes": Recipe(("zeroes.c",), ("-O2", "-g", "-pthread")),
     "silent": Recipe(("silent.c",), ("-O2", "-g", "-fno-ipa-icf")),
     "silent-plt": Recipe(("silent.c",), ("-O2", "-g", "-fcf-protection", "-Wl,-z,ibtplt")),
     "redzone": Recipe(("redzone.c",), ("-O2", "-g", "-fno-ipa-icf")),

@@ -245,6 +245,7 @@ class FtraceSession:
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, definitions.watcher, stop)
+        definitions.watcher.mind(self._program.plan.sites, self._target.pid)
         self._program = self._program.without(left_out)
         if self._program.plan.has_return_probes:
             from tracer.backends.nested_returns import Nested

@@ -35,7 +35,8 @@ from typing import Any, NoReturn
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, send
-from tracer.resolve.processes.stat import facts_of
+from tracer.probes.site import Site
+from tracer.resolve.processes.stat import facts_of, named
 
 _LEFT = "the process that removes the probes was killed: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -66,6 +67,7 @@ class Watcher:
         self._numbers: dict[int, int] = {}
         self._ended = False
         self._undone = True
+        self._minds = False
         self.left: str | None = None
         """What to say at the end, where somebody killed it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
@@ -114,6 +116,17 @@ class Watcher:
         """
         for first in range(0, len(descriptors), MOST_DESCRIPTORS):
             self._ask("hold", descriptors=descriptors[first : first + MOST_DESCRIPTORS])
+
+    def mind(self, sites: Sequence[Site], pid: int | None) -> None:
+        """Before the first probe: where the trace has probes, in a process or in all, so that every removal is one that
+        the kernel can do, and what stays is found (see `removal`).
+        """
+        spots = {
+            (each.path, each.identity.device, each.identity.inode, each.offset, each.semaphore or 0) for each in sites
+        }
+        if spots:
+            self._minds = True
+            self._tell("mind", sorted(spots), pid)
 
     def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
@@ -182,6 +195,10 @@ class Watcher:
 
     def leave(self) -> None:
         """Lets the process end, once it has done the steps that it still has. A second call does nothing."""
+        if self._minds:
+            self._minds = False
+            with suppress(Gone):
+                self._stayed(self._ask("check")[0])
         self._tell("leave")
         self._connection.close()
 
@@ -190,6 +207,17 @@ class Watcher:
         self.leave()
         if self._undone:
             self._reap()
+
+    def _stayed(self, found: Sequence[tuple[int, str, int, bool]]) -> None:
+        if not found:
+            return
+        pid, path, offset, low = found[0]
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        why = "its semaphore is below what the kernel takes off" if low else "the kernel's log (dmesg) may say why"
+        self.left = (
+            f"the breakpoint at {path}:0x{offset:x} stays in {named(pid)}{more}, where hits go on costing a trap"
+            f" until it ends: {why}"
+        )
 
     def _reap(self) -> None:
         if not self._ended:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import append, receive, send
+from tracer.kernel.workers.removal import Removal
 from tracer.resolve.processes.stat import facts_of
 
 _PATIENCE_S = 60.0
@@ -68,6 +69,7 @@ def _serve(connection: socket, tracer: int) -> None:
     held: set[int] = set()
     left = locks = False
     steps: list[_Step] = []
+    removal: Removal | None = None
     with suppress(BrokenPipeError, ConnectionResetError):
         while (received := receive(connection)) is not None:
             (kind, *words), passed = received
@@ -76,19 +78,31 @@ def _serve(connection: socket, tracer: int) -> None:
             elif kind == "leave":
                 left = True
                 break
+            elif kind == "mind":
+                removal = removal or Removal(*words)
+            elif kind == "check":
+                send(connection, [tuple(each) for each in removal.check(held)] if removal is not None else [])
+                removal = None
             elif kind == "forget":
                 steps.clear()
             else:
                 locks = locks or kind == "hold"
+                if removal is not None and kind in ("close", "append"):
+                    removal.prepare(held)
                 _answer(connection, held, kind, words, passed)
+    if removal is not None:
+        removal.prepare((*held, connection.fileno()))
     try:
         _together(_close, list(held))
     except RuntimeError:  # there can be no more threads
         for fd in held:
             _close(fd)
+    held.clear()
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
-    while (steps or locks) and not left and os.getppid() == tracer:
+    while (steps or locks or removal is not None) and not left and os.getppid() == tracer:
         time.sleep(0.001)
+    if removal is not None:
+        removal.check()
     _undo_all(steps)
 
 

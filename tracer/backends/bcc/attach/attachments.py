@@ -96,6 +96,7 @@ class Attachments:
                 if file not in self._files:
                     self._files[file] = open_verified(*file)
             self.left_out = unprobable(plan, self._watcher, stop)
+            self._watcher.mind(sites, self._pid)
             jobs = _jobs(plan, programs, texts, noted, self.left_out)
             if CALLS in programs:
                 jobs += _counting(plan, programs, self.left_out)

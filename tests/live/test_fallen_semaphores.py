@@ -1,0 +1,120 @@
+"""A program that writes its own semaphore anew while it is traced keeps no breakpoint, however the trace ends.
+
+The kernel would leave it for ever: it takes none out where the semaphore would fall below 0. So each test looks at the
+bytes in the program's memory and at the kernel's log.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import read_line, target, tracing, until
+from tests.harness.kernel import KernelLog
+from tests.live.breakpoints import texts_of
+from tracer.resolve.binary import Binary
+
+pytestmark = pytest.mark.live
+
+ENDS = (signal.SIGINT, signal.SIGKILL)
+
+
+@pytest.fixture
+def zeroes(place: Callable[[str], Path]) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    path = place("zeroes")
+    with target(path) as process:
+        assert read_line(process) == str(process.pid)
+        yield path, process
+        assert process.poll() is None
+
+
+def asked(process: subprocess.Popen[bytes], number: int) -> int:
+    process.send_signal(number)
+    return int(read_line(process))
+
+
+def altered(path: Path, *pids: int) -> list[int]:
+    return [text.altered() for text in texts_of(path, pids)]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: signal.Signals(end).name)
+@pytest.mark.parametrize("whom", ["-p", "everybody"])
+@pytest.mark.parametrize("write", [signal.SIGUSR1, signal.SIGWINCH], ids=["zero", "negative"])
+def test_a_program_that_sets_its_semaphore_back_keeps_no_breakpoint(
+    write: int, whom: str, end: int, backend: str, zeroes: tuple[Path, subprocess.Popen[bytes]], tmp_path: Path,
+    clean: None,
+) -> None:  # fmt: skip
+    path, process = zeroes
+    options = ["-p", str(process.pid)] if whom == "-p" else []
+    program = f"usdt:{path}:zeroes:tick {{ @ = count(); }}"
+    log = KernelLog()
+    with tracing(tmp_path, "--backend", backend, *options, "-e", program) as trace:
+        assert altered(path, process.pid) == [1]
+        asked(process, write)
+        trace.signal(end)
+        trace.wait()
+        until(lambda: altered(path, process.pid) == [0])
+        assert "stays" not in trace.err
+    # Others may trace on the machine meanwhile; this file is the test's alone.
+    assert [line for line in log.leaks() if f"inode: {path.stat().st_ino:#x} " in line] == []
+    log.close()
+
+
+def test_a_fork_that_sets_it_back_keeps_none(
+    backend: str, zeroes: tuple[Path, subprocess.Popen[bytes]], tmp_path: Path, clean: None
+) -> None:
+    path, process = zeroes
+    program = f"usdt:{path}:zeroes:tick {{ @ = count(); }}"
+    with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as trace:
+        # With -p the kernel itself takes it out of the child at a hit, and fails at each, until the end.
+        child = asked(process, signal.SIGHUP)
+        try:
+            assert altered(path, process.pid, child) == [1, 1]
+            trace.stop()
+            assert altered(path, process.pid, child) == [0, 0]
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+
+def test_what_another_tracer_has_there_stays_and_is_not_told(
+    backend: str, zeroes: tuple[Path, subprocess.Popen[bytes]], tmp_path: Path, clean: None
+) -> None:
+    path, process = zeroes
+    program = f"usdt:{path}:zeroes:tick {{ @ = count(); }}"
+    for each in ("first", "second"):
+        (tmp_path / each).mkdir()
+    with tracing(tmp_path / "first", "--backend", backend, "-p", str(process.pid), "-e", program) as first:
+        with tracing(tmp_path / "second", "--backend", backend, "-p", str(process.pid), "-e", program) as second:
+            asked(process, signal.SIGUSR1)
+            second.stop()
+            assert "stays" not in second.err
+        assert altered(path, process.pid) == [1]
+        first.stop()
+        assert altered(path, process.pid) == [0]
+
+
+@pytest.mark.leaks("uprobe-undo")
+def test_what_cannot_be_taken_out_is_told(
+    backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
+) -> None:
+    path = place("zeroes")
+    with target(path) as process:
+        assert read_line(process) == str(process.pid)
+        (note,) = Binary(str(path)).usdt  # its text lies at the same offset as in memory
+        program = f"usdt:{path}:zeroes:tick {{ @ = count(); }}"
+        with tracing(tmp_path, "--backend", backend, "-p", str(process.pid), "-e", program) as trace:
+            asked(process, signal.SIGUSR2)
+            done = trace.stop()
+        (text,) = texts_of(path, [process.pid])
+        said = (
+            f"tracer: the breakpoint at {path}:{note.address:#x} stays in process {process.pid} (zeroes), where hits go"
+            " on costing a trap until it ends: its semaphore is below what the kernel takes off\n"
+        )
+        assert (text.altered(), said in done.err) in ((1, True), (0, False))

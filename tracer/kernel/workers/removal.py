@@ -1,0 +1,299 @@
+"""What the kernel needs to take breakpoints out, and whether it has.
+
+Linux lowers a place's semaphore before it takes a breakpoint out of a process. Where that would go below 0, the program
+having written the number anew, the breakpoint stays for ever: the kernel logs "ref_ctr going negative" and "failed to
+unregister, leaking uprobe" (kernel/events/uprobes.c, __update_ref_ctr; 6.18). So before a removal what has fallen is
+raised, to one for each breakpoint that the process has; and after it the bytes are compared with the file's. What
+stayed is attached once more and removed. It stays then where another tracer has a probe there, or where the kernel
+fails again, which its log says with the number of the process that asked.
+
+Memory is read and written in a process beside, which is left behind where a page does not come. All of it has a bound.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tracer.dataclass import NamedTuple
+from tracer.errors import TracerError
+from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.resolve.processes.stat import directory, pids
+
+_PATIENCE_S = 1.0
+_LOOK_S = 0.5
+_SITES, _MOST, _FAILED = 64, 4096, 16
+"""Places without a semaphore that are compared, places at all, and breakpoints that are told."""
+_NEGATIVE = 0x8000
+_NEVER = b"\xcc", b"\xcd\x03"
+
+
+class Spot(NamedTuple):
+    """A place in a file: device and inode, the offset, and that of its semaphore (0: none)."""
+
+    path: str
+    device: int
+    inode: int
+    offset: int
+    semaphore: int
+
+
+class Stayed(NamedTuple):
+    """A breakpoint that the kernel does not take out; `low`: for its semaphore."""
+
+    pid: int
+    path: str
+    offset: int
+    low: bool
+
+
+class Removal:
+    """The places of one trace, and its process (None: any)."""
+
+    def __init__(self, spots: Sequence[Sequence[Any]], pid: int | None) -> None:
+        every = [Spot(*each) for each in spots]
+        counted = [each for each in every if each.semaphore][:_MOST]
+        self._counted = counted
+        self._spots = counted + [each for each in every if not each.semaphore][:_SITES]
+        self._pid = pid
+        self._log = _log()
+
+    def prepare(self, held: Collection[int]) -> None:
+        """Before a removal: raises what has fallen."""
+        if self._counted:
+            _beside(lambda: [_raise(pid, here) for pid, here in _users(self._counted, self._pid)], held)
+
+    def check(self, held: Collection[int] = ()) -> list[Stayed]:
+        """After the last: takes out what has stayed, and returns what stays all the same. Of all processes only where
+        the kernel says that it failed, or says nothing; of one always.
+        """
+        failed = self._log < 0 or bool(list(_failures(self._log)))
+        if not failed and self._pid is None:
+            return []
+        rows = _beside(lambda: [tuple(each) for each in self._mend(only=not failed)], held)
+        return [Stayed(*row) for row in rows or ()]
+
+    def _mend(self, only: bool) -> Iterator[Stayed]:
+        stay: list[tuple[int, Spot]] = []
+        for pid, here in _users(self._spots, self._pid, only):
+            stay += [(pid, spot) for spot in _set(pid, here)]
+        failing: list[tuple[int, Spot]] = []
+        for pid, spot in stay[: _SITES * 2]:
+            _raise(pid, [each for each in self._spots if each.inode == spot.inode])
+            list(_failures(self._log))
+            _once_more(pid, spot)
+            low = bool(spot.semaphore) and _lacks(pid, spot)
+            if low if self._log < 0 else any(b":%d " % os.getpid() in line for line in _failures(self._log)):
+                failing.append((pid, spot))
+        for pid, spot in failing[:_FAILED]:
+            if spot in _set(pid, [spot]):
+                yield Stayed(pid, spot.path, spot.offset, bool(spot.semaphore))
+
+
+def _log() -> int:
+    """The kernel's log from now on; -1 where it cannot be read."""
+    try:
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.lseek(log, 0, os.SEEK_END)
+    except OSError:
+        return -1
+    return log
+
+
+def _failures(log: int) -> Iterator[bytes]:
+    """The new lines about breakpoints that stayed."""
+    for _ in range(_MOST if log >= 0 else 0):
+        try:
+            line = os.read(log, 8192)
+        except BlockingIOError:
+            return
+        except OSError:  # some were overwritten before they were read (EPIPE)
+            continue
+        if b"leaking uprobe" in line:
+            yield line
+
+
+def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
+    """What a function returns in a process that is not waited for longer than `_PATIENCE_S`, and that has none of these
+    descriptors; None where that did not come.
+    """
+    read, write = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(read)
+        os.close(write)
+        return None
+    if pid == 0:
+        try:
+            os.close(read)
+            for each in descriptors:
+                with suppress(OSError):
+                    os.close(each)
+            os.write(write, marshal.dumps(function()))
+        finally:
+            os._exit(0)
+    os.close(write)
+    poll = select.poll()
+    poll.register(read, select.POLLIN)
+    data = os.read(read, 1 << 16) if poll.poll(_PATIENCE_S * 1000) else b""
+    os.close(read)
+    if not data:
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0 if data else os.WNOHANG)
+    return marshal.loads(data) if data else None
+
+
+def _users(spots: Sequence[Spot], first: int | None, only: bool = False) -> Iterator[tuple[int, list[Spot]]]:
+    """The processes that map these files, the traced one first, or alone."""
+    deadline = time.monotonic() + _LOOK_S
+    own = () if first is None else (first,)
+    by_inode: dict[int, list[Spot]] = {}
+    for each in spots:
+        by_inode.setdefault(each.inode, []).append(each)
+    marks = {b" %d " % inode: inode for inode in by_inode}
+    for pid in (*own, *(each for each in (() if only else pids()) if each not in own)):
+        try:
+            with open(f"{directory(pid)}/maps", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        here = [spot for mark, inode in marks.items() if mark in text for spot in by_inode[inode]]
+        if here:
+            yield pid, here
+        if time.monotonic() > deadline:
+            return
+
+
+def _set(pid: int, spots: Sequence[Spot]) -> list[Spot]:
+    """The places where a process has a breakpoint."""
+    with _Memory(pid) as memory:
+        return [spot for spot in spots if memory.breakpoints(spot)]
+
+
+def _raise(pid: int, spots: Sequence[Spot]) -> int:
+    """Raises the semaphores of a process to one for each breakpoint; returns how many it raised."""
+    raised = 0
+    with _Memory(pid) as memory:
+        for address, needed in memory.needed(spots).items():
+            if memory.number(address) < needed:
+                memory.write(address, needed)
+                raised += 1
+    return raised
+
+
+def _lacks(pid: int, spot: Spot) -> bool:
+    with _Memory(pid) as memory:
+        return any(memory.number(address) < needed for address, needed in memory.needed([spot]).items())
+
+
+class _Memory:
+    """That of a process, as far as it can be had."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._every: tuple[Mapping, ...] = ()
+        self._fd = -1
+        self._files: dict[int, int] = {}
+
+    def __enter__(self) -> _Memory:
+        with suppress(OSError, TracerError):
+            self._every = mappings(self._pid)
+            self._fd = os.open(f"{directory(self._pid)}/mem", os.O_RDWR | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for fd in (self._fd, *self._files.values()):
+            if fd >= 0:
+                os.close(fd)
+
+    def needed(self, spots: Sequence[Spot]) -> dict[int, int]:
+        """The breakpoints of each semaphore, by the address where the kernel counts them: in the first private and
+        writable mapping that has it (find_ref_ctr_vma). Copies of a library all count there.
+        """
+        found: dict[int, int] = {}
+        for spot in spots:
+            if spot.semaphore and (count := self.breakpoints(spot)):
+                address = next((each for each in self._addresses(spot.inode, spot.semaphore, "w", "p")), None)
+                if address is not None:
+                    found[address] = found.get(address, 0) + count
+        return found
+
+    def breakpoints(self, spot: Spot) -> int:
+        """How many a process has at a place, in all mappings of the file."""
+        wanted = self._of_file(spot)
+        return sum(
+            1
+            for address in self._addresses(spot.inode, spot.offset, "x", "")
+            if wanted and _is_ours(self.read(address, len(wanted)), wanted)
+        )
+
+    def number(self, address: int) -> int:
+        """A semaphore, as the kernel takes it: with a sign. Where it cannot be read nothing is to be raised."""
+        data = self.read(address, 2)
+        value = int.from_bytes(data, "little")
+        return (value ^ _NEGATIVE) - _NEGATIVE if len(data) == 2 else _MOST
+
+    def read(self, address: int, size: int) -> bytes:
+        """The one place that reads a process's memory here; nothing where there is none."""
+        try:
+            return os.pread(self._fd, size, address) if self._fd >= 0 else b""
+        except OSError:
+            return b""
+
+    def write(self, address: int, value: int) -> None:
+        """Writes a semaphore."""
+        with suppress(OSError):
+            os.pwrite(self._fd, value.to_bytes(2, "little"), address)
+
+    def _addresses(self, inode: int, offset: int, letter: str, private: str) -> Iterator[int]:
+        for each in self._every:
+            if each.file is None or each.file[1] != inode or letter not in each.permissions:
+                continue
+            if private in each.permissions and each.offset <= offset < each.offset + each.end - each.start:
+                yield each.start + offset - each.offset
+
+    def _of_file(self, spot: Spot) -> bytes:
+        if spot.inode not in self._files:
+            self._files[spot.inode] = -1
+            with suppress(OSError):
+                fd = self._files[spot.inode] = os.open(spot.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                status = os.fstat(fd)
+                if (status.st_dev, status.st_ino) != (spot.device, spot.inode):
+                    os.close(fd)
+                    self._files[spot.inode] = -1
+        fd = self._files[spot.inode]
+        try:
+            return os.pread(fd, 4, spot.offset) if fd >= 0 else b""
+        except OSError:
+            return b""
+
+
+def _is_ours(now: bytes, wanted: bytes) -> bool:
+    if now[:1] == wanted[:1] or len(now) < len(wanted):
+        return now[:4] != wanted[:4] and now[3:4] == b"\xd4"  # BRK of aarch64, whose first byte may be the same
+    return now.startswith(_NEVER) or now[3:4] == b"\xd4" or wanted.startswith((b"\x0f\x1f", b"\x66"))
+
+
+def _once_more(pid: int, spot: Spot) -> None:
+    """Puts a probe there that counts nothing, and takes it away: the kernel looks at all processes again."""
+    from tracer.kernel import perf
+
+    try:
+        file = os.open(spot.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        status = os.fstat(file)
+        if (status.st_dev, status.st_ino) == (spot.device, spot.inode):
+            os.close(perf.uprobe_call(file, spot.offset, pid=pid, semaphore=spot.semaphore).make())
+    except OSError:
+        pass
+    finally:
+        os.close(file)
