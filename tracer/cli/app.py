@@ -80,6 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say_error(TracerError(_os_error(error)))
         _drop_output()
         return 1
+    except ImportError as error:  # of a file that is there: the machine lacks memory, descriptors or a mapping
+        _say_error(TracerError(_load_error(error)))
+        _drop_output()
+        return 1
 
 
 def application(names: Sequence[str]) -> typer.Typer:
@@ -166,9 +170,17 @@ def _is_verbose(arguments: Sequence[str]) -> bool:
 
 
 def _os_error(error: OSError) -> str:
-    if error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    return error.strerror or str(error)
+    try:
+        from tracer.failed_calls import described
+    except Exception:  # for the same reason, it may be
+        name = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
+        return f"{name}{error.strerror or error}"
+    return described(error)
+
+
+def _load_error(error: BaseException) -> str:
+    name = getattr(error, "name", None)
+    return f"cannot load {f'the module {name}' if name else 'a module'}: {error}"
 
 
 def _flush_output() -> None:
@@ -196,6 +208,9 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
         cause = cause.__cause__ or cause.__context__
     if _is_verbose(sys.argv[1:]):
         sys.__excepthook__(kind, error, trace)
+    if _is_of_import(trace):
+        _say_error(TracerError(_load_error(error)))
+        return
     hint = "please report it, with what -v adds"
     _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
 
@@ -204,10 +219,22 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise Interrupted
 
 
-def _say_error(error: TracerError, verbose: bool = False, warnings: bool = True) -> None:
-    from tracer.cli.errors import error_text
+def _is_of_import(trace: TracebackType | None) -> bool:
+    """Whether Python's own loading of modules failed: it takes a read that the kernel refuses for an empty file."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")
 
-    _say(error_text(error, verbose=verbose, warnings=warnings))
+
+def _say_error(error: TracerError, verbose: bool = False, warnings: bool = True) -> None:
+    try:
+        from tracer.cli.errors import error_text
+
+        text = error_text(error, verbose=verbose, warnings=warnings)
+    except Exception:  # what is missing may be memory or a descriptor
+        hint = f"; {error.hint}" if error.hint else ""
+        text = f"tracer: error: {ascii(error.message)[1:-1]}{ascii(hint)[1:-1]}\n"
+    _say(text)
 
 
 def _say(text: str) -> None:

@@ -71,4 +71,7 @@ def call(number: int, *arguments: object) -> int:
         code = ctypes.get_errno()
         if code not in (errno.EINTR, errno.EAGAIN):
             break
-    raise OSError(code, os.strerror(code))
+    failed = OSError(code, os.strerror(code))  # of the subclass for that number
+    names = (name for name, numbers in _NUMBERS.items() if number in numbers.values())
+    failed.__dict__["call"] = next(names, f"system call {number}")  # see `failed_calls`
+    raise failed

@@ -20,6 +20,7 @@ from tracer.resolve.processes.stat import facts_of
 
 _PATIENCE_S = 60.0
 _THREADS = 64
+_MOST_DESCRIPTORS = 1 << 16
 
 _GONE = {errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EINVAL}
 """There is nothing to undo."""
@@ -33,30 +34,39 @@ _Step = tuple[str, bytes, bytes]
 
 def run(connection: socket, tracer: int) -> None:
     """The forked process from its start to its end; `tracer` is the process that it was forked from."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, _SIGNALS)
+    with suppress(OSError):
+        signal.pthread_sigmask(signal.SIG_SETMASK, _SIGNALS)
     _settle(connection.fileno(), tracer)
     _serve(connection, tracer)
 
 
 def _settle(connection: int, tracer: int) -> None:
-    os.setsid()  # no terminal, shell or killed process group means it
-    os.chdir("/")
+    """None of it is needed for the work, and where the kernel refuses a part the others are done."""
+    with suppress(OSError):
+        os.setsid()  # no terminal, shell or killed process group means it
+    with suppress(OSError):
+        os.chdir("/")
     # Whoever waits for the end of a pipe that the tracer has must not wait for this process.
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(null, standard)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != connection:
-            with suppress(OSError):  # the listing's own
-                os.close(int(name))
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(null, standard)
+    try:
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2 and int(name) != connection:
+                with suppress(OSError):  # the listing's own
+                    os.close(int(name))
+    except OSError:  # no /proc, or no descriptor for it
+        os.closerange(3, connection)
+        os.closerange(connection + 1, _MOST_DESCRIPTORS)
     # Neither name holds the tracer's: `pkill -9 -f` of that would end both at once.
     _say("/proc/self/comm", b"uprobe-undo")
     _say("/proc/self/oom_score_adj", b"-1000")
-    with open("/proc/self/stat", "rb") as file:
+    with suppress(OSError, ValueError), open("/proc/self/stat", "rb") as file:
         start, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
-    words = b"uprobe-undo: takes out the probes of process %d when that ends" % tracer
-    if 0 < start < end:
-        ctypes.memmove(start, words[: end - start - 1].ljust(end - start, b"\0"), end - start)
+        words = b"uprobe-undo: takes out the probes of process %d when that ends" % tracer
+        if 0 < start < end:
+            ctypes.memmove(start, words[: end - start - 1].ljust(end - start, b"\0"), end - start)
 
 
 def _say(path: str, text: bytes) -> None:
@@ -70,7 +80,7 @@ def _serve(connection: socket, tracer: int) -> None:
     left = locks = False
     steps: list[_Step] = []
     removal: Removal | None = None
-    with suppress(BrokenPipeError, ConnectionResetError):
+    try:
         while (received := receive(connection)) is not None:
             (kind, *words), passed = received
             if kind == "undo":
@@ -90,19 +100,21 @@ def _serve(connection: socket, tracer: int) -> None:
                 if removal is not None and kind in ("close", "append"):
                     removal.prepare(held)
                 _answer(connection, held, kind, words, passed)
+    except Exception as error:  # the connection has broken, or this is a fault of ours: the undoing is left to do
+        with suppress(OSError):
+            send(connection, f"{type(error).__name__}: {error}")
     if removal is not None:
-        removal.prepare((*held, connection.fileno()))
-    try:
-        _together(_close, list(held))
-    except RuntimeError:  # there can be no more threads
-        for fd in held:
-            _close(fd)
+        with suppress(OSError):
+            removal.prepare((*held, connection.fileno()))
+    _together(_close, list(held))
     held.clear()
+    connection.close()  # before any wait for the tracer, which waits for this
     # A killed process's descriptors close one by one; its children get another parent only afterwards.
     while (steps or locks or removal is not None) and not left and os.getppid() == tracer:
         time.sleep(0.001)
     if removal is not None:
-        removal.check()
+        with suppress(OSError):
+            removal.check()
     _undo_all(steps)
 
 
@@ -122,10 +134,10 @@ def _answer(connection: socket, held: set[int], kind: str, words: list[Any], pas
         numbers, together = words
         held.difference_update(numbers)
         if together:
-            _together(os.close, numbers)
+            _together(_close, numbers)
         else:
             for number in numbers:
-                os.close(number)
+                _close(number)
         send(connection, 0)
     elif kind == "try":
         rows, file = words
@@ -192,13 +204,28 @@ def _close(fd: int) -> None:
 
 
 def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
-    """What waits in the kernel waits at the same time."""
+    """What waits in the kernel waits at the same time, as far as there can be threads; this one takes its part."""
     if len(items) < 2:
         return [function(each) for each in items]
-    from concurrent.futures import ThreadPoolExecutor
+    from threading import Thread
 
-    with ThreadPoolExecutor(min(len(items), _THREADS)) as pool:
-        return list(pool.map(function, items))
+    found: dict[int, _T] = {}
+    left = iter(range(len(items)))  # of which each thread takes the next
+
+    def work() -> None:
+        for number in left:
+            found[number] = function(items[number])
+
+    threads: list[Thread] = []
+    with suppress(RuntimeError, MemoryError):  # "can't start new thread": pids.max, RLIMIT_NPROC, RLIMIT_AS
+        for _ in range(min(len(items), _THREADS) - 1):
+            thread = Thread(target=work)
+            thread.start()
+            threads.append(thread)
+    work()
+    for thread in threads:
+        thread.join()
+    return [found[number] for number in range(len(items))]
 
 
 def _undo_all(steps: Sequence[_Step]) -> None:

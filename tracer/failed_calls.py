@@ -1,0 +1,75 @@
+"""Which call an `OSError` came from, and what it was on, where the error itself does not say it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from types import CodeType, FrameType, TracebackType
+
+_CALL = re.compile(r"(?:\w+\.)*(\w+)\s*\(\s*((?:\w+\.)*\w+)?")
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_PYTHON = os.path.dirname(os.__file__)
+
+
+def described(error: OSError) -> str:
+    """`CALL of OBJECT: REASON`; what is not known is left out."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {reason}"
+    named = getattr(error, "call", "")
+    found = ("", None) if named else _innermost(error.__traceback__)
+    name, object = named or found[0], found[1]
+    if not name:
+        return reason
+    return f"{name} of {object}: {reason}" if object else f"{name}: {reason}"
+
+
+def _innermost(trace: TracebackType | None) -> tuple[str, str | None]:
+    """The call in the last line of ours that was running, of what Python itself has."""
+    for frame, code, instruction, line in reversed([*_frames(trace)]):
+        if code.co_filename.startswith(_PACKAGE):
+            text = _running(code, instruction, line)
+            if text and not text.startswith("raise ") and (call := _CALL.match(text)):
+                return call[1], _object(frame, call[2])
+        elif not code.co_filename.startswith(_PYTHON) or "/site-packages/" in code.co_filename:
+            break
+    return "", None
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, CodeType, int, int]]:
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _running(code: CodeType, instruction: int, line: int) -> str:
+    """The text of the call, or where Python does not tell its columns (before 3.11) what follows in the line; "" where
+    the source cannot be read, which may be for the same reason.
+    """
+    try:
+        with open(code.co_filename, encoding="utf-8") as file:
+            text = file.read().splitlines()[line - 1]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return ""
+    positions = getattr(code, "co_positions", None)
+    if positions is not None:
+        first, _, start, _ = [*positions()][instruction // 2]
+        if first == line and start is not None:
+            return text[start:]
+    return text.strip().rpartition("= ")[2]
+
+
+def _object(frame: FrameType, words: str | None) -> str | None:
+    """What a name of the program stands for, if that is a path, a descriptor or something that has one."""
+    value: object = None
+    for number, word in enumerate((words or "").split(".")):
+        value = frame.f_locals.get(word) if number == 0 else getattr(value, word, None)
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return os.fsdecode(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        try:
+            return os.readlink(f"/proc/self/fd/{value}")
+        except OSError:
+            return None
+    return None
