@@ -22,12 +22,12 @@ from contextlib import suppress
 from typing import Any
 
 from tracer.dataclass import NamedTuple
-from tracer.errors import TracerError
-from tracer.resolve.processes.maps import Mapping, mappings
 from tracer.resolve.processes.stat import directory, pids
 
-_PATIENCE_S = 1.0
-_LOOK_S = 0.5
+_PATIENCE_S = 3.0
+_LOOK_S = 1.0
+_AGAIN_S = 0.05
+"""Removals that follow each other sooner are one."""
 _SITES, _MOST, _FAILED = 64, 4096, 16
 """Places without a semaphore that are compared, places at all, and breakpoints that are told."""
 _NEGATIVE = 0x8000
@@ -63,11 +63,17 @@ class Removal:
         self._spots = counted + [each for each in every if not each.semaphore][:_SITES]
         self._pid = pid
         self._log = _log()
+        self._prepared = 0.0
 
     def prepare(self, held: Collection[int]) -> None:
-        """Before a removal: raises what has fallen."""
-        if self._counted:
-            _beside(lambda: [_raise(pid, here) for pid, here in _users(self._counted, self._pid)], held)
+        """Before a removal: raises what has fallen. `held` are descriptors that nobody else may keep open."""
+        if self._counted and time.monotonic() > self._prepared + _AGAIN_S:
+            _beside(self._lift, held)
+            self._prepared = time.monotonic()
+
+    def _lift(self) -> None:
+        for memory, here in _users(self._counted, self._pid):
+            memory.lift(here)
 
     def check(self, held: Collection[int] = ()) -> list[Stayed]:
         """After the last: takes out what has stayed, and returns what stays all the same. Of all processes only where
@@ -80,19 +86,23 @@ class Removal:
         return [Stayed(*row) for row in rows or ()]
 
     def _mend(self, only: bool) -> Iterator[Stayed]:
-        stay: list[tuple[int, Spot]] = []
-        for pid, here in _users(self._spots, self._pid, only):
-            stay += [(pid, spot) for spot in _set(pid, here)]
+        stay = [
+            (memory.pid, spot) for memory, here in _users(self._spots, self._pid, only) for spot in memory.held(here)
+        ]
         failing: list[tuple[int, Spot]] = []
-        for pid, spot in stay[: _SITES * 2]:
-            _raise(pid, [each for each in self._spots if each.inode == spot.inode])
+        for pid, spot in stay[:_SITES]:
+            for memory, here in _users(self._spots, pid, only=True):
+                memory.lift(here)
             list(_failures(self._log))
             _once_more(pid, spot)
-            low = bool(spot.semaphore) and _lacks(pid, spot)
-            if low if self._log < 0 else any(b":%d " % os.getpid() in line for line in _failures(self._log)):
+            if self._log < 0:
+                failed = any(memory.lacks(here) for memory, here in _users([spot], pid, only=True))
+            else:
+                failed = any(b":%d " % os.getpid() in line for line in _failures(self._log))
+            if failed:
                 failing.append((pid, spot))
         for pid, spot in failing[:_FAILED]:
-            if spot in _set(pid, [spot]):
+            if any(memory.held(here) for memory, here in _users([spot], pid, only=True)):
                 yield Stayed(pid, spot.path, spot.offset, bool(spot.semaphore))
 
 
@@ -150,68 +160,83 @@ def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
     return marshal.loads(data) if data else None
 
 
-def _users(spots: Sequence[Spot], first: int | None, only: bool = False) -> Iterator[tuple[int, list[Spot]]]:
+def _users(spots: Sequence[Spot], first: int | None, only: bool = False) -> Iterator[tuple[_Memory, list[Spot]]]:
     """The processes that map these files, the traced one first, or alone."""
     deadline = time.monotonic() + _LOOK_S
     own = () if first is None else (first,)
     by_inode: dict[int, list[Spot]] = {}
     for each in spots:
         by_inode.setdefault(each.inode, []).append(each)
-    marks = {b" %d " % inode: inode for inode in by_inode}
+    files = {b" %d " % inode: inode for inode in by_inode}
     for pid in (*own, *(each for each in (() if only else pids()) if each not in own)):
-        try:
-            with open(f"{directory(pid)}/maps", "rb") as file:
-                text = file.read()
-        except OSError:
-            continue
-        here = [spot for mark, inode in marks.items() if mark in text for spot in by_inode[inode]]
+        text = _maps(f"/proc/{pid}") or _maps(directory(pid))
+        here = [(mark, inode) for mark, inode in files.items() if mark in text]
         if here:
-            yield pid, here
+            with _Memory(pid, text, here) as memory:
+                yield memory, [spot for _, inode in here for spot in by_inode[inode]]
         if time.monotonic() > deadline:
             return
 
 
-def _set(pid: int, spots: Sequence[Spot]) -> list[Spot]:
-    """The places where a process has a breakpoint."""
-    with _Memory(pid) as memory:
-        return [spot for spot in spots if memory.breakpoints(spot)]
+def _maps(directory: str) -> bytes:
+    try:
+        with open(f"{directory}/maps", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
-def _raise(pid: int, spots: Sequence[Spot]) -> int:
-    """Raises the semaphores of a process to one for each breakpoint; returns how many it raised."""
-    raised = 0
-    with _Memory(pid) as memory:
-        for address, needed in memory.needed(spots).items():
-            if memory.number(address) < needed:
-                memory.write(address, needed)
-                raised += 1
-    return raised
+class _Mapped(NamedTuple):
+    """A mapping of a file of the trace."""
 
-
-def _lacks(pid: int, spot: Spot) -> bool:
-    with _Memory(pid) as memory:
-        return any(memory.number(address) < needed for address, needed in memory.needed([spot]).items())
+    inode: int
+    start: int
+    end: int
+    offset: int
+    permissions: bytes
 
 
 class _Memory:
     """That of a process, as far as it can be had."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._every: tuple[Mapping, ...] = ()
+    def __init__(self, pid: int, maps: bytes, inodes: Sequence[tuple[bytes, int]]) -> None:
+        """`maps` is the text of its /proc/PID/maps, and each inode stands beside how it is found there."""
+        self.pid = pid
+        self._every: list[_Mapped] = []
         self._fd = -1
         self._files: dict[int, int] = {}
+        for line in maps.splitlines():
+            for mark, inode in inodes:
+                if mark in line:
+                    bounds, permissions, offset, _, number = line.split(None, 5)[:5]
+                    if int(number) == inode:
+                        start, end = (int(each, 16) for each in bounds.split(b"-"))
+                        self._every.append(_Mapped(inode, start, end, int(offset, 16), permissions))
 
     def __enter__(self) -> _Memory:
-        with suppress(OSError, TracerError):
-            self._every = mappings(self._pid)
-            self._fd = os.open(f"{directory(self._pid)}/mem", os.O_RDWR | os.O_CLOEXEC)
+        with suppress(OSError):
+            self._fd = os.open(f"{directory(self.pid)}/mem", os.O_RDWR | os.O_CLOEXEC)
         return self
 
     def __exit__(self, *error: object) -> None:
         for fd in (self._fd, *self._files.values()):
             if fd >= 0:
                 os.close(fd)
+
+    def held(self, spots: Sequence[Spot]) -> list[Spot]:
+        """The places with a breakpoint."""
+        return [spot for spot in spots if self.breakpoints(spot)]
+
+    def lift(self, spots: Sequence[Spot]) -> None:
+        """Raises semaphores to one for each breakpoint."""
+        for address, needed in self.needed(spots).items():
+            if self.number(address) < needed:
+                with suppress(OSError):
+                    os.pwrite(self._fd, needed.to_bytes(2, "little"), address)
+
+    def lacks(self, spots: Sequence[Spot]) -> bool:
+        """Whether the kernel cannot take all of their breakpoints out."""
+        return any(self.number(address) < needed for address, needed in self.needed(spots).items())
 
     def needed(self, spots: Sequence[Spot]) -> dict[int, int]:
         """The breakpoints of each semaphore, by the address where the kernel counts them: in the first private and
@@ -220,7 +245,7 @@ class _Memory:
         found: dict[int, int] = {}
         for spot in spots:
             if spot.semaphore and (count := self.breakpoints(spot)):
-                address = next((each for each in self._addresses(spot.inode, spot.semaphore, "w", "p")), None)
+                address = next((each for each in self._addresses(spot.inode, spot.semaphore, b"w", b"p")), None)
                 if address is not None:
                     found[address] = found.get(address, 0) + count
         return found
@@ -230,7 +255,7 @@ class _Memory:
         wanted = self._of_file(spot)
         return sum(
             1
-            for address in self._addresses(spot.inode, spot.offset, "x", "")
+            for address in self._addresses(spot.inode, spot.offset, b"x", b"")
             if wanted and _is_ours(self.read(address, len(wanted)), wanted)
         )
 
@@ -247,16 +272,11 @@ class _Memory:
         except OSError:
             return b""
 
-    def write(self, address: int, value: int) -> None:
-        """Writes a semaphore."""
-        with suppress(OSError):
-            os.pwrite(self._fd, value.to_bytes(2, "little"), address)
-
-    def _addresses(self, inode: int, offset: int, letter: str, private: str) -> Iterator[int]:
+    def _addresses(self, inode: int, offset: int, letter: bytes, private: bytes) -> Iterator[int]:
         for each in self._every:
-            if each.file is None or each.file[1] != inode or letter not in each.permissions:
+            if each.inode != inode or letter not in each.permissions or private not in each.permissions:
                 continue
-            if private in each.permissions and each.offset <= offset < each.offset + each.end - each.start:
+            if each.offset <= offset < each.offset + each.end - each.start:
                 yield each.start + offset - each.offset
 
     def _of_file(self, spot: Spot) -> bytes:
