@@ -31,6 +31,7 @@ def running(process: subprocess.Popen[bytes], path: Path) -> None:
     until(lambda: os.readlink(f"/proc/{process.pid}/exe") == str(path))
 
 
+@pytest.mark.leaks("uprobe-undo")  # the target sets its semaphore back all the time
 def test_each_attach_point_has_its_reason(backend: str, place: Place, clean: None) -> None:
     path, ticker = place("silent"), place("ticker")
     wanted = f"usdt:{path}:silent:gated", f"uprobe:{path}:twice", f"uprobe:{path}:unused", f"uprobe:{path}:chosen"
@@ -76,6 +77,7 @@ def test_a_silent_trace_says_why_after_five_seconds(
         assert said(done.err)[2:] == ["no probe was hit"]
 
 
+@pytest.mark.leaks("uprobe-undo")  # the target sets its semaphore back all the time
 def test_after_five_seconds_with_hits_only_what_nobody_runs_or_lets_pass_is_told(
     backend: str, place: Place, tmp_path: Path, clean: None
 ) -> None:

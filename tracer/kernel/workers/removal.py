@@ -26,6 +26,7 @@ from tracer.resolve.processes.stat import directory, pids
 
 _PATIENCE_S = 3.0
 _LOOK_S = 1.0
+_MENDING_S, _ROUNDS = 1.5, 10
 _AGAIN_S = 0.05
 """Removals that follow each other sooner are one."""
 _SITES, _MOST, _FAILED = 64, 4096, 16
@@ -90,15 +91,18 @@ class Removal:
             (memory.pid, spot) for memory, here in _users(self._spots, self._pid, only) for spot in memory.held(here)
         ]
         failing: list[tuple[int, Spot]] = []
+        end = time.monotonic() + _MENDING_S
         for pid, spot in stay[:_SITES]:
-            for memory, here in _users(self._spots, pid, only=True):
-                memory.lift(here)
-            list(_failures(self._log))
-            _once_more(pid, spot)
-            if self._log < 0:
-                failed = any(memory.lacks(here) for memory, here in _users([spot], pid, only=True))
-            else:
-                failed = any(b":%d " % os.getpid() in line for line in _failures(self._log))
+            # A program that writes the number often does not do it each time just between raising and removal.
+            for _ in range(_ROUNDS):
+                list(_failures(self._log))
+                _once_more(pid, spot, self._counted)
+                if self._log < 0:
+                    failed = any(memory.lacks(here) for memory, here in _users([spot], pid, only=True))
+                else:
+                    failed = any(b":%d " % os.getpid() in line for line in _failures(self._log))
+                if not failed or time.monotonic() > end:
+                    break
             if failed:
                 failing.append((pid, spot))
         for pid, spot in failing[:_FAILED]:
@@ -157,7 +161,10 @@ def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
     if not data:
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0 if data else os.WNOHANG)
-    return marshal.loads(data) if data else None
+    try:
+        return marshal.loads(data) if data else None
+    except (EOFError, ValueError):  # it was killed while it wrote
+        return None
 
 
 def _users(spots: Sequence[Spot], first: int | None, only: bool = False) -> Iterator[tuple[_Memory, list[Spot]]]:
@@ -301,8 +308,10 @@ def _is_ours(now: bytes, wanted: bytes) -> bool:
     return now.startswith(_NEVER) or now[3:4] == b"\xd4" or wanted.startswith((b"\x0f\x1f", b"\x66"))
 
 
-def _once_more(pid: int, spot: Spot) -> None:
-    """Puts a probe there that counts nothing, and takes it away: the kernel looks at all processes again."""
+def _once_more(pid: int, spot: Spot, counted: Sequence[Spot]) -> None:
+    """Puts a probe there that counts nothing, and takes it away: the kernel looks at all processes again. In between
+    semaphores are raised, so that it is just before.
+    """
     from tracer.kernel import perf
 
     try:
@@ -312,7 +321,10 @@ def _once_more(pid: int, spot: Spot) -> None:
     try:
         status = os.fstat(file)
         if (status.st_dev, status.st_ino) == (spot.device, spot.inode):
-            os.close(perf.uprobe_call(file, spot.offset, pid=pid, semaphore=spot.semaphore).make())
+            event = perf.uprobe_call(file, spot.offset, pid=pid, semaphore=spot.semaphore).make()
+            for memory, here in _users(counted, pid, only=True):
+                memory.lift(here)
+            os.close(event)
     except OSError:
         pass
     finally:
