@@ -75,6 +75,7 @@ RECIPES: dict[str, Recipe] = {
     "many": Recipe(("many.c",)),
     "many-1500": Recipe(("many.c",), ("-O2", "-g", "-DN=1500")),
     "moves": Recipe(("moves.c",)),
+    "waits": Recipe(("waits.c",)),
     "mixer": Recipe(("mixer.c",)),
     "numbers-O0": Recipe(("numbers.c",), ("-O0", "-g")),
     "numbers-O1": Recipe(("numbers.c",), ("-O1", "-g")),

@@ -84,7 +84,7 @@ class ActivatedSession:
         return getattr(self._session, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in ("wake", "unwinder", "interpreters", "places", "kept", "details"):
+        if name in ("wake", "unwinder", "interpreters", "places", "kept", "waits", "details"):
             setattr(self._session, name, value)
         else:
             object.__setattr__(self, name, value)

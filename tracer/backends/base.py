@@ -102,6 +102,9 @@ class Session(Protocol):
     """Descriptors that `attach` keeps open until no probe is left, even where tracer is killed: () until then likewise.
     """
 
+    waits: Callable[[str], None]
+    """Called with a line where the kernel takes long to attach or remove probes: does nothing until then likewise."""
+
     details: tuple[str, ...]
     """Lines for `-v`. `attach` can add some."""
 
@@ -137,7 +140,7 @@ class Session(Protocol):
         """
 
     def detach(self) -> None:
-        """No hit after it counts."""
+        """No hit after it counts. Probes that the kernel takes long to remove may still be there until `close`."""
 
     def drain(self, hurried: Callable[[], bool] = lambda: False) -> Iterable[Event]:
         """After `detach`: the events that are still in the buffers, until `hurried()` is true."""

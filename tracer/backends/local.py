@@ -27,6 +27,7 @@ class LocalSession:
         self.interpreters: Interpreters | None = None
         self.places: Places | None = None
         self.kept: tuple[int, ...] = ()
+        self.waits: Callable[[str], None] = lambda line: None
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()
 

@@ -371,3 +371,82 @@ def test_nothing_is_undone_before_the_tracer_has_ended_altogether_and_its_lock_s
     assert not file.exists()
     os.close(held)
     assert gone(Path(f"/proc/{watcher}"))
+
+
+def test_a_close_with_patience_goes_on_and_settle_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.kernel.workers.watcher._REMOVES_S", 0.1)
+    monkeypatch.setattr("tracer.kernel.workers.watcher._HELD_S", 0.2)
+    found = iter([None, "process 7 (x) is in a probe"])
+    monkeypatch.setattr("tracer.kernel.workers.waiting.holder", lambda: next(found))
+    watcher = Watcher()
+    said: list[str] = []
+
+    def hear(line: str) -> None:
+        said.append(line)
+        if len(said) == 2:
+            os.kill(watcher.pid, signal.SIGCONT)
+
+    watcher.waits = hear
+    one, two = watcher.open([opening(tmp_path), opening(tmp_path)])
+    watcher.patience_s = 0.05
+    os.kill(watcher.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        watcher.close([one])
+        watcher.close([two])
+        assert time.monotonic() - begun < 5
+        assert said == []
+        watcher.settle()
+    finally:
+        os.kill(watcher.pid, signal.SIGCONT)
+    assert watcher.settled
+    assert said == [
+        "the kernel is still removing the probes",
+        "the kernel removes probes only once every probe that runs has ended: process 7 (x) is in a probe",
+    ]
+    assert str(tmp_path) not in descriptors(watcher.pid).values()
+    watcher.end()
+    assert watcher.left is None and not running(watcher.pid)
+
+
+def test_a_process_that_was_killed_while_it_owed_an_answer_is_told(tmp_path: Path) -> None:
+    watcher = Watcher()
+    (fd,) = watcher.open([opening(tmp_path)])
+    watcher.patience_s = 0.0
+    os.kill(watcher.pid, signal.SIGSTOP)
+    watcher.close([fd])
+    os.kill(watcher.pid, signal.SIGKILL)
+    watcher.end()
+    assert watcher.settled and not running(watcher.pid)
+    assert watcher.left == "the process that removes the probes was killed: tracer removed them itself"
+
+
+def test_who_holds_up_an_attach_is_told_and_nothing_where_nobody_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.kernel.workers.watcher._REMOVES_S", 0.01)
+    monkeypatch.setattr("tracer.kernel.workers.watcher._HELD_S", 0.05)
+    asked: list[None] = []
+    watcher = Watcher()
+
+    def found() -> str | None:
+        asked.append(None)
+        return "process 7 (x) is in a probe" if len(asked) == 3 else None
+
+    def hear(line: str) -> None:
+        said.append(line)
+        os.kill(watcher.pid, signal.SIGCONT)
+
+    monkeypatch.setattr("tracer.kernel.workers.waiting.holder", found)
+    said: list[str] = []
+    watcher.waits = hear
+    os.kill(watcher.pid, signal.SIGSTOP)
+    try:
+        (fd,) = watcher.open([opening(tmp_path)])
+    finally:
+        os.kill(watcher.pid, signal.SIGCONT)
+    watcher.close([fd])
+    watcher.end()
+    assert said == ["the kernel attaches probes only once every probe that runs has ended: process 7 (x) is in a probe"]

@@ -73,6 +73,7 @@ class BccSession:
         self.interpreters: Interpreters | None = None
         self.places: Places | None = None
         self.kept: tuple[int, ...] = ()
+        self.waits: Callable[[str], None] = lambda line: None
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
         pid = self._pid = target.pid if self._followed is None else None
@@ -152,6 +153,7 @@ class BccSession:
 
                 self._stacks.python = PythonFrames(self._loaded.maps[PYTHON_IMAGES], self.interpreters)
                 self._stacks.python.look()
+        self._attachments.tell_waits(self.waits)
         self._attachments.hold(*self.kept)
         sites = self._attachments.attach(
             self.plan, self._loaded.programs, self._generated.site_texts, self._generated.noted, stop

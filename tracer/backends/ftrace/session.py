@@ -23,6 +23,7 @@ from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
+from tracer.kernel.workers.watcher import AT_ONCE_S
 from tracer.plan.points import points
 from tracer.probes.site import Site, Target
 from tracer.results.events import Event as Happening
@@ -53,6 +54,7 @@ class FtraceSession:
         self.interpreters: Interpreters | None = None
         self.places: Places | None = None
         self.kept: tuple[int, ...] = ()
+        self.waits: Callable[[str], None] = lambda line: None
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()
         self._program = program
@@ -138,6 +140,8 @@ class FtraceSession:
             self.details += self._attachment.closing()
         self._detached = True
         if self._attachment is not None:
+            if self._definitions is not None:
+                self._definitions.watcher.patience_s = AT_ONCE_S
             self._attachment.detach()
             if self._triggers is not None:
                 self._triggers.stop()
@@ -195,10 +199,21 @@ class FtraceSession:
         return -1 if hits == 0 and any(event.filter for event in self._program.events) else hits
 
     def point_hits(self) -> Sequence[int] | None:
-        return self._hits.hits(rarely=not self._detached) if self._hits is not None else None
+        if self._hits is None:
+            return None
+        self._settle()
+        return self._hits.hits(rarely=not self._detached)
 
     def unhit_sites(self) -> dict[int, list[Site]]:
-        return self._hits.unhit_sites() if self._hits is not None else {}
+        if self._hits is None:
+            return {}
+        self._settle()
+        return self._hits.unhit_sites()
+
+    def _settle(self) -> None:
+        """While the kernel removes probes nobody can read its list of them, nor be interrupted."""
+        if self._detached and self._definitions is not None:
+            self._definitions.watcher.settle()
 
     def hit_cost(self, point: int) -> Cost | None:
         if self._hits is None or self._attachment is None:
@@ -241,6 +256,7 @@ class FtraceSession:
     def _attach(self, stop: Callable[[], bool]) -> int:
         raise_limits()
         self._definitions = definitions = Definitions()
+        definitions.watcher.waits = self.waits
         definitions.watcher.hold(*self.kept)
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))

@@ -11,6 +11,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracer.host.leases import Leases
+    from tracer.target.child import Child
     from tracer.tracing import Controls
 
 _AT_ONCE_S = 0.5
@@ -83,3 +85,14 @@ class Signals:
                 pass
         except BlockingIOError:
             pass
+
+
+def tell_wait(
+    say: Callable[[str], None], controls: Controls, child: Child | None, leases: Leases | None, line: str
+) -> None:
+    """Says, with -q too, what the kernel waits for. At the end that can be the command, which is then ended at once, as
+    it would be later.
+    """
+    say(line)
+    if controls.detached and child is not None and (leases is None or leases.wanted is None):
+        child.end()

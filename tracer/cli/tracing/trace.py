@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.cli.tracing.effects import Effects
 from tracer.cli.tracing.names import Names
 from tracer.cli.tracing.output import Output, Words
-from tracer.cli.tracing.signals import Signals
+from tracer.cli.tracing.signals import Signals, tell_wait
 from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.host.polling import readable
@@ -136,6 +136,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder, session.interpreters, session.places = names.unwinder, names.interpreters, names.places
+        session.waits = partial(tell_wait, say, controls, child, leases)
         if child is not None:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much

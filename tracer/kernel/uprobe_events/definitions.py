@@ -242,6 +242,7 @@ class Definitions:
 
     def close(self) -> None:
         """Removes all definitions, newest first."""
+        self.watcher.settle()
         self.remove_triggers()
         self._unlock()
         deadline = time.monotonic() + _PATIENCE_S

@@ -27,12 +27,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from _socket import socket, socketpair
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
 from tracer.errors import TracerError
+from tracer.host.polling import readable
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, send
 from tracer.probes.site import Site
@@ -43,6 +45,11 @@ _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SI
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
 settled. All signals at once would take ten times as long to name as to block.
 """
+
+AT_ONCE_S = 0.2
+"""How long results wait for the removal of probes."""
+_REMOVES_S, _HELD_S = 1.0, 2.0
+"""When it is said that a removal takes long; and when, and how often, it is looked who holds up the kernel."""
 
 
 class Gone(TracerError):
@@ -70,6 +77,12 @@ class Watcher:
         self._minds = False
         self.left: str | None = None
         """What to say at the end, where somebody killed it."""
+        self.waits: Callable[[str], None] = lambda line: None
+        """Called with a line where the kernel takes long."""
+        self.patience_s: float | None = None
+        """How long `close` waits from now on: for the rest `settle` does."""
+        self._owed: list[float] = []
+        self._told = False
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             self.pid = os.fork()
@@ -177,16 +190,37 @@ class Watcher:
         return fd
 
     def close(self, descriptors: Iterable[int], together: bool = False) -> None:
-        """Closes what `open` returned; returns once the process has too. `together`: the kernel's waits are one."""
+        """Closes what `open` returned; returns once the process has too, or after `patience_s` where that is set.
+        `together`: the kernel's waits are one.
+        """
         fds = list(descriptors)
         numbers = [self._numbers.pop(fd) for fd in fds]
         for fd in fds:
             os.close(fd)
         if numbers:
             try:
-                self._ask("close", numbers, together)
+                if self.patience_s is None:
+                    self._ask("close", numbers, together)
+                    return
+                self._send("close", numbers, together)
+                if not self._owed and readable([self._connection.fileno()], self.patience_s):
+                    self._receive()
+                else:
+                    self._owed.append(time.monotonic())
             except Gone:
                 self._reap()  # it may hold them to its very end
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was to be closed is."""
+        return not self._owed
+
+    def settle(self) -> None:
+        """Returns once all that was to be closed is."""
+        try:
+            self._take_owed()
+        except Gone:
+            self._reap()
 
     def forget(self) -> None:
         """All is undone: drops the steps so far."""
@@ -204,6 +238,7 @@ class Watcher:
 
     def end(self) -> None:
         """The same, and waits for it; where it still has steps to do, it goes on alone."""
+        self.settle()
         self.leave()
         if self._undone:
             self._reap()
@@ -221,6 +256,10 @@ class Watcher:
 
     def _reap(self) -> None:
         if not self._ended:
+            with suppress(OSError):  # Linux before 5.3, or it is no more
+                ended = os.pidfd_open(self.pid)
+                self._wait(time.monotonic(), True, ended)
+                os.close(ended)
             with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
                 os.waitpid(self.pid, 0)
             self._ended = True
@@ -234,18 +273,58 @@ class Watcher:
                 self.left = _LEFT
 
     def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:
+        self._take_owed()
+        self._send(*message, descriptors=descriptors)
+        self._wait(time.monotonic(), message[0] == "close", self._connection.fileno())
+        return self._receive()
+
+    def _take_owed(self) -> None:
+        while self._owed:
+            self._wait(self._owed[0], True, self._connection.fileno())
+            self._owed.pop(0)
+            self._receive()
+
+    def _send(self, *message: object, descriptors: Sequence[int] = ()) -> None:
         try:
             send(self._connection, message, descriptors)
+        except (BrokenPipeError, ConnectionResetError):
+            self._gone()
+
+    def _receive(self) -> tuple[Any, list[int]]:
+        try:
             received = receive(self._connection)
         except (BrokenPipeError, ConnectionResetError):
             received = None
         if received is None:
-            self.left = _LEFT
-            raise Gone
+            self._gone()
         answer, passed = received
         if isinstance(answer, int) and answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer, passed
+
+    def _gone(self) -> NoReturn:
+        self.left = _LEFT
+        self._owed.clear()
+        raise Gone
+
+    def _wait(self, begun: float, removes: bool, descriptor: int) -> None:
+        """Until the descriptor can be read, or it was said who holds up what began at `begun`."""
+        looks = 0
+        due = begun + (_REMOVES_S if removes and not self._told else _HELD_S)
+        while not readable([descriptor], due - time.monotonic()):
+            from tracer.kernel.workers.waiting import holder
+
+            held = holder()
+            if held is not None:
+                doing = "removes" if removes else "attaches"
+                self.waits(f"the kernel {doing} probes only once every probe that runs has ended: {held}")
+                self._told = True
+                return
+            if removes and not looks and not self._told:
+                self.waits("the kernel is still removing the probes")
+                self._told = True
+            looks += 1
+            due = max(begun + _HELD_S * looks, time.monotonic() + _REMOVES_S)
 
 
 def _become(run: Callable[[socket, int], None], connection: socket, tracer: int) -> NoReturn:

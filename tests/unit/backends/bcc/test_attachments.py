@@ -25,6 +25,7 @@ class MadeHere:
     """A watcher that makes all calls itself."""
 
     left = None
+    settled = True
 
     def open(self, calls: Sequence[Call], together: bool = False) -> list[int]:
         results = []
@@ -42,7 +43,7 @@ class MadeHere:
     def leave(self) -> None:
         pass
 
-    end = leave
+    end = settle = leave
 
 
 def _no_tracepoints(pid: int, stops: bool) -> None:

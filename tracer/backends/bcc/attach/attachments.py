@@ -28,7 +28,7 @@ from tracer.kernel.trials.instructions import (
     parts,
     place_of,
 )
-from tracer.kernel.workers.watcher import Watcher
+from tracer.kernel.workers.watcher import AT_ONCE_S, Watcher
 from tracer.lang.walk import attach_points
 from tracer.plan.model import Plan, ProbePlan
 from tracer.plan.points import first_numbers
@@ -139,16 +139,25 @@ class Attachments:
             self._files.clear()
         return len(sites) - (sum(place_of(site) in self.left_out for site in sites) if self.left_out else 0)
 
+    def tell_waits(self, say: Callable[[str], None]) -> None:
+        """Has a line said where the kernel takes long."""
+        self._watcher.waits = say
+
     def hold(self, *descriptors: int) -> None:
         """Keeps descriptors open until no probe is left, even if tracer is killed before. Raises `Gone`."""
         self._watcher.hold(*descriptors)
 
     def detach(self) -> None:
-        """Closes links and events: no program runs afterwards."""
+        """Closes links and events: no program runs afterwards. Where the kernel takes long, `close` waits for it."""
         held, self._descriptors = self._descriptors, []
+        self._watcher.patience_s = AT_ONCE_S
         self._close(held)
         if self._anchors is not None:
             self._anchors.close()
+        if self._watcher.settled:
+            self._leave()
+
+    def _leave(self) -> None:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
@@ -157,6 +166,8 @@ class Attachments:
     def close(self) -> None:
         """Detaches, and waits until the watcher has ended."""
         self.detach()
+        self._watcher.settle()
+        self._leave()
         self._watcher.end()
 
     def detach_point(self, point: int) -> None:

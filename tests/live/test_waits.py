@@ -1,0 +1,52 @@
+"""The kernel removes probes only once no thread is in one: what is printed meanwhile, and who is said to hold it up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli import read_line, target, tracing, until
+from tracer.kernel.workers.waiting import holder
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+
+STAYS_S = 5
+"""After which the target's own alarm ends it: until then nothing on the machine can remove a probe."""
+
+
+def test_results_print_at_once_and_a_line_names_the_process_that_holds_up_the_removal(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """ftrace reads strings in the kernel, of every process here."""
+    path = place("waits")
+    program = f"uprobe:{path}:took {{ @[str(arg1)] = count(); }}"
+    with tracing(tmp_path, "--backend", "ftrace", "-e", program) as trace:
+        trace.wait_for("Attached")
+        with target(path, STAYS_S, 3) as process:
+            assert read_line(process) == "ready"
+            until(lambda: Path(f"/proc/{process.pid}/wchan").read_text() == "handle_userfault")
+            held = f"process {process.pid} (waits) is in a probe and waits for a page that the owner of a userfaultfd"
+            held = f"{held} has to supply, in handle_userfault: kill -9 {process.pid} frees it"
+            assert holder() == held
+            os.kill(trace.pid, signal.SIGINT)
+            until(lambda: trace.out == b"@[text]: 3\n")
+            until(lambda: "only once" in trace.err)
+            assert process.poll() is None and trace.process.poll() is None
+            process.kill()
+            begun = time.monotonic()
+            done = trace.wait()
+    assert time.monotonic() - begun < STAYS_S
+    assert (done.status, done.text) == (0, "@[text]: 3\n")
+    assert f"tracer: the kernel removes probes only once every probe that runs has ended: {held}\n" in done.err
+
+
+def test_nobody_holds_it_up_where_no_thread_is_in_a_probe(place: Callable[[str], Path]) -> None:
+    with target(place("waits"), STAYS_S) as process:
+        assert read_line(process) == "ready"
+        time.sleep(0.1)
+        assert f"process {process.pid} " not in (holder() or "")
