@@ -6,12 +6,7 @@
 #pragma once
 
 #if MAPPINGS
-static u64 (*current_task_object)(void) = (void *)158;
-static long (*find_mapping)(u64 task, u64 address, u64 function, void *each, u64 flags) = (void *)180;
-
 /* The mapping's start in bytes, its place in the file in pages, and the file's inode: 0 where it is of no file. */
-#define BUSY 16
-
 struct mapping {
 	u64 start, page, inode;
 };

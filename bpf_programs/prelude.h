@@ -49,6 +49,10 @@ static long (*walk)(unsigned long map, u64 function, void *each, u64 flags) = (v
 static u64 (*attach_cookie)(void *ctx) = (void *)174;
 static long (*repeat)(u32 rounds, u64 function, void *each, u64 flags) = (void *)181;
 static long (*fetch_user)(void *to, u32 size, const void *from) = (void *)148;
+static u64 (*current_task_object)(void) = (void *)158;
+static long (*find_mapping)(u64 task, u64 address, u64 function, void *each, u64 flags) = (void *)180;
+
+#define BUSY 16 /* EBUSY */
 
 /* Hides a number's known bounds from the compiler, so that a bound check stays in the code for the verifier. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
@@ -367,17 +371,54 @@ static __always_inline s64 remainder_signed(s64 a, s64 b)
 
 /* --- memory of the traced process ------------------------------------------------------------------------------ */
 
-/* 0, or negative if it cannot be read. The quick read fails on a page that is not in memory; the slow one waits for
- * it. */
-static __always_inline long read_user(void *to, u32 size, u64 from)
+#if SLEEPABLE
+/* Brings a page into memory by touching a byte of it: 0, or negative. -BUSY while somebody changes the process's mappings.
+ * A page may be one that never comes: of userfaultfd memory or of a file that another process or machine serves. Waiting
+ * for it would hold up all who trace. So the mapping is asked first (host/mappings.py); no other page is waited for. */
+static __always_inline long bring_page(u64 address)
+{
+	u64 comes = 0;
+	long error = find_mapping(current_task_object(), address, EACH(0, 901), &comes, 0);
+	char byte;
+
+	if (error == -BUSY)
+		return -BUSY;
+	return comes ? fetch_user(&byte, 1, (void *)address) : -1;
+}
+
+/* How often a read of at most `most` bytes is tried again: for each page, and while mappings change. */
+#define TRIES(most) ((most) / 4096 + 2 + 4)
+#endif
+
+/* 0, or negative if it cannot be read. The read itself never waits: it fails on a page that is not in memory, which is
+ * then brought in. `most` is a constant that `size` does not exceed. */
+static __always_inline long touch_user(void *to, u32 size, u64 from, u32 most)
 {
 	long failed = peek_user(to, size, (void *)from);
-
 #if SLEEPABLE
-	if (failed)
-		failed = fetch_user(to, size, (void *)from);
+	u64 page = from;
+
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < TRIES(most); i++) {
+		long error;
+
+		if (!failed)
+			break;
+		error = bring_page(page);
+		if (error == -BUSY)
+			continue;
+		if (error)
+			break;
+		page = (page | 4095) + 1;
+		failed = peek_user(to, size, (void *)from);
+	}
 #endif
 	return failed;
+}
+
+static __always_inline long read_user(void *to, u32 size, u64 from)
+{
+	return touch_user(to, size, from, size);
 }
 
 /* The first `length` of `size` bytes. */
@@ -393,7 +434,7 @@ static __always_inline long read_part(void *to, u32 size, u64 from, u64 length)
 	OPAQUE(last);
 	if (last > size - 1)
 		return -1;
-	return read_user(to, last + 1, from);
+	return touch_user(to, last + 1, from, size);
 }
 
 /* Whether a length is an error number. BPF has no `if r < 0`, and of `if 0 > r` the verifier of Linux 6.1 follows both
@@ -415,13 +456,17 @@ static __always_inline long touch_user_text(void *to, u64 size, u64 from, u32 mo
 	long length = peek_user_text(to, size, (void *)from);
 #if SLEEPABLE
 	u64 page = from;
-	char byte;
 
 #pragma clang loop unroll(disable)
-	for (u32 i = 0; i < most / 4096 + 2; i++) {
+	for (u32 i = 0; i < TRIES(most); i++) {
+		long error;
+
 		if (length >= 0)
 			break;
-		if (fetch_user(&byte, 1, (void *)page))
+		error = bring_page(page);
+		if (error == -BUSY)
+			continue;
+		if (error)
 			break;
 		page = (page | 4095) + 1;
 		length = peek_user_text(to, size, (void *)from);
@@ -462,7 +507,7 @@ static __always_inline long read_sized_text(void *to, u32 size, u64 from, u64 le
 	if (differs)
 		return got;
 	/* The helper has put a NUL in place of the last byte. Where a helper fails it leaves nothing but zeros. */
-	if (read_user(to, shown, from))
+	if (touch_user(to, shown, from, size))
 		return -1;
 	return ((volatile char *)to)[last] ? shown + 1 : shown;
 }

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.live
 
 UNREADABLE = (
     "tracer: {} left out: an argument or string could not be read there;"
-    " its memory was not mapped, or holds no such value{}\n"
+    " its memory was not mapped, has to come from another process or machine, or holds no such value{}\n"
 )
 TRUNCATED = "tracer: 1 string cut to {} bytes; raise max_strlen, now {}\n"
 LOOPS = (

@@ -24,7 +24,7 @@ MOST = {
     "count": ("@ = count();", 14),
     "hist": ("@ = hist(arg0);", 50),
     "few_keys": ("@[arg0 & 15] = count();", 15),
-    "string_key": ("@[str(arg1)] = count();", 253),
+    "string_key": ("@[str(arg1)] = count();", 307),
 }
 """Each one-liner, and how many instructions it may have at most. arg0 is a register of 4 bytes, arg1 one of 8."""
 

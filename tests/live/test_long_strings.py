@@ -76,7 +76,7 @@ def left_out(hits: int) -> str:
     some = "hits" if hits > 1 else "hit"
     return (
         f"tracer: {hits} {some} left out: an argument or string could not be read there; its memory was not mapped,"
-        " or holds no such value"
+        " has to come from another process or machine, or holds no such value"
     )
 
 

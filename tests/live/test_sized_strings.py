@@ -94,7 +94,7 @@ def shown(memory: str, size: int, most: int = 1024) -> str | None:
 def unreadable(count: int) -> str:
     return (
         f"tracer: {count} hit{'s' if count > 1 else ''} left out: an argument or string could not be read there;"
-        " its memory was not mapped, or holds no such value\n"
+        " its memory was not mapped, has to come from another process or machine, or holds no such value\n"
     )
 
 

@@ -52,6 +52,7 @@ RECIPES: dict[str, Recipe] = {
     "orphans": Recipe(("orphans.c",)),
     "hot": Recipe(("hot.c",)),
     "ticker": Recipe(("ticker.c",)),
+    "unserved": Recipe(("unserved.c",)),
     "apart": Recipe(("apart.c",)),
     "zeroes": Recipe(("zeroes.c",), ("-O2", "-g", "-pthread")),
     "silent": Recipe(("silent.c",), ("-O2", "-g", "-fno-ipa-icf")),

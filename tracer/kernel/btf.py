@@ -16,7 +16,7 @@ _SIGNED_32 = 1 << 24 | 32
 # What follows a type's 12 bytes: fixed, and for each of its `vlen`. Not listed: nothing.
 _FIXED = {1: 4, 3: 12, 14: 4, 17: 4}
 _EACH = {_STRUCT: 12, _UNION: 12, 6: 8, 13: 8, 15: 12, 19: 12}
-_HEAD, _MEMBER = struct.Struct("=II"), struct.Struct("=III")
+_WORD, _HEAD, _MEMBER = struct.Struct("=I"), struct.Struct("=II"), struct.Struct("=III")
 
 FIRST_FUNCTION = 3
 """The number of the first type that `of_functions` makes for a function."""
@@ -41,14 +41,21 @@ def offsets(wanted: Mapping[str, Sequence[str]], data: bytes) -> dict[tuple[str,
         types = _Types(data)
         found: dict[tuple[str, str], int] = {}
         for owner, at in types.structures(wanted).items():
-            todo = [(at, 0)]
-            while todo:
-                at, base = todo.pop()
+            places, unnamed, missing = [(at, 0)], list[tuple[int, int]](), set(wanted[owner])
+            while missing and (places or unnamed):
+                if not places:
+                    # Only where something is missing: to find a type by its number takes long.
+                    kind, base = unnamed.pop(0)
+                    if types.is_compound(kind):
+                        places.append((types.at(kind), base))
+                    continue
+                at, base = places.pop()
                 for name, kind, offset in types.members(at):
-                    if name in wanted[owner]:
+                    if name in missing:
                         found[owner, name] = base + offset
-                    elif not name and types.is_compound(kind):
-                        todo.append((types.at(kind), base + offset))
+                        missing.discard(name)
+                    elif not name:
+                        unnamed.append((kind, base + offset))
         return found
     except (struct.error, IndexError) as error:
         raise ValueError("damaged BTF") from error
@@ -64,16 +71,21 @@ class _Types:
         self._data = data
         self._texts = data[header + texts : header + texts + length]
         self._starts = [0]  # by number; 0 is void
-        self._next, self._end = header + first, header + first + size
+        self._first, self._end = header + first, header + first + size
+        self._next = self._first
 
     def structures(self, names: Collection[str]) -> dict[str, int]:
         """Where the structures of these names begin."""
         found: dict[str, int] = {}
-        while len(found) < len(names) and self._next < self._end:
-            at = self._next
-            number, info = self._advance()
-            if info >> 24 & 31 == _STRUCT and (name := self._text(number)) in names:
-                found.setdefault(name, at)
+        for wanted in names:
+            name = self._texts.find(b"\0%b\0" % wanted.encode()) + 1
+            at = self._data.find(_WORD.pack(name), self._first, self._end) if name else -1
+            while at >= 0:
+                # Where the same word is the name of a member, the number of its type follows: it is below 1 << 24.
+                if (at - self._first) % 4 == 0 and _HEAD.unpack_from(self._data, at)[1] >> 24 & 31 == _STRUCT:
+                    found[wanted] = at
+                    break
+                at = self._data.find(_WORD.pack(name), at + 1, self._end)
         return found
 
     def at(self, number: int) -> int:

@@ -35,7 +35,7 @@ def loss_messages(loss: Loss, program: Program) -> list[str]:
         (
             loss.unreadable,
             "{} left out: an argument or string could not be read there; "
-            f"its memory was not mapped, or holds no such value{missed}",
+            f"its memory was not mapped, has to come from another process or machine, or holds no such value{missed}",
             "hit",
         ),
         (

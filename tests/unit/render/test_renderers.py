@@ -144,7 +144,7 @@ def test_each_cause_of_loss_is_said_with_its_count_and_remedy() -> None:
         "1 event lost: the buffer between kernel and tracer was full, so output and maps that follow from it are "
         "incomplete; print less in the probe, or count there",
         "2 hits left out: an argument or string could not be read there; "
-        "its memory was not mapped, or holds no such value",
+        "its memory was not mapped, has to come from another process or machine, or holds no such value",
         "7 hits left out: the kernel gives the strings of a hit one page, and a long one was cut there "
         "or left no room for another; give strings a size, as in str(arg0, 1024), or --backend bcc",
         "3 strings cut to 63 bytes; raise max_strlen, now 64",

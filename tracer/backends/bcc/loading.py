@@ -84,6 +84,8 @@ def _load_sleepable(
 
     if waits and not trials.has("sleepable"):
         said = (f"{_QUICK}: the kernel has no sleepable uprobe programs (Linux 6.0)",)
+    elif waits and not mappings.comes():
+        said = (f"{_QUICK}: the kernel does not say which pages come (bpf_find_vma and BTF, Linux 5.17)",)
     elif waits:
         try:
             load(sleepable=True)

@@ -15,6 +15,7 @@ from tracer.backends.ftrace.program import RETURNS, Event, FtraceProgram, tallie
 from tracer.backends.ftrace.read.attachment import LOOK_S, Attachment, open_events
 from tracer.backends.ftrace.read.descriptors import Descriptors
 from tracer.backends.ftrace.read.event_hits import EventHits
+from tracer.backends.ftrace.read.waits import Waits
 from tracer.backends.ftrace.refusals import at_place, check_panic
 from tracer.backends.ftrace.samples.decoder import Decoder, build
 from tracer.backends.precheck import check_alone, unprobable
@@ -76,6 +77,7 @@ class FtraceSession:
         self._left: str | None = None
         self._left_out: dict[Spot, Site] = {}
         self._nested: Nested | None = None
+        self._waits: Waits | None = None
         self._tallied: tuple[Event, ...] = ()
         self._tallies: list[tuple[bool, int]] = []
         self._own_returns: list[int] = []
@@ -110,6 +112,7 @@ class FtraceSession:
         attachment = self._attachment
         if attachment is None or self._clauses.exited:
             return
+        self._look_after()
         reader = attachment.reader
         if reader is None:
             # Counters do not use a ring: only the run loop's own descriptors can end the wait.
@@ -133,6 +136,11 @@ class FtraceSession:
             if attachment.wait(self.wake, min(remaining, 0.001 if reader.unfinished else LOOK_S)):
                 return
             reader.collect()
+
+    def _look_after(self) -> None:
+        """Whether the process has got memory that no fetch may wait for."""
+        if self._waits is not None and (said := self._waits.look(self.detach_point)) is not None:
+            self.missed += (said,)
 
     def detach(self) -> None:
         """Stops all descriptors."""
@@ -255,6 +263,8 @@ class FtraceSession:
 
     def _attach(self, stop: Callable[[], bool]) -> int:
         raise_limits()
+        self._waits = Waits(self._program.events, self._target)
+        self._waits.refuse(self._typed.source)
         self._definitions = definitions = Definitions()
         definitions.watcher.waits = self.waits
         definitions.watcher.hold(*self.kept)
@@ -360,6 +370,7 @@ class FtraceSession:
         point = next((place.points[number] for place in event.places if place.branch == branch), -1)
         gone = self._gone
         return lambda hit: None if point in gone else clause(hit)
+
 
 def _hits(descriptors: Descriptors, number: int) -> int:
     return descriptors.total(number)[0]

@@ -256,8 +256,10 @@ def load_programs(
             continue
         words = generated.site_texts.words.get(variant) if groups is None else struct.pack("=Q", group)
         functions = called_back(name, compiled)
-        if uses(compiled[name], mappings.NUMBER):
-            functions[mappings.NUMBER] = mappings.reader()
+        whole = compiled[name] + b"".join(functions.values())
+        for number, asked in ((mappings.NUMBER, mappings.reader), (mappings.COMES, mappings.comes)):
+            if uses(whole, number):
+                functions[number] = asked()
         whole, starts = joined(compiled[name], functions)
         linked = link(whole, loaded.maps, words, point, here)
         if reads_back(linked) and not trials.has("atomics"):
