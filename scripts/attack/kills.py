@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -40,10 +41,29 @@ def _victims(process: psutil.Process, who: str, target: Path) -> list[psutil.Pro
     return []
 
 
-def _kill(config: Config, who: str, after: float) -> Trial:
+@dataclass(frozen=True)
+class Moment:
+    """So many seconds after the start, or after all is attached."""
+
+    attached: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.3f} s after {'attaching' if self.attached else 'the start'}"
+
+    def wait(self, bench: Bench, process: psutil.Process) -> None:
+        """Until it comes."""
+        while self.attached and process.is_running() and b"Attached" not in (bench.folder / "err").read_bytes():
+            if process.status() == psutil.STATUS_ZOMBIE:
+                break
+            time.sleep(0.002)
+        time.sleep(self.seconds)
+
+
+def _kill(config: Config, who: str, moment: Moment) -> Trial:
     def run(bench: Bench) -> Seen:
         def kill(process: psutil.Process) -> None:
-            time.sleep(after)
+            moment.wait(bench, process)
             with suppress(psutil.Error):
                 for victim in _victims(process, who, bench.target):
                     victim.kill()
@@ -52,17 +72,17 @@ def _kill(config: Config, who: str, after: float) -> Trial:
         judge(seen, bench.undisturbed(config), kills=True)
         return seen
 
-    return Trial(f"{config} kill {who} after {after:.3f} s", run)
+    return Trial(f"{config} kill {who} {moment}", run)
 
 
-def _oom(config: Config, after: float) -> Trial:
+def _oom(config: Config, moment: Moment) -> Trial:
     def run(bench: Bench) -> Seen:
         with group("memory", 1 << 40) as home:
             names = ("memory.limit_in_bytes", "memory.max")
             (limit,) = [home / name for name in names if (home / name).exists()]
 
             def starve(process: psutil.Process) -> None:
-                time.sleep(after)
+                moment.wait(bench, process)
                 # The first version of the interface refuses a limit below what is in use: it is lowered step by step.
                 for size in range(64, 1, -2):
                     with suppress(OSError):
@@ -72,16 +92,17 @@ def _oom(config: Config, after: float) -> Trial:
         judge(seen, bench.undisturbed(config), kills=True)
         return seen
 
-    return Trial(f"{config} out of memory after {after:.3f} s", run)
+    return Trial(f"{config} out of memory {moment}", run)
 
 
 def trials(chance: random.Random, runs: int) -> list[Trial]:
-    """Moments from the start to a little after the usual end."""
+    """Moments of starting and attaching, and of running, detaching and showing."""
     made = []
     for number in range(runs):
-        config, after = chance.choice(CONFIGS), chance.uniform(0, 0.6)
+        config = chance.choice(CONFIGS)
+        moment = Moment(True, chance.uniform(0, 0.1)) if number // 6 % 2 else Moment(False, chance.uniform(0, 0.6))
         who = ("oom", "tracer", "oom", "all but undo", "oom", "undo")[number % 6]
-        made.append(_oom(config, after) if who == "oom" else _kill(config, who, after))
+        made.append(_oom(config, moment) if who == "oom" else _kill(config, who, moment))
     return made
 
 
