@@ -26,9 +26,10 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import time
-from _socket import socket, socketpair
+from _socket import SHUT_WR, socket, socketpair
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -36,11 +37,11 @@ from typing import Any, NoReturn
 from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.kernel.syscall import Call
-from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, send
+from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, rows_of, send
 from tracer.probes.site import Site
 from tracer.resolve.processes.stat import facts_of, named
 
-_LEFT = "the process that removes the probes was killed: tracer removed them itself"
+_LEFT = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 """Those that come to the whole of a terminal's group, or have handlers: they must not reach the child before it has
 settled. All signals at once would take ten times as long to name as to block.
@@ -52,11 +53,15 @@ _REMOVES_S, _HELD_S = 1.0, 2.0
 """When it is said that a removal takes long; and when, and how often, it is looked who holds up the kernel."""
 
 
-class Gone(TracerError):
-    """Somebody killed the process."""
+_GONE_S = 0.2
+"""How long to wait for the status of a process that has closed its end of the connection."""
 
-    def __init__(self) -> None:
-        super().__init__("the process that attaches and removes probes was killed", "run the command again")
+
+class Gone(TracerError):
+    """The process does nothing more for us; `why` says what became of it."""
+
+    def __init__(self, why: str = "was killed") -> None:
+        super().__init__(f"the process that attaches and removes probes {why}", "run the command again")
 
 
 class Watcher:
@@ -72,11 +77,11 @@ class Watcher:
         ours, its = socketpair()
         self._connection = ours
         self._numbers: dict[int, int] = {}
-        self._ended = False
+        self._ended = self._is_left = False
         self._undone = True
         self._minds = False
         self.left: str | None = None
-        """What to say at the end, where somebody killed it."""
+        """What to say at the end, where it could not do all."""
         self.waits: Callable[[str], None] = lambda line: None
         """Called with a line where the kernel takes long."""
         self.patience_s: float | None = None
@@ -160,7 +165,7 @@ class Watcher:
         return found
 
     def _open(self, calls: Sequence[Call], passing: Sequence[int], together: bool) -> list[int]:
-        rows, ours = _rows(calls)
+        rows, ours = rows_of(calls)
         answer, passed = self._ask("open", rows, tuple(passing), together, descriptors=ours)
         opened = [number for number in answer if number >= 0]
         if len(opened) != len(passed):
@@ -177,7 +182,7 @@ class Watcher:
         they open. For each 0, or the errno as a negative number. Raises `Gone`; and `OSError` where the file cannot be
         mapped so.
         """
-        rows, ours = _rows(calls)
+        rows, ours = rows_of(calls)
         answer, _ = self._ask("try", rows, ours.index(file), descriptors=ours)
         found: list[int] = answer
         return found
@@ -234,7 +239,7 @@ class Watcher:
             with suppress(Gone):
                 self._stayed(self._ask("check")[0])
         self._tell("leave")
-        self._connection.close()
+        self._hang_up()
 
     def end(self) -> None:
         """The same, and waits for it; where it still has steps to do, it goes on alone."""
@@ -242,6 +247,7 @@ class Watcher:
         self.leave()
         if self._undone:
             self._reap()
+        self._connection.close()
 
     def _stayed(self, found: Sequence[tuple[int, str, int, bool]]) -> None:
         if not found:
@@ -255,63 +261,107 @@ class Watcher:
         )
 
     def _reap(self) -> None:
-        if not self._ended:
-            with suppress(OSError):  # Linux before 5.3, or it is no more
-                ended = os.pidfd_open(self.pid)
-                self._wait(time.monotonic(), True, ended)
-                os.close(ended)
-            with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
-                os.waitpid(self.pid, 0)
-            self._ended = True
+        """Waits until it holds no probe any more, which it tells by closing its end; with steps that are left for our
+        end it goes on alone.
+        """
+        if self._ended or self._connection.fileno() < 0:
+            return
+        self._hang_up()
+        poll = select.poll()
+        poll.register(self._connection.fileno(), 0)  # what it may have sent is of no use
+        self._wait(time.monotonic(), True, lambda timeout: bool(poll.poll(max(timeout, 0) * 1000)))
+        poll.poll()
+        self._status()
+
+    def _hang_up(self) -> None:
+        """Lets it read the end. Closing would take from it what it has not read yet, where it has sent something."""
+        self._is_left = True
+        with suppress(OSError):
+            self._connection.shutdown(SHUT_WR)
+
+    def _status(self) -> int | None:
+        """How it has ended, as waitpid(2) says; None where it goes on, or another has reaped it."""
+        until = time.monotonic() + _GONE_S
+        while not self._ended:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # SIGCHLD is ignored, and the kernel has reaped it
+                self._ended = True
+                break
+            if pid:
+                self._ended = True
+                return status
+            if time.monotonic() > until:
+                break
+            time.sleep(0.002)
+        return None
 
     def _tell(self, *message: object) -> None:
-        # Where somebody killed it the session goes on: its own undoing and `cleanup` remain.
-        if self._connection.fileno() >= 0:
+        # Where it has gone the session goes on: its own undoing and `cleanup` remain.
+        if not self._is_left:
             try:
                 send(self._connection, message)
-            except (BrokenPipeError, ConnectionResetError):
-                self.left = _LEFT
+            except OSError as error:
+                self._lose(error)
+
+    def _lose(self, error: OSError | str | None) -> str:
+        """Gives it up: by an error of the connection, what it says of itself, or since it has closed its end. Returns
+        what became of it.
+        """
+        self._owed.clear()
+        self._hang_up()
+        status = self._status()
+        if isinstance(error, str):
+            why = f"failed ({error})"
+        elif status is not None and os.WIFSIGNALED(status):
+            why = "was killed"
+        elif error is not None and not self._ended:
+            why = f"cannot be reached ({error.strerror})"
+        else:
+            why = "has ended"
+        self.left = _LEFT.format(why)
+        return why
 
     def _ask(self, *message: object, descriptors: Sequence[int] = ()) -> tuple[Any, list[int]]:
         self._take_owed()
         self._send(*message, descriptors=descriptors)
-        self._wait(time.monotonic(), message[0] == "close", self._connection.fileno())
+        self._wait(time.monotonic(), message[0] == "close", self._answered)
         return self._receive()
 
     def _take_owed(self) -> None:
         while self._owed:
-            self._wait(self._owed[0], True, self._connection.fileno())
+            self._wait(self._owed[0], True, self._answered)
             self._owed.pop(0)
             self._receive()
 
     def _send(self, *message: object, descriptors: Sequence[int] = ()) -> None:
         try:
             send(self._connection, message, descriptors)
-        except (BrokenPipeError, ConnectionResetError):
-            self._gone()
+        except OSError as error:
+            raise Gone(self._lose(error)) from None
 
     def _receive(self) -> tuple[Any, list[int]]:
         try:
             received = receive(self._connection)
-        except (BrokenPipeError, ConnectionResetError):
-            received = None
+        except OSError as error:
+            raise Gone(self._lose(error)) from None
         if received is None:
-            self._gone()
+            raise Gone(self._lose(None))
         answer, passed = received
+        if isinstance(answer, str):
+            raise Gone(self._lose(answer))
         if isinstance(answer, int) and answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return answer, passed
 
-    def _gone(self) -> NoReturn:
-        self.left = _LEFT
-        self._owed.clear()
-        raise Gone
+    def _answered(self, timeout_s: float) -> bool:
+        return bool(readable([self._connection.fileno()], timeout_s))
 
-    def _wait(self, begun: float, removes: bool, descriptor: int) -> None:
-        """Until the descriptor can be read, or it was said who holds up what began at `begun`."""
+    def _wait(self, begun: float, removes: bool, is_over: Callable[[float], bool]) -> None:
+        """Until `is_over`, asked for so many seconds at a time, or it was said who holds up what began at `begun`."""
         looks = 0
         due = begun + (_REMOVES_S if removes and not self._told else _HELD_S)
-        while not readable([descriptor], due - time.monotonic()):
+        while not is_over(due - time.monotonic()):
             from tracer.kernel.workers.waiting import holder
 
             held = holder()
@@ -335,18 +385,3 @@ def _become(run: Callable[[socket, int], None], connection: socket, tracer: int)
         status = 0
     finally:
         os._exit(status)
-
-
-def _rows(calls: Sequence[Call]) -> tuple[list[tuple[object, ...]], list[int]]:
-    """The calls to be sent, and the descriptors that they name by their place."""
-    ours = list(dict.fromkeys(fd for call in calls for _, fd in (*call.descriptors, *call.paths)))
-    return [_row(call, ours) for call in calls], ours
-
-
-def _row(call: Call, descriptors: Sequence[int]) -> tuple[object, ...]:
-    at = descriptors.index
-    return (
-        call.number, call.structure, call.before, call.after, call.pointers,
-        tuple((offset, at(fd)) for offset, fd in call.descriptors),
-        tuple((offset, at(fd)) for offset, fd in call.paths),
-    )  # fmt: skip
