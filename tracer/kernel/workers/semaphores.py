@@ -23,6 +23,7 @@ from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping as Mapped
 from tracer.resolve.processes.maps import mappings, users
+from tracer.resolve.processes.memory import open_memory, read, write
 from tracer.resolve.processes.stat import Process, directory, facts_of, identity, pids
 
 DIRECTORY = "/run/tracer"
@@ -84,7 +85,7 @@ def places(every: Sequence[Mapped], semaphore: Semaphore) -> dict[int, Mapped]:
 def values_of(pid: int, semaphore: Semaphore) -> list[int]:
     """What a semaphore says in a process, of each image that has it; nothing where that cannot be read."""
     try:
-        memory = os.open(f"{directory(pid)}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = open_memory(pid)
     except OSError:
         return []
     try:
@@ -96,7 +97,7 @@ def values_of(pid: int, semaphore: Semaphore) -> list[int]:
 def unraised(pid: int, semaphores: Iterable[Semaphore]) -> dict[int, Semaphore]:
     """The addresses of those of which another copy in the process is up, and this one is not."""
     try:
-        memory = os.open(f"{directory(pid)}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = open_memory(pid)
     except OSError:
         return {}
     try:
@@ -286,7 +287,7 @@ def _raise(image: _Image, values: Mapping[tuple[int, int], int | None]) -> None:
         if value is None or value == _MOST:
             continue
         if _read(image.memory, address) == value:
-            os.pwrite(image.memory, (value + 1).to_bytes(SIZE, "little"), address)
+            write(image.memory, (value + 1).to_bytes(SIZE, "little"), address)
         image.up[address] = semaphore
 
 
@@ -299,13 +300,13 @@ def _lower(image: _Image, which: Iterable[int] | None = None) -> None:
         value = _read(image.memory, address)
         if value:
             with suppress(OSError):
-                os.pwrite(image.memory, (value - 1).to_bytes(SIZE, "little"), address)
+                write(image.memory, (value - 1).to_bytes(SIZE, "little"), address)
 
 
 def _open(pid: int) -> _Image | None:
     """A process's memory; None where it has gone. Raises `OSError` where it may not be written."""
     try:
-        memory = os.open(f"{directory(pid)}/mem", os.O_RDWR | os.O_CLOEXEC)
+        memory = open_memory(pid, write=True)
     except (FileNotFoundError, ProcessLookupError):
         return None
     process, auxv = identity(pid), _auxv(pid)
@@ -326,7 +327,7 @@ def _copies(pid: int, semaphores: Iterable[Semaphore]) -> list[dict[int, Semapho
 def _read(memory: int, address: int, size: int = SIZE) -> int | None:
     """The number at an address; None where there is no memory any more."""
     try:
-        data = os.pread(memory, size, address)
+        data = read(memory, size, address)
     except OSError:
         return None
     return int.from_bytes(data, "little") if len(data) == size else None
@@ -334,7 +335,7 @@ def _read(memory: int, address: int, size: int = SIZE) -> int | None:
 
 def _write(memory: int, address: int, value: int) -> None:
     with suppress(OSError):
-        os.pwrite(memory, value.to_bytes(SIZE, "little"), address)
+        write(memory, value.to_bytes(SIZE, "little"), address)
 
 
 def _auxv(pid: int) -> bytes:

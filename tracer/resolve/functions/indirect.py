@@ -31,6 +31,7 @@ from tracer.resolve.elf.relocations import relocations
 from tracer.resolve.elf.symbol_table import Function, read_table
 from tracer.resolve.elf.symbols import unique_places
 from tracer.resolve.processes.maps import Mapping, mappings, path_of, root, users
+from tracer.resolve.processes.memory import open_memory, read
 from tracer.resolve.processes.stat import directory
 
 _OTHERS = 8
@@ -197,7 +198,7 @@ def _of_process(binary: Binary, functions: Sequence[Function], pid: int) -> Iter
     for each in functions:
         named.setdefault(each.name, []).append(each)
     try:
-        memory = os.open(f"{directory(pid)}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = open_memory(pid)
     except OSError:
         return
     try:
@@ -247,7 +248,7 @@ def _slots(
         if not symbols:
             continue
         try:
-            (value,) = struct.unpack("<Q", os.pread(memory, 8, bias + place))
+            (value,) = struct.unpack("<Q", read(memory, 8, bias + place))
         except (OSError, struct.error):
             continue
         yield from ((each, value - to) for each in symbols if value - to != each)

@@ -30,11 +30,15 @@ class Found:
 
 
 def unserved(pid: int, most_s: float) -> Found:
-    """Looks for such memory, for about `most_s` at most: the kernel walks a process's memory for smaps. Half a GB
-    takes 0.4 to 13 ms (Linux 6.18, busy machine). A process that cannot be looked at has none.
+    """Looks for such memory, for about `most_s` at most: the kernel walks the memory of the process for smaps. Half a
+    GB takes 0.4 to 13 ms (Linux 6.18, busy machine). A process that cannot be looked at has none.
     """
+    return unserved_at(directory(pid), most_s)
+
+
+def unserved_at(home: str, most_s: float) -> Found:
+    """The same of the process that has this directory in /proc."""
     begun = time.monotonic()
-    home = directory(pid)
     what, whole = None, True
     try:
         kinds = _kinds(f"{home}/mountinfo")

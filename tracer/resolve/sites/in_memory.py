@@ -23,6 +23,7 @@ from tracer.probes.arch import EM_AARCH64
 from tracer.probes.site import Site
 from tracer.resolve.elf.file import Elf
 from tracer.resolve.processes.maps import Mapping, mappings
+from tracer.resolve.processes.memory import open_memory, read
 from tracer.resolve.processes.stat import directory
 from tracer.resolve.safety.opcodes import LONGEST, is_breakpoint
 
@@ -47,11 +48,12 @@ def states(pid: int, sites: Sequence[Site]) -> list[State | None]:
         try:
             every = mappings(pid)
             own = directory(pid)
-            files = [os.open(f"{own}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("pagemap", "mem")]
+            pagemap = os.open(f"{own}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, pagemap)
+            memory = open_memory(pid)
+            stack.callback(os.close, memory)
         except (OSError, TracerError):
             return found
-        for file in files:
-            stack.callback(os.close, file)
         elves: dict[str, Elf | None] = {}
         for number, site in enumerate(sites):
             if site.path not in elves:
@@ -64,7 +66,7 @@ def states(pid: int, sites: Sequence[Site]) -> list[State | None]:
             here = [
                 state
                 for address in _addresses(every, site)
-                if (state := _at(files[0], files[1], address, elf, site)) is not None
+                if (state := _at(pagemap, memory, address, elf, site)) is not None
             ] or ["moved" for _ in _moved(every, elf, site)]
             found[number] = next((each for each in _WORST if each in here), None)
     return found
@@ -108,7 +110,7 @@ def _at(pagemap: int, memory: int, address: int, elf: Elf, site: Site) -> State 
         if not page & _PRESENT or page & _OF_FILE:
             return "lacking"
         size = min(LONGEST, mmap.PAGESIZE - address % mmap.PAGESIZE)
-        now, wanted = os.pread(memory, size, address), elf.some(site.offset, size)
+        now, wanted = read(memory, size, address), elf.some(site.offset, size)
     except OSError:
         return None
     if is_breakpoint(now, elf.machine):

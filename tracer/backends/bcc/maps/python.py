@@ -11,6 +11,7 @@ from tracer.kernel import bpf
 from tracer.kernel.bpf import MapType
 from tracer.resolve.interpreters.python.interpreter import Code, Text
 from tracer.resolve.interpreters.python.layouts import Layout
+from tracer.resolve.processes.memory import open_memory, read
 from tracer.resolve.processes.stat import directory
 
 if TYPE_CHECKING:
@@ -128,9 +129,12 @@ class _Memory:
         layout = self._layout
         places = (layout.name, layout.file, layout.table)
         try:
-            with open(f"{directory(self._pid)}/mem", "rb", 0) as memory:
-                data = os.pread(memory.fileno(), size, address)
-                now = [struct.unpack("=Q", os.pread(memory.fileno(), 8, self._address + at))[0] for at in places]
+            memory = open_memory(self._pid)
+            try:
+                data = read(memory, size, address)
+                now = [struct.unpack("=Q", read(memory, 8, self._address + at))[0] for at in places]
+            finally:
+                os.close(memory)
         except (OSError, struct.error, OverflowError):
             return None
         return data if len(data) == size and now == self._parts[:3] else None
