@@ -36,6 +36,9 @@ class MadeHere:
                 results.append(-(error.errno or 0))
         return results
 
+    def mind(self, sites: Sequence[Site], pid: int | None) -> None:
+        pass
+
     def close(self, descriptors: Iterable[int], together: bool = False) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
