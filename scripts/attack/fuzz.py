@@ -52,8 +52,8 @@ def main() -> int:
     done = [
         _pytest(
             f"{options.inputs} random programs: C, Python and a walk agree",
-            ("tests/proof/test_same.py::test_c_and_python_say_the_same", "-o", "timeout=36000"),
-            {"TRACER_PROOF": str(options.inputs), "TRACER_PROOF_SEED": seed},
+            ("tests/proof/test_same.py::test_c_and_python_say_the_same",),
+            {"TRACER_PROOF": str(options.inputs), "TRACER_PROOF_SEED": seed, "TRACER_TEST_PATIENCE": "100"},
         ),
         _pytest(
             f"{options.live} random programs: both backends agree with the walk",

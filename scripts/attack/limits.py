@@ -17,6 +17,7 @@ from pathlib import Path
 from scripts.attack.command import Trial, command
 from scripts.attack.trial import CONFIGS, LIMIT_S, Bench, Config
 from scripts.attack.verdict import Seen, judge
+from tests.harness.cli import until
 
 MIB = 1 << 20
 
@@ -67,7 +68,14 @@ def group(kind: str, amount: int) -> Iterator[Path]:
             (home / name).write_text(text)
         yield home
     finally:
+        until(lambda: _removed(home), 10)
+
+
+def _removed(home: Path) -> bool:
+    """Whether it could be: who was killed in it is in it until the kernel is done with the process."""
+    with suppress(OSError):
         home.rmdir()
+    return not home.exists()
 
 
 def inside(home: Path) -> tuple[str, ...]:
