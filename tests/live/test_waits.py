@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 STAYS_S = 5
 """After which the target's own alarm ends it: until then nothing on the machine can remove a probe."""
 
+LEAVES = "Ctrl-C leaves that to a process in the background"
+
 
 def test_results_print_at_once_and_a_line_names_the_process_that_holds_up_the_removal(
     place: Callable[[str], Path], tmp_path: Path
@@ -36,13 +38,35 @@ def test_results_print_at_once_and_a_line_names_the_process_that_holds_up_the_re
             os.kill(trace.pid, signal.SIGINT)
             until(lambda: trace.out == b"@[text]: 3\n")
             until(lambda: "only once" in trace.err)
-            assert process.poll() is None and trace.process.poll() is None
+            assert process.poll() is None
+            assert trace.process.poll() is None
             process.kill()
             begun = time.monotonic()
             done = trace.wait()
     assert time.monotonic() - begun < STAYS_S
     assert (done.status, done.text) == (0, "@[text]: 3\n")
-    assert f"tracer: the kernel removes probes only once every probe that runs has ended: {held}\n" in done.err
+    only = "the kernel removes probes only once every probe that runs has ended"
+    assert f"tracer: {only}: {held}; {LEAVES}\n" in done.err
+
+
+def test_ctrl_c_then_leaves_the_removal_to_the_process_in_the_background(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = place("waits")
+    program = f"uprobe:{path}:took {{ @[str(arg1)] = count(); }}"
+    with tracing(tmp_path, "--backend", "ftrace", "-e", program) as trace:
+        trace.wait_for("Attached")
+        with target(path, STAYS_S, 3) as process:
+            assert read_line(process) == "ready"
+            until(lambda: Path(f"/proc/{process.pid}/wchan").read_text() == "handle_userfault")
+            os.kill(trace.pid, signal.SIGINT)
+            trace.wait_for(LEAVES)
+            os.kill(trace.pid, signal.SIGINT)
+            done = trace.wait(2)
+            assert process.poll() is None
+            process.kill()
+        assert (done.status, done.text) == (1, "@[text]: 3\n")
+        until(lambda: str(path) not in Path("/sys/kernel/tracing/uprobe_events").read_text())
 
 
 def test_nobody_holds_it_up_where_no_thread_is_in_a_probe(place: Callable[[str], Path]) -> None:

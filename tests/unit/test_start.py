@@ -23,7 +23,7 @@ CASES: dict[str, tuple[tuple[str, ...], int, set[str]]] = {
     "the help": (("--help",), 15, set()),
     "the help of a command": (("run", "--help"), 7, set()),
     "a list of USDT probes": (("-l", "usdt:libc:*"), 42, set()),
-    "a list of functions": (("-l", "uprobe:libc:*"), 54, {"ctypes"}),
+    "a list of functions": (("-l", "uprobe:libc:*"), 56, {"ctypes"}),
     "what the host can do": (("info",), 58, {"ctypes"}),
 }
 """The words, how many modules they may load, of ours and of others, and which heavy packages they need."""

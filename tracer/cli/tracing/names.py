@@ -27,6 +27,8 @@ _LONGEST_COPY = 65024
 _CUT = "{} is too long: functions that its last 64 MiB do not name have no names"
 _LACKING = "they were hit just as it began or ended, or their memory could not be read"
 
+RECORDS_LOST = "{} of what processes map lost: addresses of those that have ended may have no names"
+
 
 class Names:
     """Symbol tables are read when the first name is asked for; what processes map is taken note of from the start."""

@@ -37,6 +37,8 @@ class Signals:
         self._read = self._write = -1
         self._previous_wakeup = -1
         self._asked = -math.inf
+        self.leave = False
+        """Whether that one ends tracer at once, and the process that removes probes goes on alone."""
 
     def __enter__(self) -> Signals:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -72,6 +74,8 @@ class Signals:
         controls, now = self._controls, time.monotonic()
         if (controls.stop or controls.detached) and now - self._asked > _AT_ONCE_S:
             controls.hurry = True
+            if self.leave:
+                os._exit(1)
         if not controls.stop:
             controls.stop = True
             self._asked = now
@@ -88,11 +92,13 @@ class Signals:
 
 
 def tell_wait(
-    say: Callable[[str], None], controls: Controls, child: Child | None, leases: Leases | None, line: str
-) -> None:
+    say: Callable[[str], None], controls: Controls, signals: Signals, child: Child | None, leases: Leases | None,
+    line: str,
+) -> None:  # fmt: skip
     """Says, with -q too, what the kernel waits for. At the end that can be the command, which is then ended at once, as
-    it would be later.
+    it would be later; and nobody has to wait for it.
     """
-    say(line)
+    signals.leave = controls.detached
+    say(f"{line}; Ctrl-C leaves that to a process in the background" if controls.detached else line)
     if controls.detached and child is not None and (leases is None or leases.wanted is None):
         child.end()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracer.cli.tracing.effects import Effects
-from tracer.cli.tracing.names import Names
+from tracer.cli.tracing.names import RECORDS_LOST, Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals, tell_wait
 from tracer.dataclass import dataclass, replace
@@ -112,7 +112,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             from tracer.target.child import Child
 
             child = stack.enter_context(Child(request.argv))
-        stack.enter_context(Signals(controls, last=True))
+        signals = stack.enter_context(Signals(controls, last=True))
         target, watched = _watched(request, child, controls, stack)
         names = stack.enter_context(closing(Names(plan, target)))
         controls.regularly = names.keep_up
@@ -136,7 +136,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         session = open_session(compiled, target)
         stack.enter_context(session)
         session.unwinder, session.interpreters, session.places = names.unwinder, names.interpreters, names.places
-        session.waits = partial(tell_wait, say, controls, child, leases)
+        session.waits = partial(tell_wait, say, controls, signals, child, leases)
         if child is not None:
             child.wait()
             if child.in_python is not None:  # with -q too: the answer may be too much
@@ -251,8 +251,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         for line in names.lacking():
             say(line)
         if names.missed is not None:
-            records = counted(names.missed, "record") if names.missed else "records"
-            say(f"{records} of what processes map lost: addresses of those that have ended may have no names")
+            say(RECORDS_LOST.format(counted(names.missed, "record") if names.missed else "records"))
         if child is not None:
             child.end()
             if (failure := child.failure()) is not None:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from tracer.dataclass import NamedTuple
+from tracer.opening import opened
 from tracer.resolve.processes.stat import directory, pids
 
 _PATIENCE_S = 3.0
@@ -290,7 +291,7 @@ class _Memory:
         if spot.inode not in self._files:
             self._files[spot.inode] = -1
             with suppress(OSError):
-                fd = self._files[spot.inode] = os.open(spot.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                fd = self._files[spot.inode] = opened(spot.path)
                 status = os.fstat(fd)
                 if (status.st_dev, status.st_ino) != (spot.device, spot.inode):
                     os.close(fd)
@@ -315,7 +316,7 @@ def _once_more(pid: int, spot: Spot, counted: Sequence[Spot]) -> None:
     from tracer.kernel import perf
 
     try:
-        file = os.open(spot.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = opened(spot.path)
     except OSError:
         return
     try:

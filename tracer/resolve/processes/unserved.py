@@ -14,7 +14,8 @@ from tracer.resolve.processes.stat import directory
 
 _REGISTERED = {b"um", b"uw", b"ui"}
 """What smaps says of memory that is registered with a userfaultfd: for missing pages, for writes, for minor faults."""
-_SERVED = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "9p", "fuse", "fuseblk"))
+_SERVED = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "fuse", "fuseblk"))
+"""9p and virtiofs are not among them: the hypervisor serves these, as it does disks."""
 _PIECE = 1 << 16
 
 

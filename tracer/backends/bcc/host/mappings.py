@@ -34,9 +34,10 @@ _LOCAL = {
     "hugetlbfs": 0x958458F6, "f2fs": 0xF2F52010, "zfs": 0x2FC12FC1, "bcachefs": 0xCA451A4E, "squashfs": 0x73717368,
     "iso9660": 0x9660, "fat": 0x4D44, "exfat": 0x2011BAB0, "ntfs3": 0x7366746E, "udf": 0x15013346,
     "jfs": 0x3153464A, "reiserfs": 0x52654973, "nilfs": 0x3434,
+    "9p": 0x01021997,
 }  # fmt: skip
-"""File systems that read from a device of this machine (include/uapi/linux/magic.h). A file of overlayfs is mapped as
-the file below it.
+"""File systems that read from a device of this machine or from its hypervisor (include/uapi/linux/magic.h; virtiofs
+has FUSE's number). A file of overlayfs is mapped as the file below it.
 """
 _FORMAT, _REGULAR = 0xF000, 0x8000
 _LOAD, _LOAD_HALF, _AND, _JUMP, _EQUALS, _DIFFERS, _EQUALS_32 = 0x79, 0x69, 0x57, 0x05, 0x15, 0x55, 0x16
