@@ -60,7 +60,8 @@ def write(name: str, table: str) -> None:
     """Puts a table into docs/reliability.md, between the marks of its attack."""
     page = ROOT / "docs" / "reliability.md"
     place = re.compile(rf"(?<=<!-- attack {name} -->\n).*?(?=<!-- end -->)", re.S)
-    page.write_text(place.sub(lambda _: table + "\n", page.read_text()))
+    # Once: behind an empty match another one would begin, which reaches to the next attack's end.
+    page.write_text(place.sub(lambda _: table + "\n", page.read_text(), count=1))
 
 
 def run(trials: Sequence[Trial], benches: Sequence[Bench]) -> list[tuple[str, Seen]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from scripts.attack import command
 from scripts.attack.calls import ERRORS, number_of, numbers
 from scripts.attack.faults import Fault, every, spread, summary
 from scripts.attack.trial import CONFIGS
 from scripts.attack.verdict import Seen, judge
+from tests.harness.cli import ROOT
 
 COUNTS = {str(config): {"openat": 500, "setsid": 1, "write": 3, "getpid": 9} for config in CONFIGS}
 
@@ -106,3 +110,20 @@ def test_the_summary_counts_runs_in_which_the_call_failed() -> None:
         "| faults found | 1 |",
         "| of them a traceback | 1 |",
     ]
+
+
+def test_a_table_goes_between_the_marks_of_its_attack_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "reliability.md"
+    page.write_text("<!-- attack kills -->\n<!-- end -->\n## Limits\n<!-- attack limits -->\n<!-- end -->\n")
+    for table in ("| a |", "| b |"):
+        command.write("kills", table)
+        kills = f"<!-- attack kills -->\n{table}\n<!-- end -->\n"
+        assert page.read_text() == kills + "## Limits\n<!-- attack limits -->\n<!-- end -->\n"
+
+
+def test_each_attack_has_its_place_in_the_docs() -> None:
+    commands = {path.name for path in (ROOT / "scripts" / "attack").iterdir() if path.is_symlink()}
+    marks = re.findall(r"<!-- attack (\w+) -->\n", (ROOT / "docs" / "reliability.md").read_text())
+    assert set(marks) == commands and len(marks) == len(commands)
