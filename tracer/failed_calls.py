@@ -10,6 +10,8 @@ from types import CodeType, FrameType, TracebackType
 _CALL = re.compile(r"(?:\w+\.)*(\w+)\s*\(\s*((?:\w+\.)*\w+)?")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _PYTHON = os.path.dirname(os.__file__)
+_OUTPUT = ("write", "flush")
+"""What is said of those is of the output."""
 
 
 def described(error: OSError) -> str:
@@ -26,13 +28,15 @@ def described(error: OSError) -> str:
 
 
 def _innermost(trace: TracebackType | None) -> tuple[str, str | None]:
-    """The call in the last line of ours that was running, of what Python itself has."""
+    """The call that failed, in the innermost line of Python code; where that is Python's own and says nothing, the one
+    of ours that led to it.
+    """
     for frame, code, instruction, line in reversed([*_frames(trace)]):
-        if code.co_filename.startswith(_PACKAGE):
-            text = _running(code, instruction, line)
-            if text and not text.startswith("raise ") and (call := _CALL.match(text)):
-                return call[1], _object(frame, call[2])
-        elif not code.co_filename.startswith(_PYTHON) or "/site-packages/" in code.co_filename:
+        text = _running(code, instruction, line)
+        call = None if text.startswith("raise ") else _CALL.match(text)
+        if call is not None and call[1] not in _OUTPUT:
+            return call[1], _object(frame, call[2])
+        if call is not None or not code.co_filename.startswith((_PACKAGE, _PYTHON)):
             break
     return "", None
 

@@ -6,6 +6,7 @@ Only the module of the command that runs is imported; `--help` alone imports the
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 os.environ["TYPER_USE_RICH"] = "0"  # typer reads it once, when it is imported
 
 _INTERRUPTED = "tracer: interrupted\n"
+_NO_ERROR = re.compile("without (exception|setting an exception|an exception) ?(set)?")
+"""What Python says where ctypes or mmap get no memory."""
 
 EXAMPLES = (
     "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'",
@@ -78,6 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except OSError as error:
         _say_error(TracerError(_os_error(error)))
+        _drop_output()
+        return 1
+    except (MemoryError, SystemError) as error:
+        if isinstance(error, SystemError) and not _NO_ERROR.search(str(error)):
+            raise
+        hint = "ulimit -v or the control group's limit may be the reason"
+        _say_error(TracerError("there is not enough memory", hint))
         _drop_output()
         return 1
     except ImportError as error:  # of a file that is there: the machine lacks memory, descriptors or a mapping

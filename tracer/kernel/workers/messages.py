@@ -20,11 +20,16 @@ _HEAD = struct.Struct("=I")
 
 def append(path: bytes, text: bytes) -> None:
     """Appends to a file by one write(2). Raises `OSError`."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    fd = to_append(path)
     try:
         os.write(fd, text)
     finally:
         os.close(fd)
+
+
+def to_append(path: bytes) -> int:
+    """A descriptor to append to a file. Raises `OSError`."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
 
 def send(connection: socket, message: Any, descriptors: Sequence[int] = ()) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tracer.kernel.syscall import Call
-from tracer.kernel.workers.messages import append, receive, send
+from tracer.kernel.workers.messages import append, receive, send, to_append
 from tracer.kernel.workers.removal import Removal
 from tracer.resolve.processes.stat import facts_of
 
@@ -79,12 +79,14 @@ def _serve(connection: socket, tracer: int) -> None:
     held: set[int] = set()
     left = locks = False
     steps: list[_Step] = []
+    files: dict[bytes, int] = {}
     removal: Removal | None = None
     try:
         while (received := receive(connection)) is not None:
             (kind, *words), passed = received
             if kind == "undo":
                 steps.append((words[0], words[1], words[2]))
+                _keep(files, words[1])
             elif kind == "leave":
                 left = True
                 break
@@ -115,7 +117,16 @@ def _serve(connection: socket, tracer: int) -> None:
     if removal is not None:
         with suppress(OSError):
             removal.check()
-    _undo_all(steps)
+    _undo_all(steps, files)
+
+
+def _keep(files: dict[bytes, int], path: bytes) -> None:
+    """Keeps the kernel's list of probes open: to remove them there may be no descriptor left then. An event's trigger
+    file that is open would hold the event.
+    """
+    if path.endswith(b"/uprobe_events") and path not in files:
+        with suppress(OSError):
+            files[path] = to_append(path)
 
 
 def _answer(connection: socket, held: set[int], kind: str, words: list[Any], passed: list[int]) -> None:
@@ -228,7 +239,7 @@ def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
     return [found[number] for number in range(len(items))]
 
 
-def _undo_all(steps: Sequence[_Step]) -> None:
+def _undo_all(steps: Sequence[_Step], files: dict[bytes, int]) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     pause = 0.002
     while steps and time.monotonic() < deadline:
@@ -236,7 +247,7 @@ def _undo_all(steps: Sequence[_Step]) -> None:
         for step in reversed(steps):
             # A trigger that stays holds its event.
             waits = left if step[0] == "unlink" else [each for each in left if each[1].endswith(b"/trigger")]
-            if waits or not _undo(step):
+            if waits or not _undo(step, files):
                 left.append(step)
         steps = left[::-1]
         if steps:
@@ -244,13 +255,15 @@ def _undo_all(steps: Sequence[_Step]) -> None:
             pause = min(pause * 2, 0.25)
 
 
-def _undo(step: _Step) -> bool:
+def _undo(step: _Step, files: dict[bytes, int]) -> bool:
     kind, path, text = step
     try:
         if kind == "unlink":
             os.unlink(path)
         elif kind == "continue":
             _continue(*map(int, path.split()))
+        elif path in files:
+            os.write(files[path], text)
         else:
             append(path, text)
     except OSError as error:
