@@ -11,7 +11,7 @@ _CALL = re.compile(r"(?:\w+\.)*(\w+)\s*\(\s*((?:\w+\.)*\w+)?")
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _PYTHON = os.path.dirname(os.__file__)
 _OUTPUT = ("write", "flush")
-"""What is said of those is of the output."""
+"""Methods of what Python prints to: the user knows where that goes."""
 
 
 def described(error: OSError) -> str:
@@ -34,7 +34,7 @@ def _innermost(trace: TracebackType | None) -> tuple[str, str | None]:
     for frame, code, instruction, line in reversed([*_frames(trace)]):
         text = _running(code, instruction, line)
         call = None if text.startswith("raise ") else _CALL.match(text)
-        if call is not None and call[1] not in _OUTPUT:
+        if call is not None and (call[1] not in _OUTPUT or text.startswith("os.")):
             return call[1], _object(frame, call[2])
         if call is not None or not code.co_filename.startswith((_PACKAGE, _PYTHON)):
             break

@@ -198,7 +198,7 @@ class Watcher:
         """Closes what `open` returned; returns once the process has too, or after `patience_s` where that is set.
         `together`: the kernel's waits are one.
         """
-        fds = list(descriptors)
+        fds = [fd for fd in descriptors if fd in self._numbers]
         numbers = [self._numbers.pop(fd) for fd in fds]
         for fd in fds:
             os.close(fd)
@@ -208,7 +208,7 @@ class Watcher:
                     self._ask("close", numbers, together)
                     return
                 self._send("close", numbers, together)
-                if not self._owed and readable([self._connection.fileno()], self.patience_s):
+                if not self._owed and self._answered(self.patience_s):
                     self._receive()
                 else:
                     self._owed.append(time.monotonic())
@@ -269,8 +269,9 @@ class Watcher:
         self._hang_up()
         poll = select.poll()
         poll.register(self._connection.fileno(), 0)  # what it may have sent is of no use
-        self._wait(time.monotonic(), True, lambda timeout: bool(poll.poll(max(timeout, 0) * 1000)))
-        poll.poll()
+        with suppress(OSError):
+            self._wait(time.monotonic(), True, lambda timeout: bool(poll.poll(max(timeout, 0) * 1000)))
+            poll.poll()
         self._status()
 
     def _hang_up(self) -> None:
@@ -355,7 +356,10 @@ class Watcher:
         return answer, passed
 
     def _answered(self, timeout_s: float) -> bool:
-        return bool(readable([self._connection.fileno()], timeout_s))
+        try:
+            return bool(readable([self._connection.fileno()], timeout_s))
+        except OSError:  # poll(2) wants memory
+            return True  # the reading waits
 
     def _wait(self, begun: float, removes: bool, is_over: Callable[[float], bool]) -> None:
         """Until `is_over`, asked for so many seconds at a time, or it was said who holds up what began at `begun`."""
