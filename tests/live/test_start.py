@@ -12,6 +12,13 @@ from tests.unit.test_start import HEAVY
 from tracer.resolve.sites import site_cache
 
 MOST_MODULES = 217
+OF_THE_LOOK = (
+    "cli.silence.breakpoints", "kernel.workers.set_again", "resolve.binary", "resolve.elf", "resolve.safety",
+    "resolve.processes.file_users", "resolve.processes.memory", "resolve.sites.in_memory",
+)  # fmt: skip
+"""What looks for lost breakpoints: a tenth of a second after the start, which a command of half of that reaches where
+the machine is busy.
+"""
 
 
 @pytest.fixture
@@ -41,7 +48,8 @@ def test_a_trace_whose_sites_are_known_reads_no_file_for_them(backend: str, warm
     readers = ("functions", "usdt", "dwarf", "symbol", "debug_file")
     assert [name for name in sorted(warm.own) if name.startswith("resolve.") and any(r in name for r in readers)] == []
     assert {name.partition(".")[0] for name in warm.other} & HEAVY <= {"ctypes"}
-    assert len(warm.own) + len(warm.other) <= MOST_MODULES, sorted(warm.own | warm.other)
+    own = {name for name in warm.own if not name.startswith(OF_THE_LOOK)}
+    assert len(own) + len(warm.other) <= MOST_MODULES, sorted(own | warm.other)
 
 
 def test_a_backend_is_loaded_alone_and_without_what_the_plan_does_not_need(backend: str, warm: Loaded) -> None:

@@ -33,14 +33,12 @@ KERNEL = re.compile(
 EXCEPTIONS: dict[str, set[tuple[str, str]]] = {
     "the door itself": {("opening.py", "os.open(path)")},
     "a constant or an argument that is a path of /proc, /sys or tracefs": {
-        ("backends/bcc/host/mappings.py", "open(KERNEL)"),
-        ("backends/bcc/host/pid_namespace.py", "open(_KERNEL)"),
-        ("backends/bcc/maps/python.py", "open(_KERNEL)"),
         ("backends/ftrace/host.py", "Path(path).read_text()"),
         ("backends/ftrace/refusals.py", "Path(_PANIC_ON_WARN).read_text()"),
         ("backends/ftrace/string_bounds.py", "open(_SIGNATURE)"),
         ("host/cgroups.py", "open(_OWN)"),
         ("host/cgroups.py", "open(path)"),
+        ("kernel/btf.py", "open(KERNEL)"),
         ("kernel/lockdown.py", "open(f'{_SECURITYFS}/lockdown')"),
         ("kernel/perf.py", "open(_PMU)"),
         ("kernel/tracefs.py", "open(path)"),

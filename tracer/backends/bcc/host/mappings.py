@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from tracer.backends.bcc.host import trials
 from tracer.backends.bcc.host.pid_namespace import has_btf
-from tracer.kernel.btf import KERNEL
 
 NUMBER, COMES = 900, 901
 """The functions' numbers (`EACH` in prelude.h)."""
@@ -60,8 +59,7 @@ def reader() -> bytes:
     from tracer.kernel import btf
 
     try:
-        with open(KERNEL, "rb") as file:
-            at = btf.offsets(_MEMBERS, file.read())
+        at = btf.own_offsets(_MEMBERS)
         mapping = "vm_area_struct"
         return (
             _BEGIN
@@ -87,8 +85,7 @@ def comes() -> bytes:
     from tracer.kernel import btf
 
     try:
-        with open(KERNEL, "rb") as file:
-            at = btf.offsets(_ASKED, file.read())
+        at = btf.own_offsets(_ASKED)
         served = at.get(("vm_userfaultfd_ctx", "ctx"))  # None where the kernel has no userfaultfd
         owner = at["vm_area_struct", "vm_userfaultfd_ctx"] + served if served is not None else None
         code = [

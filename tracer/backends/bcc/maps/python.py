@@ -36,7 +36,6 @@ _MEMBERS = {
     "thread_struct": ("fsbase",),
     "mm_struct": ("start_stack", "start_code"),
 }
-_KERNEL = "/sys/kernel/btf/vmlinux"
 
 
 def create_maps(first: int) -> dict[int, int]:
@@ -60,8 +59,7 @@ def _places() -> tuple[int, ...]:
     """Where the kernel keeps the values that tell threads and address spaces apart."""
     from tracer.kernel import btf
 
-    with open(_KERNEL, "rb") as file:
-        at = btf.offsets(_MEMBERS, file.read())
+    at = btf.own_offsets(_MEMBERS)
     memory = "mm_struct"
     return (
         at["task_struct", "thread"] + at["thread_struct", "fsbase"],
