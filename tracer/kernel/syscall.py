@@ -71,7 +71,14 @@ def call(number: int, *arguments: object) -> int:
         code = ctypes.get_errno()
         if code not in (errno.EINTR, errno.EAGAIN):
             break
-    failed = OSError(code, os.strerror(code))  # of the subclass for that number
+    raise _failed(number, code)
+
+
+def _failed(number: int, code: int) -> OSError:
+    """Named, for `failed_calls`. (What raises it must not hold it: that circle would keep all frames up to the one that
+    catches it, with megabytes of buffers.)
+    """
+    error = OSError(code, os.strerror(code))  # of the subclass for that number
     names = (name for name, numbers in _NUMBERS.items() if number in numbers.values())
-    failed.__dict__["call"] = next(names, f"system call {number}")  # see `failed_calls`
-    raise failed
+    error.__dict__["call"] = next(names, f"system call {number}")
+    return error
