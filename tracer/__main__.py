@@ -13,7 +13,7 @@ try:
     from tracer.cli import app
 except KeyboardInterrupt:  # Ctrl-C in the first tenth of a second; later ones are `app.main`'s
     raise SystemExit("tracer: interrupted") from None
-except (OSError, ImportError, MemoryError) as error:
+except Exception as error:  # descriptors, memory or the disk: nothing of ours has run
     raise SystemExit(f"tracer: error: cannot load Python's modules: {error}") from None
 
 
