@@ -14,7 +14,7 @@ try:
 except KeyboardInterrupt:  # Ctrl-C in the first tenth of a second; later ones are `app.main`'s
     raise SystemExit("tracer: interrupted") from None
 except Exception as error:  # descriptors, memory or the disk: nothing of ours has run
-    raise SystemExit(f"tracer: error: cannot load Python's modules: {error}") from None
+    raise SystemExit(f"tracer: error: cannot load Python's modules: {error or type(error).__name__}") from None
 
 
 def main() -> NoReturn:

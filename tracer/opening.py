@@ -19,6 +19,7 @@ PIECE = 1 << 20
 """Bytes that are read at once: some hundred microseconds."""
 
 NOT_REGULAR = "not a regular file"
+NO_PROC = "/proc is not mounted"
 
 
 def opened(path: str | bytes, follow: bool = True) -> int:
@@ -33,6 +34,8 @@ def opened(path: str | bytes, follow: bool = True) -> int:
         try:
             return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
+            if error.errno == errno.ENOENT and not os.path.isdir("/proc/self/fd"):  # the file is there
+                raise OSError(errno.EOPNOTSUPP, NO_PROC, path) from None
             raise OSError(error.errno, error.strerror, path) from None
     finally:
         os.close(found)

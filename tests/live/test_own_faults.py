@@ -53,3 +53,12 @@ def test_maps_come_before_the_fault_and_the_command_goes_on(backend: str, clean:
     command = f"sh -c '{path}; sleep 0.7; echo whole > {mark}'"
     status, out, err = faulty("-q", "--backend", backend, "--follow", "-e", program, "-c", command)
     assert (status, out, err, mark.read_text()) == (1, "\n\n@hits: 1\n", _SAID, "whole\n")
+
+
+def test_where_proc_is_not_mounted_a_file_that_is_there_is_not_said_to_be_missing(backend: str, clean: None) -> None:
+    path = build("pairs")
+    command = [sys.executable, "-m", "tracer", "--backend", backend, "-e", f"uprobe:{path}:inner {{ @ = count(); }}"]
+    hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", *command]
+    done = subprocess.run(hidden, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"error: {path}: cannot be read: /proc is not mounted\n" in done.stderr

@@ -297,6 +297,24 @@ def test_a_watcher_in_the_middle_of_a_call_finishes_it_and_goes(tmp_path: Path) 
     os.close(reader)
 
 
+def test_what_broke_first_is_said_and_not_what_failed_for_it_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is real; one message is refused, and the process, which reads the end, closes its own."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+
+    watcher = Watcher()
+    with monkeypatch.context() as once:
+        once.setattr("tracer.kernel.workers.watcher.send", refused)
+        watcher.undo_unlink("/none")
+    with pytest.raises(Gone) as raised:
+        watcher.hold(0)
+    what = "cannot be reached (No buffer space available)"
+    assert raised.value.message == f"the process that attaches and removes probes {what}"
+    assert watcher.left == f"the process that removes the probes {what}: tracer removed them itself"
+    watcher.end()
+
+
 def test_a_session_whose_watcher_was_killed_goes_on_and_ends(tmp_path: Path) -> None:
     watcher = Watcher()
     os.kill(watcher.pid, signal.SIGKILL)

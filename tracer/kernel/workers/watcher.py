@@ -78,6 +78,7 @@ class Watcher:
         self._connection = ours
         self._numbers: dict[int, int] = {}
         self._ended = self._is_left = False
+        self._lost: str | None = None
         self._undone = True
         self._minds = False
         self.left: str | None = None
@@ -307,8 +308,10 @@ class Watcher:
 
     def _lose(self, error: OSError | str | None) -> str:
         """Gives it up: by an error of the connection, what it says of itself, or since it has closed its end. Returns
-        what became of it.
+        what became of it: the first time counts, since what fails later fails for that.
         """
+        if self._lost is not None:
+            return self._lost
         self._owed.clear()
         self._hang_up()
         status = self._status()
@@ -316,10 +319,11 @@ class Watcher:
             why = f"failed ({error})"
         elif status is not None and os.WIFSIGNALED(status):
             why = "was killed"
-        elif error is not None and not self._ended:
+        elif error is not None:  # that it has ended by now is for our hanging up
             why = f"cannot be reached ({error.strerror})"
         else:
             why = "has ended"
+        self._lost = why
         self.left = _LEFT.format(why)
         return why
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from tracer.errors import TracerError
 from tracer.probes.site import FileIdentity
+
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 
 
 def open_verified(path: str, identity: FileIdentity) -> int:
@@ -17,7 +20,8 @@ def open_verified(path: str, identity: FileIdentity) -> int:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
-        raise TracerError(f"{path}: the file has gone since it was checked: {error.strerror}") from None
+        what = "has gone since it was checked" if error.errno in _GONE else "cannot be opened"
+        raise TracerError(f"{path}: the file {what}: {error.strerror}") from None
     status = os.fstat(descriptor)
     now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     touched = identity.ctime_ns not in (None, status.st_ctime_ns)

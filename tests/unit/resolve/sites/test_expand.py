@@ -3,6 +3,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -601,6 +602,18 @@ def test_a_file_that_changes_before_attaching_is_noticed(here: Path) -> None:
     with pytest.raises(TracerError) as caught:
         verify_sites(found)
     assert caught.value.message == f"{here}/shop: the file has gone since it was checked: No such file or directory"
+
+
+def test_a_file_that_cannot_be_opened_has_not_gone(here: Path) -> None:
+    found = sites("usdt:./shop:consts")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(TracerError) as caught:
+            open_verified(found[0].path, found[0].identity)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert caught.value.message == f"{here}/shop: the file cannot be opened: Too many open files"
 
 
 def test_a_shared_library_without_pie_is_expanded_too(build: Build) -> None:
