@@ -54,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
+        sys.unraisablehook = _ignored
         sys.excepthook = _fault_of_ours  # before typer is imported: its own hook hands on to the one it found
     try:
         # A script's shell ignores it for a background job, where `kill -INT $!; wait` is to end a trace all the same.
@@ -223,6 +224,15 @@ def _fault_of_ours(kind: type[BaseException], error: BaseException, trace: Trace
         return
     hint = "please report it, with what -v adds"
     _say_error(TracerError(f"internal error: {kind.__name__}: {error}", hint))
+
+
+def _ignored(what: sys.UnraisableHookArgs) -> None:
+    """Python prints and forgets what a callback or destructor raises: an interrupt that came there comes once more."""
+    if isinstance(what.exc_value, (Interrupted, KeyboardInterrupt)):
+        signal.signal(signal.SIGALRM, _interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)  # not in here
+    else:
+        sys.__unraisablehook__(what)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -301,3 +301,23 @@ def test_ctrl_c_never_shows_a_traceback_of_pythons() -> None:
             child.send_signal(signal.SIGINT)
             said = child.communicate(timeout=60)[1]
         assert said in ("", "tracer: interrupted\n")
+
+
+def test_an_interrupt_that_comes_in_a_destructor_is_not_lost() -> None:
+    program = """
+import sys, time
+from tracer.cli import app
+
+class Dying:
+    def __del__(self):
+        app._interrupt(2, None)
+
+sys.unraisablehook = app._ignored
+Dying()
+try:
+    time.sleep(5)
+except app.Interrupted:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
