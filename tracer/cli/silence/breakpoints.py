@@ -39,16 +39,27 @@ class Breakpoints:
         self.noted: dict[Spot, dict[int, State]] = {}
         self._names: dict[int, str] = {}
         self._tried: set[Place] = set()
+        self.suspects: set[Place] = set()
+        """Where a breakpoint was not there at the last look."""
 
-    def set_again(self, sites: Iterable[Site]) -> list[tuple[str, str]]:
-        """Notes what is so at some sites, and sets the breakpoints that are gone. Returns the sites and the processes
-        where that was done, in words.
+    def set_again(self, sites: Iterable[Site], at_once: bool = False) -> list[tuple[str, str]]:
+        """Notes what is so at some sites, and sets the breakpoints that are gone: those that were not there at the look
+        before, either, unless `at_once`, since after an exec the kernel, or tracer, may be about to set them. Returns
+        the sites and the processes where that was done, in words.
         """
         found = {place_of(site): site for site in [*sites][:_FEW]}
         wanted = [*found.values()]
-        lacking = [each for each in self.note(wanted) if each not in self._tried]
+        every = [each for each in self.note(wanted) if each not in self._tried]
+        lacking = [each for each in every if at_once or each in self.suspects]
+        self.suspects = {*every} - {*lacking}
+        for each in self.suspects:
+            self._forget(each)
         self._tried.update(lacking)
-        if not lacking or not set_again(lacking):
+        if not lacking:
+            return []
+        if not set_again(lacking):
+            for each in {*lacking} - {*self.note(wanted)}:
+                self._forget(each)  # it has ended or exec'ed
             return []
         done: dict[tuple[int, ...], list[str]] = {}
         still = self.note(wanted)
@@ -60,6 +71,11 @@ class Breakpoints:
                 # One that has ended meanwhile is not seen again: it had its breakpoint to its end.
                 self.noted[place].update(dict.fromkeys(pids, "set"))
         return [(_some(names), self._listed(pids)) for pids, names in done.items()]
+
+    def _forget(self, place: Place) -> None:
+        for spot, own in self.noted.items():
+            if spot[:3] == place[2:5]:
+                own.pop(place.pid, None)
 
     def reason(self, sites: Iterable[Site]) -> str | None:
         """Why hits at some sites cannot be seen, by what was noted; None where they can."""

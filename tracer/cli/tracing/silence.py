@@ -91,7 +91,7 @@ class Silence:
             self._history = History(self._target.pid)
             self._early = self._begun + _FIRST_S
             if self._target.program is None:
-                self._set_again(range(len(self._of_probes())))
+                self._set_again(range(len(self._of_probes())), at_once=True)
 
     def look(self) -> None:
         """Called now and then while the trace runs."""
@@ -116,7 +116,7 @@ class Silence:
                 idle = [number for number, hits in enumerate(self._hits) if first or hits == before[number]]
                 self._set_again(idle)
         elif silent and (all or few):
-            self._set_again(silent)
+            self._set_again(silent, at_once=True)
         if self._quiet or not first or not silent or not (all or few):
             return
         self._note_semaphores(silent)
@@ -272,13 +272,15 @@ class Silence:
         attached = [number for number in numbers if number not in self._cut]
         return [site for number in attached for site in self._sites(number)[:_SITES] if place_of(site) not in left_out]
 
-    def _set_again(self, numbers: Iterable[int]) -> None:
+    def _set_again(self, numbers: Iterable[int], at_once: bool = False) -> None:
         """Looks whether breakpoints are where they should be, and sets again those that are gone."""
         sites = self._to_look_at(numbers)
-        for names, whom in self._breakpoints.set_again(sites) if sites else ():
+        for names, whom in self._breakpoints.set_again(sites, at_once) if sites else ():
             gone = f"the breakpoint of {names} was gone from the memory of {whom}"
             why = "which gave the page back (MADV_DONTNEED), or the kernel had not set it"
             self._say(f"{gone}, {why}: it is set again, and calls before are not counted")
+        if sites and self._breakpoints.suspects:
+            self._early = time.monotonic()  # in the next round
 
     @cached_property
     def _breakpoints(self) -> Breakpoints:
