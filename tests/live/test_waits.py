@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import read_line, target, tracing, until
+from tests.harness.cli import Running, read_line, target, tracing, until
 from tracer.kernel.workers.waiting import holder
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
@@ -21,28 +23,33 @@ STAYS_S = 5
 LEAVES = "Ctrl-C leaves that to a process in the background"
 
 
-def test_results_print_at_once_and_a_line_names_the_process_that_holds_up_the_removal(
-    place: Callable[[str], Path], tmp_path: Path
-) -> None:
-    """ftrace reads strings in the kernel, of every process here."""
-    path = place("waits")
+@contextmanager
+def held_up(path: Path, folder: Path) -> Iterator[tuple[Running, subprocess.Popen[bytes]]]:
+    """A trace, and a process that sleeps in its probe: ftrace reads strings in the kernel, of every process here."""
     program = f"uprobe:{path}:took {{ @[str(arg1)] = count(); }}"
-    with tracing(tmp_path, "--backend", "ftrace", "-e", program) as trace:
+    with tracing(folder, "--backend", "ftrace", "-e", program) as trace:
         trace.wait_for("Attached")
         with target(path, STAYS_S, 3) as process:
             assert read_line(process) == "ready"
             until(lambda: Path(f"/proc/{process.pid}/wchan").read_text() == "handle_userfault")
-            held = f"process {process.pid} (waits) is in a probe and waits for a page that the owner of a userfaultfd"
-            held = f"{held} has to supply, in handle_userfault: kill -9 {process.pid} frees it"
-            assert holder() == held
-            os.kill(trace.pid, signal.SIGINT)
-            until(lambda: trace.out == b"@[text]: 3\n")
-            until(lambda: "only once" in trace.err)
-            assert process.poll() is None
-            assert trace.process.poll() is None
-            process.kill()
-            begun = time.monotonic()
-            done = trace.wait()
+            yield trace, process
+
+
+def test_results_print_at_once_and_a_line_names_the_process_that_holds_up_the_removal(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with held_up(place("waits"), tmp_path) as (trace, process):
+        held = f"process {process.pid} (waits) is in a probe and waits for a page that the owner of a userfaultfd"
+        held = f"{held} has to supply, in handle_userfault: kill -9 {process.pid} frees it"
+        assert holder() == held
+        os.kill(trace.pid, signal.SIGINT)
+        until(lambda: trace.out == b"@[text]: 3\n")
+        until(lambda: "only once" in trace.err)
+        assert process.poll() is None
+        assert trace.process.poll() is None
+        process.kill()
+        begun = time.monotonic()
+        done = trace.wait()
     assert time.monotonic() - begun < STAYS_S
     assert (done.status, done.text) == (0, "@[text]: 3\n")
     only = "the kernel removes probes only once every probe that runs has ended"
@@ -53,20 +60,15 @@ def test_ctrl_c_then_leaves_the_removal_to_the_process_in_the_background(
     place: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path = place("waits")
-    program = f"uprobe:{path}:took {{ @[str(arg1)] = count(); }}"
-    with tracing(tmp_path, "--backend", "ftrace", "-e", program) as trace:
-        trace.wait_for("Attached")
-        with target(path, STAYS_S, 3) as process:
-            assert read_line(process) == "ready"
-            until(lambda: Path(f"/proc/{process.pid}/wchan").read_text() == "handle_userfault")
-            os.kill(trace.pid, signal.SIGINT)
-            trace.wait_for(LEAVES)
-            os.kill(trace.pid, signal.SIGINT)
-            done = trace.wait(2)
-            assert process.poll() is None
-            process.kill()
-        assert (done.status, done.text) == (1, "@[text]: 3\n")
-        until(lambda: str(path) not in Path("/sys/kernel/tracing/uprobe_events").read_text())
+    with held_up(path, tmp_path) as (trace, process):
+        os.kill(trace.pid, signal.SIGINT)
+        trace.wait_for(LEAVES)
+        os.kill(trace.pid, signal.SIGINT)
+        done = trace.wait(2)
+        assert process.poll() is None
+        process.kill()
+    assert (done.status, done.text) == (1, "@[text]: 3\n")
+    until(lambda: str(path) not in Path("/sys/kernel/tracing/uprobe_events").read_text())
 
 
 def test_nobody_holds_it_up_where_no_thread_is_in_a_probe(place: Callable[[str], Path]) -> None:
