@@ -45,6 +45,16 @@ def without_silence(said: str) -> str:
     return _SILENCE.sub("", said)
 
 
+_SLOW = re.compile(
+    r"tracer: the kernel is still removing the probes(?:; Ctrl-C leaves that to a process in the background)?\n"
+)
+
+
+def without_slow(said: str) -> str:
+    """What tracer said but for how long the kernel takes to remove probes: a busy machine is part of the answer."""
+    return _SLOW.sub("", said)
+
+
 _BEFORE_MAPS = re.compile(rb"(?:(?<=\n)|(?<!.))\n\n(?=@|\Z)", re.S)
 
 
@@ -68,8 +78,8 @@ class Done:
 
     @property
     def err(self) -> str:
-        """What it said, but for warnings of overhead."""
-        return without_overhead(self.said)
+        """What it said, but for warnings of overhead and that the kernel takes long to remove probes."""
+        return without_slow(without_overhead(self.said))
 
     @property
     def overhead(self) -> list[str]:
@@ -149,7 +159,7 @@ class Running:
     @property
     def err(self) -> str:
         """What it said so far, but for warnings of overhead."""
-        return without_overhead(self.said)
+        return without_slow(without_overhead(self.said))
 
     @property
     def said(self) -> str:

@@ -6,13 +6,17 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tracer.render.loss import counted
+
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
+    from tracer.probes.site import Site
     from tracer.tracing import Outcome
 
 
 _PATIENCE_S = 5.0
 _NAMED = 8
+_NAMED_PLACES = 3
 
 
 class OlderFiles:
@@ -57,6 +61,14 @@ def closing_lines(plan: Plan, outcome: Outcome, backend: str | None = None) -> I
     if backend == "ftrace" and outcome.loss.events and _says_exit(plan):
         # Its exit() is found in the events; that of bcc is a flag in the kernel, which nothing can lose.
         yield "exit() may be among what was lost: what came after it may have been counted"
+
+
+def not_probed(sites: Sequence[Site], attached: int) -> str:
+    """The line about the `sites` that the kernel would not probe, beside as many as it has `attached`."""
+    names = [site.shown for site in sites[:_NAMED_PLACES]]
+    rest = f" and {len(sites) - _NAMED_PLACES} more" if len(sites) > _NAMED_PLACES else ""
+    places = counted(attached + len(sites), "place")
+    return f"{len(sites)} of {places} left out: the kernel cannot probe the instruction at {', '.join(names)}{rest}"
 
 
 def not_followed(pid: int) -> Iterator[str]:

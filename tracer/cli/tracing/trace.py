@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from tracer.dataclass import dataclass, replace
 from tracer.errors import TracerError
 from tracer.host.polling import readable
 from tracer.pipeline import open_session
-from tracer.probes.site import Site, Target
+from tracer.probes.site import Target
 from tracer.render import renderer_of
 from tracer.render.loss import counted
 from tracer.tracing import Controls, Watched, probe_count, run
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from tracer.target.child import Child
     from tracer.target.running import RunningProcess
 
-_NAMED = 3
 _COPYING = ("node", "php")
 """How the names of programs begin that may copy their code."""
 _REPLACED = "{} was replaced during the trace: programs started since then run the new file, which was not probed"
@@ -163,9 +162,12 @@ def trace(compiled: Compiled, request: Request) -> int:
                 copies.start()
             left_out = session.left_out
             if left_out:
-                say(_not_probed(left_out, sites))  # with -q too: the answer is incomplete
+                from tracer.cli.tracing.end_warnings import not_probed
+
+                say(not_probed(left_out, sites))  # with -q too: the answer is incomplete
             if child is None and (activation := getattr(session, "activation", "")):
                 note(activation)
+            apart = _not_followed(request)  # before the word that makes others go on: what they start then is traced
             attached = f"Attached {counted(probe_count(plan, left_out), 'probe')}"
             if request.verbose and running.backend:
                 attached += f" through {running.backend}, {counted(sites, 'site')}"
@@ -177,10 +179,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             for each in (older, silence):
                 if each is not None:
                     each.start()
-            if request.process is not None and request.follow:
-                from tracer.cli.tracing.end_warnings import not_followed
-
-                note(*not_followed(request.process.pid))
+            note(*apart)
 
         findings = guard = silence = older = None
         if plan.probes:
@@ -269,6 +268,14 @@ def trace(compiled: Compiled, request: Request) -> int:
             say(f"{out.left_out} bytes of output left out: nobody reads them")
         words.finish()
         return outcome.code or (1 if out.left_out else 0)
+
+
+def _not_followed(request: Request) -> tuple[str, ...]:
+    if request.process is None or not request.follow:
+        return ()
+    from tracer.cli.tracing.end_warnings import not_followed
+
+    return tuple(not_followed(request.process.pid))
 
 
 def _start_raised(child: Child, session: Any, say: Callable[[str], None], quiet: bool) -> None:
@@ -391,10 +398,3 @@ def _watched(
     if wake >= 0:
         controls.wake = (*controls.wake, wake)
     return target, Watched(ended) if child is None else Watched(ended, child.start, child.pid)
-
-
-def _not_probed(sites: Sequence[Site], attached: int) -> str:
-    names = [site.shown for site in sites[:_NAMED]]
-    rest = f" and {len(sites) - _NAMED} more" if len(sites) > _NAMED else ""
-    places = counted(attached + len(sites), "place")
-    return f"{len(sites)} of {places} left out: the kernel cannot probe the instruction at {', '.join(names)}{rest}"
