@@ -26,14 +26,14 @@ from tracer.pipeline import plan as plan_of
 from tracer.plan.model import Plan, ProbePlan, Variant
 from tracer.probes.site import Site
 from tracer.render import renderer_of
-from tracer.results.events import Event, ExitEvent, Loss
+from tracer.results.events import Event, ExitEvent, Loss, Outcome
 from tracer.results.store import LocalMaps
 from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
 from tracer.steps.values import Argument, BuiltIn, Bytes, Memory, ReturnValue, Source, Text, UserStack
-from tracer.tracing import Controls, Outcome, Watched, run
+from tracer.tracing.loop import Controls, Watched, run
 
 PID = 4242
 STACK = (0x1001, 0x1002, 0x1003)

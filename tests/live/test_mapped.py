@@ -13,13 +13,13 @@ import pytest
 from tests.harness.cli import PATIENCE_S, environment, until
 from tests.targets.build import build
 from tracer import pipeline
-from tracer.cli.tracing.names import Names
 from tracer.errors import Source
 from tracer.kernel import mapping_records
 from tracer.kernel.mapping_records import Mapped, MappingRecords, Missed
 from tracer.probes.site import Target
 from tracer.resolve.processes.maps import Mapping, mappings
 from tracer.resolve.symbols import modules
+from tracer.tracing.names import Names
 
 pytestmark = pytest.mark.live
 
@@ -120,7 +120,7 @@ def test_what_was_lost_is_said(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text(
         "import sys\nfrom tracer.kernel import mapping_records\nmapping_records._RING = 4096\n"
-        "from tracer.cli.tracing.names import Names\nNames.keep_up = lambda self: None\n"
+        "from tracer.tracing.names import Names\nNames.keep_up = lambda self: None\n"
         "from tracer.__main__ import main\nmain()\n"
     )
     command = f"sh -c 'i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; {build('depot')} 1'"

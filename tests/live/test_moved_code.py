@@ -16,12 +16,12 @@ from tests.harness.cli import read_line, target, tracer, tracing, until
 from tests.live.answers import maps
 from tests.live.test_silence import said
 from tests.targets.build import build
-from tracer.cli.silence.history import History
 from tracer.errors import Source
 from tracer.lang.syntax.parser import parse
 from tracer.probes.site import Target
 from tracer.resolve.sites.expand import expand
 from tracer.resolve.sites.in_memory import states
+from tracer.silence.history import History
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
 

@@ -26,7 +26,7 @@ from tracer.steps.model import Steps
 from tracer.steps.python.compile import compile_clause
 from tracer.steps.python.leaves import leaves
 from tracer.steps.python.runtime import Runtime
-from tracer.tracing import Watched
+from tracer.tracing.loop import Watched
 
 PID = CHILD_PID
 

@@ -30,7 +30,7 @@ from tracer.plan.model import Plan
 from tracer.render import renderer_of
 from tracer.steps.model import Each
 from tracer.steps.walk import walk
-from tracer.tracing import Controls, run
+from tracer.tracing.loop import Controls, run
 
 CASES = [case for case in cases() if case.recorded]
 

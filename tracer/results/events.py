@@ -103,3 +103,16 @@ class Loss:
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in names(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the trace ended: exit() code, losses, and hits (-1 where the backend does not know them); whether a probe
+    `told` anything, by printf() or exit().
+    """
+
+    code: int
+    loss: Loss
+    hits: int
+    attached: int
+    told: bool = False

@@ -15,7 +15,7 @@ import pytest
 from tracer.cli.tracing import output as output_module
 from tracer.cli.tracing.output import PIECE, Output, Words
 from tracer.errors import TracerError
-from tracer.tracing import Controls
+from tracer.tracing.loop import Controls
 
 CAPACITY = 65536  # of a pipe, in bytes (pipe(7))
 

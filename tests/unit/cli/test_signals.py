@@ -15,7 +15,7 @@ from tests.harness.cli import PATIENCE_S, TRACER, environment
 from tracer.cli.tracing.signals import Signals
 from tracer.errors import TracerError
 from tracer.target.running import RunningProcess
-from tracer.tracing import Controls
+from tracer.tracing.loop import Controls
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -81,7 +81,7 @@ def test_a_first_signal_asks_to_hurry_where_the_probes_are_gone() -> None:
 
 def test_a_signal_after_the_last_trace_does_not_kill() -> None:
     code = (
-        "import os, signal; from tracer.cli.tracing.signals import Signals; from tracer.tracing import Controls\n"
+        "import os, signal; from tracer.cli.tracing.signals import Signals; from tracer.tracing.loop import Controls\n"
         "with Signals(Controls(), last=True): pass\n"
         "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): os.kill(os.getpid(), number)\n"
         "raise SystemExit(7)"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from tracer.errors import TracerError
 
 if TYPE_CHECKING:
-    from tracer.tracing import Controls
+    from tracer.tracing.loop import Controls
 
 PIECE = 1 << 16
 """Bytes that are collected before they are written, where nothing asks for them earlier."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracer.host.leases import Leases
     from tracer.target.child import Child
-    from tracer.tracing import Controls
+    from tracer.tracing.loop import Controls
 
 _AT_ONCE_S = 0.5
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -20,7 +20,7 @@ from tracer.render.stacks.renderer import DocumentRenderer, FoldedRenderer
 if TYPE_CHECKING:
     from tracer.lang.typed import Program
     from tracer.render.values import Symbolizer
-    from tracer.tracing import Controls
+    from tracer.tracing.loop import Controls
 
 _TWO = "--diff compares two maps of stacks, or two files"
 

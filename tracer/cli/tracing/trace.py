@@ -11,8 +11,6 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracer.cli.tracing.effects import Effects
-from tracer.cli.tracing.names import RECORDS_LOST, Names
 from tracer.cli.tracing.output import Output, Words
 from tracer.cli.tracing.signals import Signals, tell_wait
 from tracer.dataclass import dataclass, replace
@@ -22,7 +20,9 @@ from tracer.pipeline import open_session
 from tracer.probes.site import Target
 from tracer.render import renderer_of
 from tracer.render.loss import counted
-from tracer.tracing import Controls, Watched, probe_count, run
+from tracer.tracing.effects import Effects
+from tracer.tracing.loop import Controls, Watched, probe_count, run
+from tracer.tracing.names import RECORDS_LOST, Names
 
 _COLLECTIONS = (20_000, 50, 50)
 """For gc.set_threshold: an event makes some objects and no cycle, and looking for cycles after each 700 objects, as
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.backends.fallback import FallbackSession
     from tracer.backends.semaphore_copies import SemaphoreCopies
-    from tracer.cli.tracing.end_warnings import OlderFiles
-    from tracer.cli.tracing.silence import Silence
     from tracer.cli.tracing.stacks import Wanted
     from tracer.errors import Diagnostic, Source
     from tracer.host.leases import Leases
     from tracer.overhead.guard import Guard
     from tracer.pipeline import Compiled
     from tracer.plan.model import Plan
+    from tracer.silence.silence import Silence
     from tracer.target.child import Child
     from tracer.target.running import RunningProcess
+    from tracer.tracing.end_warnings import OlderFiles
 
 _COPYING = ("node", "php")
 """How the names of programs begin that may copy their code."""
@@ -99,12 +99,12 @@ def trace(compiled: Compiled, request: Request) -> int:
         out = _output(request, controls, stack)
         child = None
         if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
-            from tracer.cli.silence.copied_code import refuse_copied_code
+            from tracer.silence.copied_code import refuse_copied_code
 
             of_one = not request.follow and (request.process is not None or request.argv is not None)
             refuse_copied_code(plan, request.argv, of_one)
         if request.process is not None and plan.probes:
-            from tracer.cli.silence.rewritten import refuse_rewritten
+            from tracer.silence.rewritten import refuse_rewritten
 
             refuse_rewritten(plan, request.process.pid)
         if request.argv is not None:
@@ -162,7 +162,7 @@ def trace(compiled: Compiled, request: Request) -> int:
                 copies.start()
             left_out = session.left_out
             if left_out:
-                from tracer.cli.tracing.end_warnings import not_probed
+                from tracer.tracing.end_warnings import not_probed
 
                 say(not_probed(left_out, sites))  # with -q too: the answer is incomplete
             if child is None and (activation := getattr(session, "activation", "")):
@@ -186,7 +186,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             from tracer.overhead.findings import Findings
 
             if target.pid is None:
-                from tracer.cli.tracing.end_warnings import OlderFiles
+                from tracer.tracing.end_warnings import OlderFiles
 
                 older = OlderFiles({site.path for site in plan.sites}, say)
 
@@ -194,7 +194,7 @@ def trace(compiled: Compiled, request: Request) -> int:
             findings = Findings(plan, target.pid is not None, request.max_rate, warn, renderer.detached)
             guard = findings.guard
             controls.meanwhile = partial(_meanwhile, session, guard, controls)
-            from tracer.cli.tracing.silence import Silence
+            from tracer.silence.silence import Silence
 
             silence = Silence(plan, target, session, say, request.verbose, request.quiet, findings.cut)
             stack.callback(silence.close)
@@ -258,7 +258,7 @@ def trace(compiled: Compiled, request: Request) -> int:
         for line in findings.closing if findings is not None else ():
             say(line)
         if outcome.loss:
-            from tracer.cli.tracing.end_warnings import closing_lines
+            from tracer.tracing.end_warnings import closing_lines
 
             for line in closing_lines(plan, outcome, running.backend):
                 say(line)
@@ -273,7 +273,7 @@ def trace(compiled: Compiled, request: Request) -> int:
 def _not_followed(request: Request) -> tuple[str, ...]:
     if request.process is None or not request.follow:
         return ()
-    from tracer.cli.tracing.end_warnings import not_followed
+    from tracer.tracing.end_warnings import not_followed
 
     return tuple(not_followed(request.process.pid))
 

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-    from tracer.cli.tracing.output import Words
     from tracer.host.leases import Leases
 
 _LOOK_S = 0.1
+
+
+class Words(Protocol):
+    """Who takes what a program says beside its results; `escapes`: control characters in values must not reach it."""
+
+    escapes: bool
+
+    def say(self, text: str, /) -> None:
+        """One line or more."""
 
 
 class Effects:

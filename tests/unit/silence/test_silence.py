@@ -9,14 +9,13 @@ import pytest
 
 from tests import typed_ir as ir
 from tests.unit.backends.ftrace.plans import count, plan, probe, site
-from tracer.cli.tracing import silence_reasons
-from tracer.cli.tracing.silence import Silence
 from tracer.dataclass import replace
 from tracer.lang import typed
 from tracer.lang.types import UINT8
 from tracer.probes.site import EVERY_PROCESS, Site, Target
-from tracer.results.events import Loss
-from tracer.tracing import Outcome
+from tracer.results.events import Loss, Outcome
+from tracer.silence import reasons as silence_reasons
+from tracer.silence.silence import Silence
 
 NAMES = ("uprobe:/bin/a:f", "uprobe:/bin/a:g", "uprobe:/bin/b:h", "uprobe:/bin/b:i", "uprobe:/bin/b:j")
 
@@ -102,7 +101,7 @@ def test_those_that_the_guard_detached_are_passed_over() -> None:
 
 
 def test_where_hits_are_not_known_nothing_is_invented(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracer.cli.tracing.silence.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("tracer.silence.silence.time.sleep", lambda seconds: None)
     rendered: Any = Rendered()
     found, session, _ = silence((0,), unknown=1 << 20)
     assert found.closing(Outcome(0, Loss(), -1, 1), rendered, ()) == []
@@ -113,7 +112,7 @@ def test_where_hits_are_not_known_nothing_is_invented(monkeypatch: pytest.Monkey
 
 def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tracer.silence.silence.time.monotonic", lambda: now[0])
     found, session, said = silence((0, 0))
     found.look()
     assert session.asked == 0  # nothing is attached yet
@@ -131,7 +130,7 @@ def test_five_silent_seconds_are_explained_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_hits_that_come_after_five_silent_seconds_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tracer.silence.silence.time.monotonic", lambda: now[0])
     found, session, said = silence((0, 0, 0))
     found.start()
     now[0] += 6
@@ -164,7 +163,7 @@ def test_quiet_tells_only_why_there_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, hits: Sequence[int], lines: list[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tracer.silence.silence.time.monotonic", lambda: now[0])
     found, _, said = silence(hits)
     found._quiet = True
     found.start()
@@ -195,7 +194,7 @@ def test_five_seconds_with_hits_tell_of_files_that_nobody_runs_unless_hits_are_m
 
     now = [100.0]
     monkeypatch.setattr(silence_reasons.Reasons, "of_processes", of_processes)
-    monkeypatch.setattr("tracer.cli.tracing.silence.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tracer.silence.silence.time.monotonic", lambda: now[0])
     found, session, said = silence(hits)
     found.start()
     now[0] += 6

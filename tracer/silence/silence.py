@@ -25,14 +25,14 @@ from tracer.render.loss import counted
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
-    from tracer.cli.silence.breakpoints import Breakpoints
-    from tracer.cli.silence.history import History
-    from tracer.cli.tracing.silence_reasons import Reasons
     from tracer.kernel.trials.instructions import Spot
     from tracer.plan.model import Plan
     from tracer.probes.site import Site, Target
     from tracer.render.renderer import Renderer
-    from tracer.tracing import Outcome
+    from tracer.results.events import Outcome
+    from tracer.silence.breakpoints import Breakpoints
+    from tracer.silence.history import History
+    from tracer.silence.reasons import Reasons
 
 PATIENCE_S = 5.0
 _FEW_HITS = 20_000
@@ -86,7 +86,7 @@ class Silence:
         self._begun = time.monotonic()
         self._due = self._begun + PATIENCE_S
         if self._target.pid is not None and not self._target.follow:
-            from tracer.cli.silence.history import History
+            from tracer.silence.history import History
 
             self._history = History(self._target.pid)
             self._early = self._begun + _FIRST_S
@@ -182,7 +182,7 @@ class Silence:
         """Why a breakpoint of ours has ended the process, for a line that says that one did; "" where it was not."""
         if self._history is not None and not self._history.made_code:
             return ""
-        from tracer.cli.silence.breakpoints import COPIED
+        from tracer.silence.breakpoints import COPIED
 
         known = self._history is not None and self._history.moved(self._plan.sites)
         return f": it {COPIED}" if known else f": it may have {COPIED}"
@@ -258,7 +258,7 @@ class Silence:
 
     def _of_copied_files(self, silent: Collection[int]) -> list[int]:
         """The other attach points of files that a process may run as they were before an overlay copied them."""
-        from tracer.cli.silence.breakpoints import copied_lately
+        from tracer.silence.breakpoints import copied_lately
 
         if self._target.pid is not None:
             return []
@@ -284,7 +284,7 @@ class Silence:
 
     @cached_property
     def _breakpoints(self) -> Breakpoints:
-        from tracer.cli.silence.breakpoints import Breakpoints
+        from tracer.silence.breakpoints import Breakpoints
 
         return Breakpoints(self._target)
 
@@ -322,7 +322,7 @@ class Silence:
         for number, sites in sorted(self._session.unhit_sites().items()):
             kept = [site for site in sites if place_of(site) not in left_out]
             if kept and number not in silent and number not in cut:
-                from tracer.cli.tracing.wildcard_places import unhit_lines
+                from tracer.silence.wildcard_places import unhit_lines
 
                 yield from unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)
 
@@ -335,7 +335,7 @@ class Silence:
     def _note(self, sites: Iterable[Site]) -> None:
         wanted = [site for site in sites if site.guard is not None]
         if wanted:
-            from tracer.cli.tracing.silence_reasons import semaphore_values
+            from tracer.silence.reasons import semaphore_values
 
             self._semaphores.update(semaphore_values(wanted, self._target))
 
@@ -346,7 +346,7 @@ class Silence:
 
     def _explain(self) -> Reasons:
         """As it is now."""
-        from tracer.cli.tracing.silence_reasons import Reasons
+        from tracer.silence.reasons import Reasons
 
         if self._history is not None:
             self._history.read()

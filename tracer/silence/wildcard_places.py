@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracer.cli.tracing.silence_reasons import Reasons
     from tracer.plan.points import Point
     from tracer.probes.site import Site
+    from tracer.silence.reasons import Reasons
 
 _LINES, _NAMED = 3, 3
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.targets.build import build
-from tracer.cli.silence.other_libc import other_libc
 from tracer.probes.site import Site
 from tracer.resolve.binary import Binary
+from tracer.silence.other_libc import other_libc
 
 TRUE = shutil.which("true") or "/bin/true"
 OWN = str(build("depot"))

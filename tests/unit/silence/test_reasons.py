@@ -11,12 +11,12 @@ import pytest
 
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
-from tracer.cli.tracing.silence_reasons import _kind_of_code
 from tracer.errors import ProgramError, Source
 from tracer.lang.syntax.parser import parse
 from tracer.pipeline import plan
 from tracer.probes.site import Site
 from tracer.resolve.binary import Binaries, Binary
+from tracer.silence.reasons import _kind_of_code
 
 
 def entry_of_plt(path: Path) -> int:

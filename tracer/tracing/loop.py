@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field
 from tracer.errors import TracerError
-from tracer.results.events import Event, ExitEvent, Loss, MapEvent
+from tracer.results.events import Event, ExitEvent, Loss, MapEvent, Outcome
 from tracer.results.store import LocalMaps
 from tracer.steps.python.runtime import Runtime
 
@@ -60,19 +60,6 @@ class Watched:
     ended: Callable[[], bool]
     start: Callable[[], None] = field(default=lambda: None)
     child_pid: int = 0  # `cpid`; 0 for a process that we did not start
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the trace ended: exit() code, losses, and hits (-1 where the backend does not know them); whether a probe
-    `told` anything, by printf() or exit().
-    """
-
-    code: int
-    loss: Loss
-    hits: int
-    attached: int
-    told: bool = False
 
 
 def run(

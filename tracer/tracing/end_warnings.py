@@ -11,7 +11,7 @@ from tracer.render.loss import counted
 if TYPE_CHECKING:
     from tracer.plan.model import Plan
     from tracer.probes.site import Site
-    from tracer.tracing import Outcome
+    from tracer.results.events import Outcome
 
 
 _PATIENCE_S = 5.0

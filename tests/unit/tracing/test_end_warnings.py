@@ -6,11 +6,10 @@ import pytest
 
 from tests.typed_ir import N, num
 from tests.unit.backends.ftrace.plans import count, plan, probe
-from tracer.cli.tracing.end_warnings import closing_lines
 from tracer.lang import typed
 from tracer.lang.types import UINT8
-from tracer.results.events import Loss
-from tracer.tracing import Outcome
+from tracer.results.events import Loss, Outcome
+from tracer.tracing.end_warnings import closing_lines
 
 EXIT = "exit() may be among what was lost: what came after it may have been counted"
 

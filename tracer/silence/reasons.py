@@ -15,12 +15,12 @@ from tracer.resolve.binary import Binaries
 from tracer.resolve.processes.file_users import Other, Uses, listed, uses_of
 
 if TYPE_CHECKING:
-    from tracer.cli.silence.breakpoints import Breakpoints
-    from tracer.cli.silence.history import History
     from tracer.plan.points import Point
     from tracer.probes.site import Site, Target
     from tracer.resolve.elf.file import Elf
     from tracer.resolve.elf.symbols import Symbols
+    from tracer.silence.breakpoints import Breakpoints
+    from tracer.silence.history import History
 
 _FEW = 16
 """Sites of an attach point up to which each is looked at by itself."""
@@ -89,7 +89,7 @@ class Reasons:
         if self._history is None or not self._ended:
             return None
         if self._history.moved(sites):
-            from tracer.cli.silence.breakpoints import MOVED
+            from tracer.silence.breakpoints import MOVED
 
             return f"{self._name} {MOVED}"
         return None
@@ -151,7 +151,7 @@ class Reasons:
         if target.program is not None and not target.follow:
             absent = self._history is not None and not self._history.loaded(paths)
             if absent and self._history is not None:
-                from tracer.cli.silence.other_libc import other_libc
+                from tracer.silence.other_libc import other_libc
 
                 if (other := other_libc(self._name, self._history.paths, sites[0])) is not None:
                     return other
