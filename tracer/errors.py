@@ -125,3 +125,10 @@ def _escaped(character: str) -> str:
 
 class Interrupted(BaseException):
     """Ctrl-C where no trace takes it yet; no KeyboardInterrupt, of which typer makes status 130 without a word."""
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 event`, `2 events`; a negative number is not known."""
+    if count < 0:
+        return f"some {thing}s, which could not be counted here,"
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

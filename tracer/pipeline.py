@@ -18,6 +18,7 @@ from tracer.probes.registry import is_return
 from tracer.probes.site import EVERY_PROCESS, Target
 
 if TYPE_CHECKING:
+    from tracer.backends import Surroundings
     from tracer.backends.base import Program, Session
     from tracer.backends.choose import Activation, Choice
     from tracer.backends.fallback import FallbackSession
@@ -47,11 +48,12 @@ def plan(
     params: Sequence[str] = (),
     target: Target = EVERY_PROCESS,
     environment: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> tuple[Plan, list[Diagnostic]]:
     """Text → Plan, with the warnings. Raises `ProgramError` with everything that is wrong.
 
-    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin). `analyse` reports errors in
-    either.
+    `environment` may set what `config = { … }` sets (BPFTRACE_MAX_STRLEN and its kin), and so may what is `given` for
+    this run, by the names of the settings. `analyse` reports errors in any.
     """
     from tracer.lang.syntax.parser import parse
 
@@ -61,7 +63,7 @@ def plan(
     from tracer.resolve.sites.expand import expand
 
     left_out: list[Diagnostic] = []
-    config = configure(tree.config, environment)[0]
+    config = configure(tree.config, environment, given)[0]
     sites = expand(
         tree, target, config.max_probes, left_out,
         missing=config.missing_probes, unsafe_returns=config.unsafe_returns, filtered=_filters_end_returns(tree),
@@ -82,7 +84,7 @@ def plan(
     if any(sites.values()):
         tree = replace(tree, types=replace(tree.types, outside=outside))
     try:
-        typed = analyse(tree, sites, environment)
+        typed = analyse(tree, sites, environment, given)
     finally:
         if outside.cache_info().currsize:
             outside().keep()
@@ -108,7 +110,7 @@ def _filters_end_returns(tree: Tree) -> bool:
 
 def probes(
     source: Source, params: Sequence[str] = (), target: Target = EVERY_PROCESS,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, given: Mapping[str, str] | None = None,
 ) -> tuple[list[Listed], list[Diagnostic]]:
     """The probes that a program would be attached to, point by point in the order of the text, and warnings of what is
     left out. As in bpftrace's lists BEGIN and END are none, an interval is its unit (`interval:s:`), and an
@@ -120,7 +122,7 @@ def probes(
     from tracer.resolve.sites.expand import expand
 
     tree = parse(source, params)
-    config = configure(tree.config, environment)[0]
+    config = configure(tree.config, environment, given)[0]
     clauses = tuple(replace(clause, points=(point,)) for clause in tree.clauses for point in clause.points)
     missing = "ignore" if config.missing_probes == "ignore" else "warn"
     warnings: list[Diagnostic] = []
@@ -163,8 +165,10 @@ def _program(choice: Choice, plan: Plan) -> Program:
     return choice.backend.compile(plan)
 
 
-def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> Session | FallbackSession[Compiled]:
-    """Program → Session, with its maps but nothing attached yet.
+def open_session(
+    compiled: Compiled, target: Target, around: Surroundings
+) -> Session | FallbackSession[Compiled]:
+    """Program → Session, with its maps but nothing attached yet; `around` is what it needs of the trace around it.
 
     Only the kernel knows whether it takes a program, and whether it attaches it. If it does not, the program goes to
     the next backend, unless the user has named this one: `running` says then what runs, and its last note why.
@@ -172,26 +176,26 @@ def open_session(compiled: Compiled, target: Target = EVERY_PROCESS) -> Session 
     if compiled.program is None:
         from tracer.backends.local import LocalSession
 
-        return LocalSession(compiled.plan)
+        return LocalSession(compiled.plan, around)
     from tracer.backends.fallback import FallbackSession
     from tracer.backends.precheck import refuse_emulated, refuse_rewritten
 
     refuse_emulated(compiled.plan, target)
     if any(site.red_zone for site in compiled.plan.sites):
         refuse_rewritten(compiled.plan)
-    return FallbackSession(compiled, partial(_opened, target), _instead)
+    return FallbackSession(compiled, partial(_opened, target, around), _instead)
 
 
-def _opened(target: Target, compiled: Compiled) -> Session:
+def _opened(target: Target, around: Surroundings, compiled: Compiled) -> Session:
     from tracer.backends.choose import BACKENDS
 
     assert compiled.program is not None and compiled.backend is not None
-    session = BACKENDS[compiled.backend]().open(compiled.program, target)
+    session = BACKENDS[compiled.backend]().open(compiled.program, target, around)
     if not compiled.by_hand and all([site.raised is None for site in compiled.plan.sites]):
         return session
     from tracer.backends.activation import ActivatedSession, semaphores
 
-    return ActivatedSession(session, semaphores(compiled.plan, kernel=not compiled.by_hand), target)
+    return ActivatedSession(session, semaphores(compiled.plan, kernel=not compiled.by_hand), target, around.wake)
 
 
 def _instead(compiled: Compiled, error: TracerError) -> Compiled | None:
@@ -217,6 +221,7 @@ def _instead(compiled: Compiled, error: TracerError) -> Compiled | None:
 def dump(
     stage: str, source: Source, params: Sequence[str], target: Target, forced: str | None = None,
     environment: Mapping[str, str] | None = None, activation: Activation | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> str:
     """What `-d STAGE` shows."""
     from tracer.lang.printing.syntax import print_ast
@@ -225,7 +230,7 @@ def dump(
 
     if stage == "ast":
         return print_ast(parse(source, params))
-    lowered, _ = plan(source, params, target, environment)
+    lowered, _ = plan(source, params, target, environment, given)
     if stage == "typed":
         return print_typed(lowered.program)
     if stage == "steps":

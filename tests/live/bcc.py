@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.singly import singly
 from tracer import pipeline
+from tracer.backends import ALONE
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.session import BccSession
 from tracer.errors import Source
@@ -32,7 +33,7 @@ def open_session(program: str, target: Target = EVERY_PROCESS) -> BccSession:
     """A session whose probes are not attached yet."""
     plan, _ = pipeline.plan(Source(program), (), target)
     backend = BccBackend()
-    return backend.open(backend.compile(plan), target)
+    return backend.open(backend.compile(plan), target, ALONE)
 
 
 def trace(program: str, command: Sequence[str | Path]) -> Traced:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.harness.cli import read_line, target, tell
 from tests.singly import singly
 from tracer import pipeline
+from tracer.backends import ALONE
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
 from tracer.errors import Source
@@ -35,7 +36,7 @@ def compiled(text: str, pid: int | None = None) -> FtraceProgram:
 @contextmanager
 def session(text: str, pid: int | None = None) -> Iterator[FtraceSession]:
     """An attached session."""
-    with FtraceSession(compiled(text, pid), Target(pid)) as opened:
+    with FtraceSession(compiled(text, pid), Target(pid), ALONE) as opened:
         opened.attach()
         yield opened
 

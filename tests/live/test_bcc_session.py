@@ -13,6 +13,7 @@ import pytest
 from tests.live.bcc import build_hits, open_session, trace
 from tests.singly import singly
 from tracer import pipeline
+from tracer.backends import ALONE
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc import session as session_module
 from tracer.backends.bcc.attach import attachments
@@ -114,7 +115,7 @@ def test_attaching_is_all_or_nothing(hits: Path, multi: bool) -> None:
     plan = replace(plan, probes=(replace(first, variants=(broken,)), last))
     backend = BccBackend()
     before = open_programs()
-    with backend.open(backend.compile(plan), EVERY_PROCESS) as session:
+    with backend.open(backend.compile(plan), EVERY_PROCESS, ALONE) as session:
         with pytest.raises(TracerError, match=r"cannot attach to usdt:.*:hits:value"):
             session.attach()
         subprocess.run([hits, "cold"], check=True)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.kernel import nothing_left
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items
+from tracer.backends import ALONE
 from tracer.backends.ftrace.filters import Filter
 from tracer.backends.ftrace.program import Event, FtraceProgram
 from tracer.backends.ftrace.session import FtraceSession
@@ -54,7 +55,7 @@ def changed(program: FtraceProgram, *events: Event) -> FtraceProgram:
 
 def refused(program: FtraceProgram) -> tuple[str, str, str | None, list[str]]:
     """The message, the marked text, the remedy, and the lines for -v."""
-    with nothing_left(), pytest.raises(ProgramError) as raised, FtraceSession(program, EVERY_PROCESS) as opened:
+    with nothing_left(), pytest.raises(ProgramError) as raised, FtraceSession(program, EVERY_PROCESS, ALONE) as opened:
         opened.attach()
     assert raised.value.exit_code == 1
     (diagnostic,) = raised.value.diagnostics
@@ -148,7 +149,7 @@ def test_a_filter_that_the_kernel_refuses_is_left_to_user_space(app: Path) -> No
         (event,) = program.events
         assert event.filter is not None and bool(event.counts) != sampled
         program = changed(program, replace(event, filter=Filter("nonsense == 1", event.filter.whole)))
-        with FtraceSession(program, EVERY_PROCESS) as opened:
+        with FtraceSession(program, EVERY_PROCESS, ALONE) as opened:
             opened.attach()
             with gated(app) as (_, go):
                 go()

@@ -16,6 +16,7 @@ from tests.harness.cli import read_line, target, tell, until
 from tests.harness.kernel import TRACEFS, nothing_left, uprobe_events
 from tests.live.breakpoints import texts_of
 from tests.live.ftrace import compiled, compiled_c, finish, gated, items, session
+from tracer.backends import ALONE
 from tracer.backends.ftrace.program import FtraceProgram
 from tracer.backends.ftrace.read import descriptors as descriptors_module
 from tracer.backends.ftrace.session import FtraceSession
@@ -322,7 +323,7 @@ def test_files_of_any_name_are_traced(churn: Path, tmp_path: Path, name: str) ->
     path.write_bytes(churn.read_bytes())
     path.chmod(0o755)
     program = compiled(f"uprobe:{churn}:hit {{ @ = count(); }}")
-    with FtraceSession(moved(program, path), EVERY_PROCESS) as opened:
+    with FtraceSession(moved(program, path), EVERY_PROCESS, ALONE) as opened:
         opened.attach()
         with gated(path, "5") as (_, go):
             go()
@@ -347,7 +348,7 @@ def test_a_file_that_was_replaced_meanwhile_is_refused(churn: Path, tmp_path: Pa
     program = compiled(f"uprobe:{path}:hit {{ @ = count(); }} uprobe:{churn}:hit {{ @k[arg0] = count(); }}")
     (tmp_path / "new").write_bytes(churn.read_bytes() + b"x")
     os.replace(tmp_path / "new", path)
-    with nothing_left(), pytest.raises(TracerError) as raised, FtraceSession(program, EVERY_PROCESS) as opened:
+    with nothing_left(), pytest.raises(TracerError) as raised, FtraceSession(program, EVERY_PROCESS, ALONE) as opened:
         opened.attach()
     assert raised.value.message == f"{path}: the file changed after its probes were looked up"
 

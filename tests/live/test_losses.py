@@ -12,6 +12,7 @@ import pytest
 from tests.harness.cli import tracer
 from tests.live.answers import maps
 from tracer import pipeline
+from tracer.backends import ALONE
 from tracer.backends.bcc import BccBackend
 from tracer.backends.bcc.codegen.generate import SCRATCH
 from tracer.errors import Source
@@ -94,7 +95,7 @@ def test_hits_that_find_all_memory_in_use_are_told_as_that(place: Callable[[str]
     path = place("depot")
     plan, _ = pipeline.plan(Source(f'usdt:{path}:depot:label {{ printf("%s", str(arg1)); @ = count(); }}'))
     program = BccBackend().compile(plan)
-    with BccBackend().open(program, EVERY_PROCESS) as session:
+    with BccBackend().open(program, EVERY_PROCESS, ALONE) as session:
         scratch = session._loaded.maps[SCRATCH]
         for slot in range(program.generated.scratch_slots):
             # As if another hit had it.

@@ -18,6 +18,7 @@ from tests.live.answers import maps
 from tests.live.ftrace import compiled_c
 from tests.targets.build import build
 from tracer import pipeline
+from tracer.backends import ALONE
 from tracer.backends.bcc.attach import attachments
 from tracer.backends.choose import BACKENDS
 from tracer.errors import Source
@@ -178,7 +179,7 @@ def attaching(backend: str, program: str) -> tuple[float, float, int]:
     plan, _ = pipeline.plan(Source(program))
     compiled = pipeline.compile(plan, backend)
     assert compiled.program is not None
-    with BACKENDS[backend]().open(compiled.program, Target()) as session:
+    with BACKENDS[backend]().open(compiled.program, Target(), ALONE) as session:
         began = time.process_time()
         session.attach()
         cost = time.process_time() - began

@@ -23,7 +23,7 @@ LAYERS = [
     "backends.ftrace.trigger", "backends.ftrace.fetchargs", "backends.ftrace.filters", "backends.ftrace.program",
     "backends.ftrace.refusals", "backends.ftrace.counting.map_uses", "backends.ftrace.counting.hist_choice",
     "backends.ftrace.compile", "backends.ftrace.samples", "backends.ftrace.read", "backends.ftrace",
-    "backends.choose", "overhead", "silence", "pipeline", "tracing", "cli", "__main__",
+    "backends.choose", "overhead", "silence", "pipeline", "tracing", "api", "cli", "__main__",
 ]  # fmt: skip
 """Lowest first: folders, and modules that do not belong where their folder does. A module is of the longest name here
 that its own begins with; it may import what is of the same name, or of one before.

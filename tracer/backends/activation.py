@@ -70,11 +70,14 @@ class ActivatedSession:
     attach point stay up until the end: they let the target prepare arguments, and no more.
     """
 
-    def __init__(self, session: Session, semaphores: tuple[Semaphore, ...], target: Target) -> None:
-        """`session` runs the plan without these semaphores."""
+    def __init__(
+        self, session: Session, semaphores: tuple[Semaphore, ...], target: Target, wake: Callable[[], tuple[int, ...]]
+    ) -> None:
+        """`session` runs the plan without these semaphores; `wake` as in `Surroundings`."""
         self._session = session
         self._semaphores = semaphores
         self._target = target
+        self._wake = wake
         self._process: Process | None = None
         self.activation = ""
         self.raised = 0
@@ -82,12 +85,6 @@ class ActivatedSession:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in ("wake", "unwinder", "interpreters", "places", "kept", "waits", "details"):
-            setattr(self._session, name, value)
-        else:
-            object.__setattr__(self, name, value)
 
     @property
     def left(self) -> str | None:
@@ -108,7 +105,7 @@ class ActivatedSession:
         if self._process is None:
             return 0  # it was stopped before
         pid = self._target.pid
-        self.raised, refused = self._process.raise_all(pid, self._semaphores, self._session.wake)
+        self.raised, refused = self._process.raise_all(pid, self._semaphores, self._wake())
         self.activation = _said(pid, self.raised, refused)
         return self.raised
 

@@ -10,58 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from tracer.backends import Surroundings
 from tracer.plan.model import Plan
 from tracer.probes.site import Site, Target
 from tracer.results.events import Event, Loss
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from tracer.kernel.trials.hit_cost import Cost
-    from tracer.lang.types import Stack, Symbol
     from tracer.plan.features import Capabilities, Feature
-    from tracer.resolve.interpreters.frames import Interpreters
-    from tracer.resolve.unwind.walker import Step
     from tracer.results.store import LocalMaps
-
-
-class Unwinder(Protocol):
-    """Walks user stacks by unwind tables; see `resolve.symbols.unwinder`."""
-
-    endings: Counter[str]
-    """How stacks ended, those too that were walked elsewhere."""
-    wanted: int
-    """The longest copy, in bytes, that a walk lacked since this was last set to 0: to go one frame further."""
-
-    def unwind(
-        self, pid: int, registers: Sequence[int | None], stack: memoryview, most: int,
-        met: list[tuple[int, bool, Step]] | None = None, at: int = 0, here: bool = True,
-    ) -> Stack:  # fmt: skip
-        """Pid, registers in perf's order (None: unknown), the words of the stack from its pointer up, and how many
-        frames at most → addresses, innermost first. Each address whose meaning has not changed since goes to `met`,
-        with whether a thread is there (and no call returns there), and how to leave its frame. `at`: when
-        (CLOCK_MONOTONIC), 0 for now. `here`: a thread is at the first address.
-        """
-
-    def state(self, pid: int) -> int:
-        """The number of what a process has mapped now, which changes when that takes the place of something else."""
-
-    def space(self, pid: int, state: int, addresses: tuple[int, ...]) -> int:
-        """What stands for the process in a stack of these addresses, found elsewhere in a state of that number."""
-
-    def altered(self) -> set[int]:
-        """The processes that have changed their mappings since the last call: what was met there may no longer hold."""
-
-
-class Places(Protocol):
-    """Says what an address of a process means, at a moment or by what lay there."""
-
-    def place(self, pid: int, address: int, moment: int) -> Symbol:
-        """The symbol there at a moment (CLOCK_MONOTONIC, nanoseconds; 0 for now)."""
-
-    def placed(self, pid: int, address: int, mapping: int) -> Symbol:
-        """The symbol there when what lay there had that number (`symbols.processes.number_of`); 0 for unknown."""
 
 
 class Program(Protocol):
@@ -84,26 +42,6 @@ class Session(Protocol):
     @property
     def maps(self) -> MapStore:
         """What the program's maps hold."""
-
-    wake: tuple[int, ...]
-    """Descriptors that end a wait in `events` early when they become readable (a signal came, the target ended); ()
-    until the run loop sets them. The session only polls them; it does not read them."""
-
-    unwinder: Unwinder | None
-    """Walks user stacks by unwind tables: None until the run loop's owner sets it, and where no stack is wanted so."""
-
-    interpreters: Interpreters | None
-    """Names the functions of interpreters on stacks: None until then likewise, and where no stack has them."""
-
-    places: Places | None
-    """Keeps symbols what they were at the hit: None until then likewise, and where no symbol is wanted."""
-
-    kept: tuple[int, ...]
-    """Descriptors that `attach` keeps open until no probe is left, even where tracer is killed: () until then likewise.
-    """
-
-    waits: Callable[[str], None]
-    """Called with a line where the kernel takes long to attach or remove probes: does nothing until then likewise."""
 
     details: tuple[str, ...]
     """Lines for `-v`. `attach` can add some."""
@@ -195,5 +133,5 @@ class Backend(Protocol):
     def compile(self, plan: Plan) -> Program:
         """No root, no kernel."""
 
-    def open(self, program: Program, target: Target) -> Session:
+    def open(self, program: Program, target: Target, around: Surroundings) -> Session:
         """Loads the program and makes its maps; attaches nothing yet."""

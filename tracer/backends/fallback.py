@@ -27,7 +27,7 @@ class FallbackSession(Generic[C]):
     """A `backends.base.Session` around the one that runs, which does everything that is not defined here. `running` is
     what that one was made from.
 
-    It can be another one after `attach`: what BEGIN has put into maps, and what the run loop has set, are handed on.
+    It can be another one after `attach`: what BEGIN has put into maps is handed on.
     """
 
     running: C
@@ -36,20 +36,16 @@ class FallbackSession(Generic[C]):
         self, compiled: C, open: Callable[[C], Session], instead: Callable[[C, TracerError], C | None]
     ) -> None:
         """Opens what is compiled; `instead` compiles it for the next backend, if there is one that may be taken."""
-        own = self.__dict__
-        own["running"], own["_open"], own["_instead"] = compiled, open, instead
-        own["_set"], own["_begun"], own["_left"] = {}, None, None
+        self.running, self._open, self._instead = compiled, open, instead
+        self._begun: LocalMaps | None = None
+        self._left: str | None = None
         try:
-            own["_session"] = open(compiled)
+            self._session = open(compiled)
         except (TracerError, OSError) as error:
-            own["_session"] = self._next(error)
+            self._session = self._next(error)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self._set[name] = value
-        setattr(self._session, name, value)
 
     @property
     def left(self) -> str | None:
@@ -59,7 +55,7 @@ class FallbackSession(Generic[C]):
 
     def begin(self, maps: LocalMaps) -> None:
         """See `Session`."""
-        self.__dict__["_begun"] = maps
+        self._begun = maps
         self._session.begin(maps)
 
     def attach(self, stop: Callable[[], bool] = lambda: False) -> int:
@@ -69,11 +65,8 @@ class FallbackSession(Generic[C]):
         except (TracerError, OSError) as error:
             self._session.close()
             first = error
-        self.__dict__["_left"] = self._session.left
-        session = self._next(first)
-        self.__dict__["_session"] = session
-        for name, value in self._set.items():
-            setattr(session, name, value)
+        self._left = self._session.left
+        session = self._session = self._next(first)
         if self._begun is not None:
             session.begin(self._begun)
         try:
@@ -96,7 +89,7 @@ class FallbackSession(Generic[C]):
             session: Session = self._open(other)
         except (TracerError, OSError) as second:
             raise _both(error, second, other) from error
-        self.__dict__["running"] = other
+        self.running = other
         return session
 
 

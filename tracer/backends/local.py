@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tracer.backends import ALONE, Surroundings
 from tracer.host.polling import readable
 from tracer.results.events import Event, Loss
 from tracer.results.store import LocalMaps
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Places, Unwinder
     from tracer.kernel.trials.hit_cost import Cost
     from tracer.plan.model import Plan
     from tracer.probes.site import Site
-    from tracer.resolve.interpreters.frames import Interpreters
 
 
 class LocalSession:
     """Follows `backends.base.Session` with no probes."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, around: Surroundings = ALONE) -> None:
         self.maps = LocalMaps(plan.program)
-        self.wake: tuple[int, ...] = ()
-        self.unwinder: Unwinder | None = None
-        self.interpreters: Interpreters | None = None
-        self.places: Places | None = None
-        self.kept: tuple[int, ...] = ()
-        self.waits: Callable[[str], None] = lambda line: None
+        self._around = around
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()
 
@@ -47,7 +41,7 @@ class LocalSession:
 
     def events(self, timeout_s: float, until_ns: int | None = None) -> Iterable[Event]:
         """Waits; nothing ever happens."""
-        readable(self.wake, timeout_s)
+        readable(self._around.wake(), timeout_s)
         return ()
 
     def detach(self) -> None:

@@ -93,22 +93,24 @@ def _traced(
 ) -> int:  # fmt: skip
     from tracer import pipeline
     from tracer.backends.choose import Activation
-    from tracer.cli.tracing.trace import Request, trace
+    from tracer.cli.tracing.trace import Printing, trace
     from tracer.probes.site import Target
+    from tracer.tracing import Request
 
     pid = only_one(pids, child, follow)
     asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.REFUSED
     argv, program = command_of(child)
     with process_of(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)
-        plan, warnings = pipeline.plan(source, (), target, dict(os.environ))
+        plan, warnings = pipeline.plan(source, (), target, os.environ)
         wanted.check(plan.program)
         if said := [each for each in warnings if each.lacking or not quiet]:
             from tracer.cli.errors import diagnostics_text
 
             sys.stderr.write(diagnostics_text(plan.program.source, said))
         compiled = pipeline.compile(plan, None if backend == "auto" else backend, activation=asked)
-        return trace(compiled, Request(process, argv, follow, "text", output, quiet, verbose, stacks=wanted))
+        request = Request(process, argv, follow, quiet=quiet, verbose=verbose)
+        return trace(compiled, request, Printing(output=output, stacks=wanted))
 
 
 def _converted(files: "list[str]", wanted: "Wanted", output: "str | None") -> None:

@@ -97,7 +97,7 @@ def command(
         from tracer import pipeline
 
         source, params = program_text(expression, () if pattern is None else (pattern,), included, include_paths)
-        listed, warnings = pipeline.probes(source, params, target, settings_of(max_probes, unsafe_returns))
+        listed, warnings = pipeline.probes(source, params, target, os.environ, settings_of(max_probes, unsafe_returns))
         if warnings and not no_warnings:
             sys.stderr.write(diagnostics_text(source, warnings))
         _show(listed, target, verbose, as_json)

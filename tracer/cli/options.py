@@ -114,14 +114,11 @@ def command_of(command_line: str | None) -> tuple[tuple[str, ...] | None, str | 
     return argv, find_program(argv[0])  # what is wrong with it is said before the compiler is started
 
 
-def settings_of(max_probes: int | None, unsafe_returns: bool) -> dict[str, str]:
-    """The environment, with what the command line says of a program's `config`."""
-    settings = dict(os.environ)
-    if max_probes is not None:
-        settings["TRACER_MAX_PROBES"] = str(max_probes)
-    if unsafe_returns:
-        settings["TRACER_UNSAFE_RETURNS"] = "true"
-    return settings
+def settings_of(max_probes: int | None = None, unsafe_returns: bool = False, unsafe: bool = False) -> dict[str, str]:
+    """What the command line says of a program's `config`, by the names of the settings."""
+    settings = {} if max_probes is None else {"max_probes": str(max_probes)}
+    allowed = {"unsafe_returns": unsafe_returns, "unsafe": unsafe}
+    return settings | {name: "true" for name, is_allowed in allowed.items() if is_allowed}
 
 
 def process_of(pid: int | None) -> "AbstractContextManager[RunningProcess | None]":

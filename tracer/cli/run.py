@@ -1,6 +1,7 @@
 """`tracer run`: the program, from the words of the command line to the last map."""
 
 # Annotations are values here: Typer would evaluate each of their texts at every start.
+import os
 import sys
 from typing import Annotated, Optional
 
@@ -151,18 +152,17 @@ def command(
         from tracer.backends.choose import Activation
 
         asked = Activation.TOO_EARLY if child is not None else Activation.FOLLOWED if follow else Activation.BY_HAND
-    settings = settings_of(max_probes, unsafe_returns)
-    if unsafe:
-        settings["TRACER_UNSAFE"] = "true"
+    settings = settings_of(max_probes, unsafe_returns, unsafe)
     argv, program = command_of(child)
     with process_of(pid) as process:
         target = Target(None if process is None else process.pid, program, follow)
         if stage is not None:
             from tracer.cli.tracing.dry_run import steering_nothing
 
-            print(steering_nothing(pipeline.dump(stage, source, params, target, forced, settings, asked)), end="")
+            dumped = pipeline.dump(stage, source, params, target, forced, os.environ, asked, settings)
+            print(steering_nothing(dumped), end="")
             return 0
-        plan, warnings = pipeline.plan(source, params, target, settings)
+        plan, warnings = pipeline.plan(source, params, target, os.environ, settings)
         wanted = None
         if stacks is not None:
             from tracer.cli.tracing.stacks import Wanted
@@ -183,10 +183,9 @@ def command(
 
             print(steering_nothing(dry_run_text(compiled, forced)), end="")
             return 0
-        from tracer.cli.tracing.trace import Request, trace
+        from tracer.cli.tracing.trace import Printing, trace
+        from tracer.tracing import Request
 
-        request = Request(
-            process, argv, follow, format, output, quiet, verbose, by_hand, max_rate, buffering, wanted,
-            failed_reads, not no_warnings, raw,
-        )
-        return trace(compiled, request)
+        request = Request(process, argv, follow, max_rate, by_hand, quiet=quiet, verbose=verbose)
+        printing = Printing(format, output, buffering, wanted, failed_reads, not no_warnings, raw)
+        return trace(compiled, request, printing)

@@ -14,23 +14,26 @@ probed. How the kernel behaves (Linux 6.18 and 6.1):
 - Each tracer has its own lease, and the writer waits for all. A lease goes with the last descriptor of its open file:
   where another process has one (`descriptors`), killing the tracer does not give it back. One that is not given back
   ends after 45 s (/proc/sys/fs/lease-break-time).
-- The signal can be any (F_SETSIG). SIGCONT goes on with a tracer that was stopped (SIGSTOP, Ctrl-Z).
+- The signal can be any (F_SETSIG), and can be for one thread alone (F_SETOWN_EX), where it waits even if it is blocked.
+  SIGCONT goes on with a tracer that was stopped (SIGSTOP, Ctrl-Z), whichever thread it is for.
 """
 
 from __future__ import annotations
 
+import _thread
 import errno
 import fcntl
 import os
 import signal
+import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from types import FrameType
 
 from tracer.opening import opened
 
+_F_SETOWN_EX, _OWNER_THREAD = 15, 0  # linux/fcntl.h
 MOST = 256
-"""The most files with a lease: the signal's handler checks them one by one."""
+"""The most files with a lease: they are checked one by one when the signal has come."""
 
 _REASONS = {
     errno.EAGAIN: "it is open for writing",
@@ -40,8 +43,8 @@ _REASONS = {
 
 
 class Leases:
-    """From `take` to `release`. `wanted` is the first file that somebody is about to write; when there is one `tell` is
-    called, by the handler of SIGCONT. `refused` are files without a lease, and why.
+    """From `take` to `release`, in any thread. `wanted` is the first file that somebody is about to write; when there
+    is one `tell` is called, in the thread that waits for the signal. `refused` are files without a lease, and why.
     """
 
     def __init__(self, tell: Callable[[], None]) -> None:
@@ -49,17 +52,25 @@ class Leases:
         self.refused: dict[str, str] = {}
         self._tell = tell
         self._files: dict[int, str] = {}
+        self._thread = 0
+        self._released = False
+        self._ended = _thread.allocate_lock()
+        self._looking = _thread.allocate_lock()
 
     def take(self, paths: Iterable[str]) -> None:
         """Takes a lease on each file, where the kernel gives one."""
-        signal.signal(signal.SIGCONT, self._look)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCONT,))
+        try:
+            owner = struct.pack("ii", _OWNER_THREAD, self._watched())
+        except (RuntimeError, MemoryError) as error:
+            self.refused.update(dict.fromkeys(paths, str(error) or "no thread can be started"))
+            return
         for path in paths:
             try:
                 if len(self._files) == MOST:
                     raise OSError(0, f"{MOST} files have one")
                 descriptor = opened(path)
                 try:
+                    fcntl.fcntl(descriptor, _F_SETOWN_EX, owner)
                     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGCONT)
                     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
                 except OSError:
@@ -69,10 +80,15 @@ class Leases:
                 self.refused[path] = _REASONS.get(error.errno or 0, error.strerror or "")
             else:
                 self._files[descriptor] = path
-        self._look()  # the handler may have come before the file was in the table
+        self._look()  # the signal may have come before the file was in the table
 
     def release(self) -> None:
-        """Gives all back: who waits goes on. The handler stays, and finds nothing."""
+        """Gives all back: who waits goes on."""
+        if self._thread:
+            self._released = True
+            signal.pthread_kill(self._thread, signal.SIGCONT)
+            self._thread = 0
+            self._ended.acquire()
         files, self._files = self._files, {}
         for descriptor in files:
             with suppress(OSError):  # the kernel has waited long enough
@@ -100,8 +116,34 @@ class Leases:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def _look(self, number: int = 0, frame: FrameType | None = None) -> None:
-        for descriptor, path in self._files.items():
-            if self.wanted is None and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
-                self.wanted = path
-                self._tell()
+    def _watched(self) -> int:
+        """Starts the thread that waits for the signal; its number for the kernel."""
+        known = _thread.allocate_lock()
+        known.acquire()
+        numbers: list[int] = []
+
+        def watch() -> None:
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCONT,))
+            numbers.append(_thread.get_native_id())
+            known.release()
+            try:
+                while not self._released:
+                    signal.sigwait((signal.SIGCONT,))
+                    self._look()
+            finally:
+                self._ended.release()
+
+        self._ended.acquire()
+        self._thread = _thread.start_new_thread(watch, ())
+        known.acquire()
+        return numbers[0]
+
+    def _look(self) -> None:
+        with self._looking:
+            for descriptor, path in list(self._files.items()):
+                self._check(descriptor, path)
+
+    def _check(self, descriptor: int, path: str) -> None:
+        if self.wanted is None and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
+            self.wanted = path
+            self._tell()

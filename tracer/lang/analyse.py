@@ -28,13 +28,15 @@ MAP_KINDS = ("hash", "lruhash", "percpuhash", "percpulruhash")
 
 
 def analyse(
-    program: ast.Program, sites: Mapping[int, tuple[Site, ...]], environment: Mapping[str, str] | None = None
-) -> typed.Program:
+    program: ast.Program, sites: Mapping[int, tuple[Site, ...]], environment: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+) -> typed.Program:  # fmt: skip
     """The typed program. `sites` holds the sites of each clause by its index in `program.clauses`.
 
-    `environment` may set what `config` sets (`BPFTRACE_MAX_STRLEN`). Raises `ProgramError` with all faults.
+    `environment` and what is `given` may set what `config` sets (see `lang.config`). Raises `ProgramError` with all
+    faults.
     """
-    config, said = configure(program.config, environment)
+    config, said = configure(program.config, environment, given)
     if program.macros or program.functions:
         from tracer.lang.macros.expand import expanded
 

@@ -96,9 +96,11 @@ _PREFIXES = ("bpftrace_", "tracer_")
 
 
 def configure(
-    settings: Iterable[Setting], environment: Mapping[str, str] | None = None
+    settings: Iterable[Setting], environment: Mapping[str, str] | None = None, given: Mapping[str, str] | None = None
 ) -> tuple[Config, list[Diagnostic]]:
-    """The configuration of a program; the environment wins over the program's text, as in bpftrace."""
+    """The configuration of a program; the environment wins over the program's text, as in bpftrace, and what is `given`
+    for this run, by the names of the settings, over both.
+    """
     config, found = Config(), []
     for setting in settings:
         name = _plain(setting.name)
@@ -123,6 +125,12 @@ def configure(
             config, fault = set_it(config, name, environment[variable], NOWHERE, f" (environment variable {variable})")
             if fault:
                 found.append(fault)
+    for name, value in (given or {}).items():
+        if name not in KNOWN:
+            raise ValueError(f"{name} is no setting")
+        config, fault = _set(config, name, value, NOWHERE)
+        if fault:
+            found.append(fault)
     return config, found
 
 

@@ -8,21 +8,22 @@ from tracer.errors import Diagnostic
 from tracer.overhead.guard import Cut, Guard, Heavy
 from tracer.plan.model import Plan
 from tracer.plan.points import maps_behind, points
+from tracer.render.notices import Incomplete
 
 
 class Findings:
     """What the guard of one trace has found: told to `warn` at once, each attach point that was cut to `detached` with
-    its hits, in how many seconds, after how many, and the maps; `closing` are the lines for the end, `cut` the points.
+    its hits, in how many seconds, after how many, and the maps; `closing` is for the end, `cut` the points.
     """
 
     def __init__(
-        self, plan: Plan, is_of_one: bool, max_rate: int | None, warn: Callable[[Diagnostic], None] | None,
+        self, plan: Plan, is_of_one: bool, max_rate: int | None, warn: Callable[[Diagnostic], None],
         detached: Callable[[str, int, float, float, Sequence[str]], None],
     ) -> None:  # fmt: skip
         self._plan, self._points, self._is_of_one, self._max_rate = plan, points(plan), is_of_one, max_rate
         self._warn, self._detached = warn, detached
         self.guard = Guard(len(self._points), max_rate, self._tell)
-        self.closing: list[str] = []
+        self.closing: list[Incomplete] = []
         self.cut: set[int] = set()
 
     def _tell(self, finding: Heavy | Cut) -> None:
@@ -30,8 +31,7 @@ class Findings:
             message, hint = self._cut(finding), None
         else:
             message, hint = _heavy(finding), self._remedy(finding)
-        if self._warn is not None:
-            self._warn(Diagnostic(message, self._points[finding.point].span, hint, "warning"))
+        self._warn(Diagnostic(message, self._points[finding.point].span, hint, "warning"))
 
     def _cut(self, cut: Cut) -> str:
         point = self._points[cut.point]
@@ -40,10 +40,11 @@ class Findings:
         self._detached(point.text, cut.hits, cut.seconds, cut.after_s, maps)
         lacking = f"; incomplete from here on: {', '.join(maps)}" if maps else ""
         limit = f"--max-rate {self._max_rate}"
-        self.closing.append(
+        said = (
             f"{', '.join(maps) or 'the output'} is incomplete: {point.text} was detached after {cut.after_s:.1f} s"
             f" ({cut.hits} hits in {cut.seconds:.2f} s, {limit})"
         )
+        self.closing.append(Incomplete(said))
         last = "" if len(self.cut) < len(self._points) else "; nothing is attached any more"
         return f"detached: {cut.hits} hits in {cut.seconds:.2f} s are more than {limit}{lacking}{last}"
 

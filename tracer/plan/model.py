@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass
 from tracer.errors import Span
-from tracer.lang.typed import Clause, Program
+from tracer.lang.typed import Clause, Expr, Program, UStack
+from tracer.lang.walk import walk_clause
 from tracer.probes.site import ArgSpec, Site
 from tracer.steps.model import Steps
 
@@ -77,3 +78,12 @@ class Plan:
     def has_return_probes(self) -> bool:
         """Whether any site replaces a return address."""
         return any(site.is_return_probe for site in self.sites)
+
+    @property
+    def walks_stacks(self) -> bool:
+        """Whether stacks are walked by unwind tables; else by frame pointers, or none is wanted."""
+        return self.program.config.stack_unwind != "fp" and self.wants(UStack)
+
+    def wants(self, node: type[Expr]) -> bool:
+        """Whether a clause of a probe has such an expression."""
+        return any(isinstance(each, node) for probe in self.probes for each in walk_clause(probe.clause))

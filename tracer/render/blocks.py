@@ -81,15 +81,15 @@ def _name(name: str) -> bytes:
 
 def _members(type: Type, of: Of, whole: bytes, one: bytes, name: Callable[[str], bytes]) -> Show:
     assert isinstance(type, StructType)
-    parts = [(name(field.name), member(field), of(shown(field.type))) for field in _named(type)]
+    parts = [(name(field.name), member(field), of(shown(field.type))) for field in named(type)]
     return lambda value: whole % b", ".join([one % (name, show(read(value))) for name, read, show in parts])
 
 
-def _named(type: StructType, offset: int = 0) -> Iterator[Field]:
+def named(type: StructType, offset: int = 0) -> Iterator[Field]:
     """The members, those of unnamed structs and unions in their place."""
     for field in type.fields:
         if not field.name and isinstance(field.type, StructType):
-            yield from _named(field.type, offset + field.offset)
+            yield from named(field.type, offset + field.offset)
         else:
             yield replace(field, offset=offset + field.offset)
 

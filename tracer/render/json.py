@@ -11,7 +11,6 @@ from tracer.lang.fixed_width import quotient
 from tracer.lang.types import IntType, SyscallType
 from tracer.render.renderer import Renderer
 from tracer.render.values import json_key, json_number, json_string, json_value
-from tracer.results.order import ordered
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl, Output, Program
@@ -86,11 +85,11 @@ class JsonRenderer(Renderer):
 
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """One line for the map; keys are strings."""
-        self._print_entries(snapshot, ordered(snapshot, top), div)
+        self._print_entries(snapshot, self.ordered(snapshot, top), div)
 
     def closing_map(self, snapshot: MapSnapshot) -> None:
         """An empty map of averages is `{}`, as in bpftrace; others that are empty are left out."""
-        self._print_entries(snapshot, ordered(snapshot) if snapshot.items else [], 0)
+        self._print_entries(snapshot, self.ordered(snapshot) if snapshot.items else [], 0)
 
     def _print_entries(self, snapshot: MapSnapshot, entries: list[tuple[Key, MapValue]], div: int) -> None:
         decl = snapshot.decl

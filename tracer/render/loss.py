@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracer.errors import counted
 from tracer.lang.typed import LOCAL_LOOP_LIMIT, LOOP_LIMIT, Within
 from tracer.lang.walk import walk
 
@@ -101,10 +102,3 @@ def _missed(program: Program) -> str:
     }
     alone = " (which ends only the statement in BEGIN, END and intervals)" if False in indexed else ""
     return f", or an index was outside its array{alone}" if indexed else ""
-
-
-def counted(count: int, thing: str) -> str:
-    """`1 event`, `2 events`; a negative number is not known."""
-    if count < 0:
-        return f"some {thing}s, which could not be counted here,"
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

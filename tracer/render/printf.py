@@ -52,6 +52,14 @@ def compiled_formats(
     """The function for each index into `Program.formats` that a printf uses. One index stands for one list of types.
     `values` has the texts for an index, `own` which of its arguments are the program's own.
     """
+    return {
+        index: compile_format(program.formats[index], found, values(index), own(index))
+        for index, found in argument_types(program).items()
+    }
+
+
+def argument_types(program: Program) -> dict[int, tuple[Type, ...]]:
+    """The types of the arguments, for each index into `Program.formats` that a printf uses."""
     types: dict[int, tuple[Type, ...]] = {}
     for clause in program.clauses:
         for node in walk_clause(clause):
@@ -59,10 +67,7 @@ def compiled_formats(
                 found = tuple(arg.type for arg in node.args)
                 if types.setdefault(node.format, found) != found:
                     raise ValueError(f"format {node.format} is used with arguments of different types")
-    return {
-        index: compile_format(program.formats[index], found, values(index), own(index))
-        for index, found in types.items()
-    }
+    return types
 
 
 def compile_format(format: str, types: Sequence[Type], texts: ValueText, own: Sequence[int] = ()) -> Format:

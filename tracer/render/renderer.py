@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tracer.errors import TracerError
+from tracer.render.notices import Consumer
 from tracer.render.values import ValueText
 from tracer.results.events import MapEvent, PrintfBatch, PrintfEvent, TimeEvent, ValueBatch, ValueEvent
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from tracer.render.printf import Format
     from tracer.render.terminal.own_texts import OwnTexts
     from tracer.render.values import Show, Symbolizer
-    from tracer.results.events import Event, Loss
-    from tracer.results.values import MapSnapshot, MapStore
+    from tracer.results.events import Event
+    from tracer.results.values import Key, MapSnapshot, MapStore, MapValue
 
 
 _WORDS = {"errorf": "ERROR", "warnf": "WARNING", "debugf": "DEBUG"}
@@ -60,7 +61,7 @@ class _None:
         pass
 
 
-class Renderer(ABC):
+class Renderer(Consumer, ABC):
     """Writes results to a stream. Without a symbolizer addresses stay numbers; `quiet` leaves out what is no result.
     Without `effects` a program has none. `tells_failures`: failed reads are results too. `warns`: so is warnf().
     """
@@ -73,7 +74,7 @@ class Renderer(ABC):
         self.tells_failures = False
         self.warns = True
         self.write = out.write
-        self.flush = out.flush
+        self._flush = out.flush
         self._effects = effects if effects is not None else _None()
         self._program = program
         self.text = self._said = ValueText(symbolizer)
@@ -159,26 +160,10 @@ class Renderer(ABC):
     def print_map(self, snapshot: MapSnapshot, top: int, div: int) -> None:
         """A map: of its entries in printing order the last `top`, or all for 0; numbers divided by `div`, if not 0."""
 
-    def attached(self, probes: int) -> None:  # noqa: B027 - a format may say nothing of these five
-        """How many probes are attached: whoever reads that may rely on it."""
-
-    def lost(self, loss: Loss) -> None:  # noqa: B027
-        """What was lost, if anything. What stderr says of it is `render.loss`."""
-
-    def silent(self, probe: str, reason: str) -> None:  # noqa: B027
-        """Says that an attach point was never hit, and why."""
-
-    def detached(  # noqa: B027
-        self, probe: str, hits: int, seconds: float, after_s: float, maps: Sequence[str]
-    ) -> None:
-        """Says that an attach point was detached, which had `hits` within `seconds` and was attached for `after_s`.
-        `maps` are incomplete from here on.
-        """
-
-    def finish(self) -> None:  # noqa: B027
-        """Nothing more comes."""
-
     # --- what the run loop calls ---
+
+    def flush(self) -> None:
+        self._flush()
 
     def event(self, event: Event, store: MapStore) -> None:
         """Shows one event; `store` is read for print(@x). Clear, zero and exit are the run loop's."""
@@ -200,7 +185,7 @@ class Renderer(ABC):
         elif isinstance(event, MapEvent):
             self.print_map(event.snapshot or store.snapshot(event.map), event.top, event.div)
         elif isinstance(event, TimeEvent):
-            from tracer.render.strftime import format_time
+            from tracer.host.clock import format_time
 
             self.print_time(format_time(self._program.formats[event.format], time.time_ns()))
 
@@ -227,6 +212,12 @@ class Renderer(ABC):
         source = self._program.source
         name = source.part(span.start)[1]
         return ("stdin" if name == "-e" else name, *source.position(span.start))
+
+    def ordered(self, snapshot: MapSnapshot, top: int = 0) -> list[tuple[Key, MapValue]]:
+        """The entries as they are printed; see `results.order`."""
+        from tracer.results.order import ordered
+
+        return ordered(snapshot, top)
 
     def maps(self, snapshots: Iterable[MapSnapshot]) -> None:
         """The maps at the end, in the order of their names. One that cannot be shown does not keep the others back:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from tracer.host.clock import format_time
 from tracer.lang.aggregations.model import Series
-from tracer.render.strftime import format_time
 
 _WIDTH = 53
 """Columns of the graph, its two bars among them."""

@@ -10,7 +10,6 @@ from tracer.lang.aggregations.registry import AGGREGATIONS
 from tracer.lang.fixed_width import quotient
 from tracer.lang.types import EnumType, IntType, PointerType
 from tracer.render.renderer import Renderer
-from tracer.results.order import ordered
 
 if TYPE_CHECKING:
     from tracer.lang.typed import MapDecl
@@ -54,7 +53,7 @@ class TextRenderer(Renderer):
             own = self.own.key(decl.name, len(decl.key))
             values = self.text.raw if self.own.value(decl.name) else self.text
         key_text, scalar = self.text.key(decl.key, own=own), values.of(decl.value)
-        for key, value in ordered(snapshot, top):
+        for key, value in self.ordered(snapshot, top):
             shown = b"%b[%b]" % (name, key_text(key)) if decl.key else name
             self.write(b"%b:%b\n" % (shown, _map_value(decl, value, div or 1, scalar)))
 

@@ -158,7 +158,7 @@ class ValueText:
 
                 return lambda number: _encoded(paths_of(number, names))
             case TimestampType(format=format):
-                from tracer.render.strftime import format_time
+                from tracer.host.clock import format_time
 
                 return lambda nanoseconds: format_time(format, self._boot_ns + nanoseconds)
             case FloatType(bits=bits):

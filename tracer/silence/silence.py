@@ -21,14 +21,21 @@ from tracer.lang import typed
 from tracer.lang.walk import walk_clause
 from tracer.plan.points import Point, points
 from tracer.probes.site import TailPlace
-from tracer.render.loss import counted
+from tracer.render.notices import (
+    BreakpointGone,
+    CallsMissed,
+    FirstHits,
+    NeverHeld,
+    NotHit,
+    Notice,
+    PlacesNotHit,
+)
 
 if TYPE_CHECKING:
     from tracer.backends.base import Session
     from tracer.kernel.trials.instructions import Spot
     from tracer.plan.model import Plan
     from tracer.probes.site import Site, Target
-    from tracer.render.renderer import Renderer
     from tracer.results.events import Outcome
     from tracer.silence.breakpoints import Breakpoints
     from tracer.silence.history import History
@@ -43,8 +50,7 @@ _POLL_S = 1.0
 """How often it is asked whether hits have come where none came at first."""
 
 _EACH = 3
-"""Attach points for one reason that have a line each; more share one."""
-_NAMED = 3
+"""Attach points for one reason that have a notice each; more share one."""
 _SITES = 4
 """Of an attach point, where breakpoints are looked at."""
 _TRIES = 50
@@ -53,13 +59,13 @@ _WRITES = (typed.Aggregate, typed.MapSet, typed.MapAdd)
 
 
 class Silence:
-    """The silence of one trace. `say` gets what is told while it runs. `verbose`: all places that were not hit are
+    """The silence of one trace. `tell` gets what is said while it runs. `verbose`: all places that were not hit are
     told. `quiet`: only why there is no answer, and what could not be seen. `cut` are the attach points that were
     detached, as far as any are.
     """
 
     def __init__(
-        self, plan: Plan, target: Target, session: Session, say: Callable[[str], None], verbose: bool = False,
+        self, plan: Plan, target: Target, session: Session, tell: Callable[[Notice], None], verbose: bool = False,
         quiet: bool = False, cut: Collection[int] = (),
     ) -> None:  # fmt: skip
         self._plan = plan
@@ -68,7 +74,7 @@ class Silence:
         self._cut = cut
         self._target = target
         self._session = session
-        self._say = say
+        self._tell = tell
         self._points: tuple[Point, ...] = ()
         self._hits: Sequence[int] = ()
         self._begun = 0.0
@@ -76,7 +82,7 @@ class Silence:
         self._early = float("inf")
         self._early_hits: Sequence[int] = ()
         self._told: dict[int, str] = {}
-        self._awaited: list[tuple[str, Collection[int]]] = []
+        self._awaited: list[tuple[tuple[str, ...], Collection[int]]] = []
         self._poll = float("inf")
         self._semaphores: dict[Spot, Sequence[tuple[int, Sequence[int]]]] = {}
         self._history: History | None = None
@@ -123,9 +129,9 @@ class Silence:
         explained = self._explain()
         reasons = {number: explained.of(number) if all else explained.of_processes(number) for number in silent}
         self._told = {number: reason for number, reason in reasons.items() if reason is not None}
-        for line, which, numbers in self._lines(self._told, f"in the first {PATIENCE_S:.0f} s"):
-            self._awaited.append((which, numbers))
-            self._say(line)
+        for notice, numbers in self._notices(self._told, PATIENCE_S):
+            self._awaited.append((notice.points if len(notice.points) < notice.total else (), numbers))
+            self._tell(notice)
         self._poll = now + _POLL_S
 
     def _look_early(self, now: float) -> None:
@@ -151,16 +157,17 @@ class Silence:
             self._note(site for sites in self._session.unhit_sites().values() for site in sites)
 
     def closing(
-        self, outcome: Outcome, renderer: Renderer, cut: Collection[int], trapped: bool = False
-    ) -> list[str]:
-        """What is said at the end; `cut` are the attach points that were detached before. `trapped`: the process was
-        ended by a breakpoint, and so called nothing after that.
+        self, outcome: Outcome, silent_to: Callable[[str, str], None], cut: Collection[int], trapped: bool = False
+    ) -> list[Notice]:
+        """What is said at the end; `silent_to` gets each silent attach point and why, `cut` are the attach points that
+        were detached before. `trapped`: the process was ended by a breakpoint, and so called nothing after that.
         """
         if not outcome.attached:
             return []
         silent = self._silent(patient=True)
         if silent is None:
-            return ["no probe was hit"] if outcome.hits == 0 else []
+            every = tuple(point.text for point in self._points if point.sites)
+            return [NotHit(every, len(every), "")] if outcome.hits == 0 else []
         unknown = [number for number in silent if outcome.loss.returns and self._follows_returns(number)]
         silent = [number for number in silent if number not in cut and number not in unknown]
         ended = "a breakpoint has ended the process" if trapped and self.trapped() else None
@@ -171,12 +178,12 @@ class Silence:
         rejected = list(self._rejected(outcome, silent, cut))
         answered = len(silent) + len(rejected) < len([point for point in self._points if point.sites])
         for number in () if self._quiet and answered else silent:
-            renderer.silent(self._points[number].text, reasons[number])
+            silent_to(self._points[number].text, reasons[number])
         if self._quiet and answered:
             missed = {each: reason for each, reason in fresh.items() if self._at_end.unseen(self._sites(each))}
-            return [line for line, _, _ in self._lines(missed)] + unseen
-        lines = [line for line, _, _ in self._lines(fresh)] + unseen + rejected
-        return lines if self._quiet else lines + list(self._unhit(silent, cut))
+            return [*(notice for notice, _ in self._notices(missed)), *unseen]
+        said: list[Notice] = [*(notice for notice, _ in self._notices(fresh)), *unseen, *rejected]
+        return said if self._quiet else [*said, *self._unhit(silent, cut)]
 
     def trapped(self) -> str:
         """Why a breakpoint of ours has ended the process, for a line that says that one did; "" where it was not."""
@@ -238,9 +245,9 @@ class Silence:
             return
         for each in [each for each in self._awaited if any(hits[number] for number in each[1])]:
             self._awaited.remove(each)
-            self._say(f"{each[0]}hits after {now - self._begun:.0f} s")
+            self._tell(FirstHits(each[0], now - self._begun))
 
-    def _unseen(self, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
+    def _unseen(self, silent: Collection[int], cut: Collection[int]) -> Iterator[Notice]:
         """Attach points that were hit, and could be hit no more in a process that goes on."""
         changed = self._history is not None and self._history.changed
         if not changed and "_breakpoints" not in self.__dict__:
@@ -249,12 +256,7 @@ class Silence:
             if number in silent or number in cut or not point.sites:
                 continue
             if (reason := self._at_end.unseen(point.sites)) is not None:
-                if self._target.pid is None:
-                    yield f"{point.text} misses calls: {reason}"
-                    continue
-                hits = self._hits[number]
-                times = "once" if hits == 1 else f"{hits} times"
-                yield f"{point.text} was hit {times}, and calls after that are not counted: {reason}"
+                yield CallsMissed(point.text, -1 if self._target.pid is None else self._hits[number], reason)
 
     def _of_copied_files(self, silent: Collection[int]) -> list[int]:
         """The other attach points of files that a process may run as they were before an overlay copied them."""
@@ -276,9 +278,7 @@ class Silence:
         """Looks whether breakpoints are where they should be, and sets again those that are gone."""
         sites = self._to_look_at(numbers)
         for names, whom in self._breakpoints.set_again(sites, at_once) if sites else ():
-            gone = f"the breakpoint of {names} was gone from the memory of {whom}"
-            why = "which gave the page back (MADV_DONTNEED), or the kernel had not set it"
-            self._say(f"{gone}, {why}: it is set again, and calls before are not counted")
+            self._tell(BreakpointGone(names, whom))
         if sites and self._breakpoints.suspects:
             self._early = time.monotonic()  # in the next round
 
@@ -288,7 +288,7 @@ class Silence:
 
         return Breakpoints(self._target)
 
-    def _rejected(self, outcome: Outcome, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
+    def _rejected(self, outcome: Outcome, silent: Collection[int], cut: Collection[int]) -> Iterator[Notice]:
         """Attach points that were hit, and whose predicate held for none, where that shows in what is not there."""
         if self._target.follow or outcome.loss:
             return
@@ -297,8 +297,7 @@ class Silence:
                 continue
             hits = self._hits[number]
             if hits and self._is_untouched(point.clause, outcome):
-                times = "once" if hits == 1 else f"{hits} times"
-                yield f"{point.text} was hit {times}, and its predicate never held"
+                yield NeverHeld(point.text, hits)
 
     def _is_untouched(self, clause: typed.Clause, outcome: Outcome) -> bool:
         """Whether what each run of the body does first has never been done."""
@@ -314,7 +313,7 @@ class Silence:
         )
         return not lacking and not self._session.maps.snapshot(first.map).items
 
-    def _unhit(self, silent: Collection[int], cut: Collection[int]) -> Iterator[str]:
+    def _unhit(self, silent: Collection[int], cut: Collection[int]) -> Iterator[Notice]:
         """Sites of wildcards that others were hit of. That a function was not called is no news there: it is told
         with `-v`, and without it what has another reason.
         """
@@ -324,7 +323,8 @@ class Silence:
             if kept and number not in silent and number not in cut:
                 from tracer.silence.wildcard_places import unhit_lines
 
-                yield from unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)
+                lines = unhit_lines(self._points[number], kept, self._at_end, number, self._verbose)
+                yield from map(PlacesNotHit, lines)
 
     # --- why ---
 
@@ -356,25 +356,15 @@ class Silence:
             raised == 0,
         )  # fmt: skip
 
-    def _lines(self, reasons: dict[int, str], when: str = "") -> list[tuple[str, str, Collection[int]]]:
-        """Each line; how one about hits that come later begins; and the attach points that both are about."""
+    def _notices(
+        self, reasons: dict[int, str], seconds: float | None = None
+    ) -> Iterator[tuple[NotHit, Collection[int]]]:
+        """Each with the attach points that it is about, by their numbers."""
         by_reason: dict[str, list[int]] = {}
         for number, reason in reasons.items():
             by_reason.setdefault(reason, []).append(number)
         total = sum(1 for point in self._points if point.sites)
-        lines: list[tuple[str, str, Collection[int]]] = []
         for reason, numbers in by_reason.items():
-            why = f": {reason}" if reason else ""
-            if len(numbers) == total:
-                lines.append((f"no hit {when}{why}" if when else f"no probe was hit{why}", "first ", numbers))
-                continue
-            were = f"not hit {when}" if when else "never hit"
-            if len(numbers) <= _EACH:
-                named = [(self._points[number].text, number) for number in numbers]
-                lines += [(f"{name} was {were}{why}", f"{name}: first ", (number,)) for name, number in named]
-                continue
-            some = ", ".join(self._points[number].text for number in numbers[:_NAMED])
-            some = f"{some} and {len(numbers) - _NAMED} more"
-            of = f"{len(numbers)} of {counted(total, 'attach point')}"
-            lines.append((f"{of} were {were} ({some}){why}", f"{some}: first ", numbers))
-        return lines
+            together = len(numbers) == total or len(numbers) > _EACH
+            for part in [numbers] if together else [[number] for number in numbers]:
+                yield NotHit(tuple(self._points[number].text for number in part), total, reason, seconds), part

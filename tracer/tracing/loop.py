@@ -1,12 +1,14 @@
 """A trace from start to end: BEGIN, attach, events and intervals, detach, drain, END, the maps.
 
-Nothing here knows which backend it drives, and nothing prints: what there is to show goes to the renderer.
+Nothing here knows which backend it drives, and nothing prints: what there is to show goes to the consumer.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tracer.overhead.guard import Guard
     from tracer.plan.model import Plan
     from tracer.probes.site import Site
-    from tracer.render.renderer import Renderer
+    from tracer.render.notices import Consumer
     from tracer.results.values import MapSnapshot, MapStore
 
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.1, 1.0
@@ -31,26 +33,59 @@ _CATCH_UP = 10  # periods; an interval that fell further behind than this leaves
 
 @dataclass(slots=True)
 class Controls:
-    """What signal handlers set and the loop looks at: `stop` asks for the end, `hurry` for an end that leaves out what
-    has not been shown yet, `print_maps` for the maps. The loop tells when the probes are `detached`.
+    """`stop` asks for the end, `hurry` for an end that leaves out what has not been shown yet, `print_maps` for the
+    maps; who sets one rings then (`ring`), and the loop looks. It tells when the probes are `detached`; `leave` says
+    that a wait for their removal can be left to a process in the background.
 
-    `wake` are descriptors that become readable when something was set, a watched process ended, or the output's reader
-    has gone; `signals` is the one of them that signals make readable (-1: none), and `acknowledge` reads that empty, so
-    that the next wait waits again. `meanwhile` is called while nobody takes what is to be written, `regularly` in every
-    round of the loop, once a second at least, `before_detach` after the last; `before_attach` before there are probes.
+    `wake` are descriptors that become readable when a watched process has ended, or the output's reader has gone; with
+    them `bell`, from `with` to its end, -1 else. `acknowledge` reads that empty, so that the next wait waits again.
+    `meanwhile` is called while nobody takes what is to be written, `regularly` in every round of the loop, once a
+    second at least, `before_detach` after the last; `before_attach` before there are probes. So many seconds after that
+    (`duration_s`) the trace ends by itself.
     """
 
     stop: bool = False
     hurry: bool = False
     print_maps: bool = False
     detached: bool = False
+    leave: bool = False
     wake: tuple[int, ...] = ()
-    signals: int = -1
-    acknowledge: Callable[[], None] = lambda: None
+    bell: int = -1
+    rope: int = -1
     meanwhile: Callable[[], None] = lambda: None
     regularly: Callable[[], None] = lambda: None
     before_attach: Callable[[], None] = lambda: None
     before_detach: Callable[[], None] = lambda: None
+    duration_s: float | None = None
+
+    def end(self) -> None:
+        """Asks for the end; from any thread."""
+        self.stop = True
+        self.ring()
+
+    def ring(self) -> None:
+        """Ends a wait of the loop, or its next one; from any thread, or a signal's handler."""
+        if self.rope >= 0:
+            with suppress(BlockingIOError):  # it rings already
+                os.write(self.rope, b"\0")
+
+    def acknowledge(self) -> None:
+        """The next wait waits again."""
+        if self.bell >= 0:
+            with suppress(BlockingIOError):
+                while os.read(self.bell, 4096):
+                    pass
+
+    def __enter__(self) -> Controls:
+        self.bell, self.rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.wake = (*self.wake, self.bell)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        bell, rope, self.bell, self.rope = self.bell, self.rope, -1, -1
+        self.wake = tuple(descriptor for descriptor in self.wake if descriptor != bell)
+        os.close(rope)
+        os.close(bell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +98,24 @@ class Watched:
 
 
 def run(
-    session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None = None,
+    session: Session, plan: Plan, consumer: Consumer, controls: Controls, watched: Watched | None = None,
     on_attached: Callable[[int], None] = lambda sites: None, guard: Guard | None = None,
 ) -> Outcome:
     """Runs the whole trace. The session is open and is closed by the caller. Where the `guard` has detached all there
     was, a trace ends that has no interval and no command to wait for.
     """
-    trace = _Trace(session, plan, renderer, controls, watched, guard)
+    trace = _Trace(session, plan, consumer, controls, watched, guard)
     return trace.run(on_attached)
 
 
 class _Trace:
     def __init__(
-        self, session: Session, plan: Plan, renderer: Renderer, controls: Controls, watched: Watched | None,
+        self, session: Session, plan: Plan, consumer: Consumer, controls: Controls, watched: Watched | None,
         guard: Guard | None,
     ) -> None:  # fmt: skip
         self.session = session
         self.plan = plan
-        self.renderer = renderer
+        self.consumer = consumer
         self.controls = controls
         self.watched = watched
         self.guard = guard
@@ -98,6 +133,8 @@ class _Trace:
         self.end: list[_Entry] = []
         self.timers: list[_Timer] = []
         self.started = 0
+        seconds = controls.duration_s
+        self.duration_ns = None if seconds is None else round(seconds * 1e9)
 
     def run(self, on_attached: Callable[[int], None]) -> Outcome:
         try:
@@ -113,7 +150,6 @@ class _Trace:
             raise
 
     def run_through(self, on_attached: Callable[[int], None]) -> Outcome:
-        self.session.wake = self.controls.wake
         self.begin()
         attached = 0
         if self.code is None:
@@ -124,13 +160,13 @@ class _Trace:
         self.runtime = Runtime(self.maps, self.handle, self.loss, start_ns=self.runtime.start_ns)
         self.end = self._user("end")
         self.timers = [_Timer(entry) for entry in self._user("interval")]
-        self.renderer.attached(probe_count(self.plan, self.session.left_out))
+        self.consumer.attached(probe_count(self.plan, self.session.left_out))
         if self.code is None and not self.controls.stop:
             on_attached(attached)
         for event in self.begun:
-            self.renderer.event(event, self.maps)
+            self.consumer.event(event, self.maps)
         self.begun.clear()
-        self.renderer.flush()
+        self.consumer.flush()
         if self.code is None and not self.controls.stop:
             if self.watched is not None:
                 self.watched.start()
@@ -182,12 +218,14 @@ class _Trace:
             self.controls.acknowledge()
             self.controls.regularly()
             self.run_timers()
+            if self.duration_ns is not None and time.monotonic_ns() - self.started >= self.duration_ns:
+                self.controls.stop = True
             if self.code is not None or (self.watched is not None and self.watched.ended()):
                 return
             if self.controls.print_maps:
                 self.controls.print_maps = False
                 self.run_handler([], self._maps())
-            self.renderer.flush()
+            self.consumer.flush()
             if self.guard is not None:
                 self.guard.look(self.session, time.monotonic_ns)
                 self.guard.tell()
@@ -200,6 +238,8 @@ class _Trace:
         longest = min(max((now - self.started) / 1e9, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
         nearest = min((timer.due - now for timer in self.timers), default=_LONGEST_WAIT_S * 1e9)
         guarded = self.guard.wait_s(now) if self.guard is not None else _LONGEST_WAIT_S
+        if self.duration_ns is not None:
+            nearest = min(nearest, self.started + self.duration_ns - now)
         return float(min(max(nearest / 1e9, 0.0), guarded, longest))
 
     def run_timers(self) -> None:
@@ -236,7 +276,7 @@ class _Trace:
             if self.code is None or self.ending:
                 self.code = event.code
         else:
-            self.renderer.event(event, self.maps)
+            self.consumer.event(event, self.maps)
 
     def run_handler(self, entries: Sequence[_Entry], closing: Sequence[str] | None = None) -> None:
         """Runs clauses in user space, then prints these maps and ends the text; every map is read at one moment."""
@@ -254,7 +294,7 @@ class _Trace:
                 self.print_maps(closing)
         finally:
             self.leave()
-        self.renderer.flush()
+        self.consumer.flush()
 
     def print_maps(self, names: Sequence[str]) -> None:
         """Prints maps. One that cannot be read does not keep the others back, as in `Renderer.maps`."""
@@ -265,7 +305,7 @@ class _Trace:
                 snapshots.append(self.maps.snapshot(name))
             except Exception as error:
                 fault = fault or error
-        self.renderer.maps(snapshots)
+        self.consumer.maps(snapshots)
         if fault is not None:
             raise fault
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from tracer.errors import counted
 from tracer.lang.typed import UStack, USym
 from tracer.lang.types import StackType, Symbol, is_interpreted
 from tracer.lang.walk import walk_clause
+from tracer.render.notices import Detail, Notice, StacksBroken
 
 if TYPE_CHECKING:
     from tracer.kernel.mapping_records import MappingRecords
@@ -46,7 +48,7 @@ class Names:
         nodes = [node for probe in plan.probes for node in walk_clause(probe.clause)]
         wanted = {type(node) for node in nodes}
         self._copied = plan.program.config.stack_copy
-        self._stacks = UStack in wanted and plan.program.config.stack_unwind != "fp"
+        self._stacks = plan.walks_stacks
         self._symbols = USym in wanted
         self._interpreted = any(
             isinstance(node, UStack) and isinstance(node.type, StackType) and node.type.interpreted for node in nodes
@@ -60,11 +62,11 @@ class Names:
         return self._current().symbol(pid, address, offset=False)
 
     def place(self, pid: int, address: int, moment: int) -> Symbol:
-        """See `backends.base.Places`."""
+        """See `backends.Places`."""
         return Symbol(self._current().space_at(pid, address, moment), address)
 
     def placed(self, pid: int, address: int, mapping: int) -> Symbol:
-        """See `backends.base.Places`."""
+        """See `backends.Places`."""
         return Symbol(self._current().space_with(pid, address, mapping), address)
 
     @property
@@ -123,20 +125,29 @@ class Names:
                 self._unwinder = Unwinder(self.processes, REGISTERS[arch.machine])
         return self._unwinder
 
-    def endings(self, backend: str) -> tuple[str | None, str | None]:
-        """What is to be said of stacks that are not whole, and for those who want to know more how all ended."""
+    def closing(self, backend: str) -> Iterator[Notice]:
+        """What is to be said at the end of stacks that are not whole and of missing names; for those who want to know
+        more, of how all stacks ended.
+        """
+        yield from self._endings(backend)
+        for line in self._lacking():
+            yield StacksBroken(line)
+        if self.missed is not None:
+            yield StacksBroken(RECORDS_LOST.format(counted(self.missed, "record") if self.missed else "records"))
+
+    def _endings(self, backend: str) -> Iterator[Notice]:
         if self._unwinder is None or not self._unwinder.endings:
-            return None, None
+            return
         from tracer.resolve.unwind.walker import LIMIT, WHOLE
 
         ended = self._unwinder.endings
-        every = ", ".join(f"{number} {how}" for how, number in sorted(ended.items(), key=lambda each: (-each[1], each)))
         broken = {how: number for how, number in ended.items() if how not in (WHOLE, LIMIT)}
-        if not broken:
-            return None, f"stacks: {every}"
-        words = ", ".join(f"{number}: {how}" for how, number in sorted(broken.items()))
-        words += self._remedy(broken, backend)
-        return f"stacks that do not reach the program's start: {words}", f"stacks: {every}"
+        if broken:
+            words = ", ".join(f"{number}: {how}" for how, number in sorted(broken.items()))
+            words += self._remedy(broken, backend)
+            yield StacksBroken(f"stacks that do not reach the program's start: {words}")
+        every = ", ".join(f"{number} {how}" for how, number in sorted(ended.items(), key=lambda each: (-each[1], each)))
+        yield Detail(f"stacks: {every}")
 
     def _remedy(self, broken: Collection[str], backend: str) -> str:
         from tracer.resolve.unwind.walker import ELSEWHERE, SHORT
@@ -149,7 +160,7 @@ class Names:
             return f"; config = {{ stack_copy = {_LONGEST_COPY} }} copies more of each"
         return "; --backend bcc walks them further"
 
-    def lacking(self) -> tuple[str, ...]:
+    def _lacking(self) -> tuple[str, ...]:
         """What is to be said of interpreters whose frames are not, or not always, in stacks, and of names that a
         compiler wrote and nobody read.
         """

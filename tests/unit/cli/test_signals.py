@@ -21,7 +21,7 @@ from tracer.tracing.loop import Controls
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_asks_for_the_end_and_wakes_the_loop(number: signal.Signals) -> None:
     controls = Controls()
-    with Signals(controls):
+    with controls, Signals(controls):
         assert select.select(controls.wake, [], [], 0)[0] == []
         os.kill(os.getpid(), number)
         assert select.select(controls.wake, [], [], 1)[0] == list(controls.wake)
@@ -32,7 +32,7 @@ def test_asks_for_the_end_and_wakes_the_loop(number: signal.Signals) -> None:
 
 def test_asks_for_the_maps_and_goes_on() -> None:
     controls = Controls()
-    with Signals(controls):
+    with controls, Signals(controls):
         os.kill(os.getpid(), signal.SIGUSR1)
         assert (controls.stop, controls.print_maps) == (False, True)
 
@@ -41,7 +41,7 @@ def test_puts_everything_back() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
     descriptors = len(os.listdir("/proc/self/fd"))
     controls = Controls(wake=(0,))
-    with Signals(controls):
+    with controls, Signals(controls):
         during = controls.wake
     assert len(during) == 2
     assert list(controls.wake) == [0]
@@ -52,7 +52,7 @@ def test_puts_everything_back() -> None:
 
 def test_raises_nothing_however_often_it_is_asked() -> None:
     controls = Controls()
-    with Signals(controls):
+    with controls, Signals(controls):
         for _ in range(3):
             os.kill(os.getpid(), signal.SIGINT)
     assert controls.stop
@@ -65,7 +65,7 @@ def test_a_second_signal_asks_to_hurry_but_not_one_that_comes_together_with_the_
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     controls = Controls()
-    with Signals(controls):
+    with controls, Signals(controls):
         for later, hurry in ((0.0, False), (0.1, False), (0.4, False), (1.0, True)):
             now = 100.0 + later
             os.kill(os.getpid(), signal.SIGTERM)
@@ -74,15 +74,16 @@ def test_a_second_signal_asks_to_hurry_but_not_one_that_comes_together_with_the_
 
 def test_a_first_signal_asks_to_hurry_where_the_probes_are_gone() -> None:
     controls = Controls(detached=True)
-    with Signals(controls):
+    with controls, Signals(controls):
         os.kill(os.getpid(), signal.SIGINT)
         assert (controls.stop, controls.hurry) == (True, True)
 
 
 def test_a_signal_after_the_last_trace_does_not_kill() -> None:
     code = (
-        "import os, signal; from tracer.cli.tracing.signals import Signals; from tracer.tracing.loop import Controls\n"
-        "with Signals(Controls(), last=True): pass\n"
+        "import os, signal\n"
+        "from tracer.cli.tracing.signals import Signals; from tracer.tracing.loop import Controls\n"
+        "with Controls() as controls, Signals(controls, last=True): pass\n"
         "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): os.kill(os.getpid(), number)\n"
         "raise SystemExit(7)"
     )
@@ -93,7 +94,7 @@ def test_what_nohup_ignores_stays_ignored() -> None:
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         controls = Controls()
-        with Signals(controls):
+        with controls, Signals(controls):
             os.kill(os.getpid(), signal.SIGHUP)
         assert not controls.stop
     finally:

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.harness.cli import until
 from tracer.host import leases
 from tracer.host.leases import Leases
 
@@ -79,7 +81,27 @@ def test_who_will_not_wait_is_refused_and_told(file: Path) -> None:
         made.take([str(file)])
         with pytest.raises(BlockingIOError):
             os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+        until(lambda: bool(found))
         assert (made.wanted, found) == (str(file), [True])
+
+
+def test_works_in_any_thread_and_changes_no_handler(file: Path) -> None:
+    before = signal.getsignal(signal.SIGCONT)
+    faults: list[object] = []
+
+    def take() -> None:
+        made, found = told()
+        with made:
+            made.take([str(file)])
+            with python(WRITERS["cuts it"], file) as writer:
+                until(lambda: bool(found))
+                made.release()
+                faults.append(writer.wait(PATIENCE_S))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    assert (faults, signal.getsignal(signal.SIGCONT)) == ([0], before)
 
 
 def test_a_file_that_is_open_for_writing_or_is_none_has_no_lease(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

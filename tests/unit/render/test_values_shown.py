@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.host.clock import boot_time_ns
+from tracer.host.clock import boot_time_ns, format_time
 from tracer.lang.types import (
     BOOL,
     INT64,
@@ -23,7 +23,6 @@ from tracer.lang.types import (
     TupleType,
     UsernameType,
 )
-from tracer.render.strftime import format_time
 from tracer.render.values import ValueText, json_key, json_number, json_string, json_value, username
 
 TEXT = ValueText()

@@ -8,8 +8,8 @@ from tests.typed_ir import N, num
 from tests.unit.backends.ftrace.plans import count, plan, probe
 from tracer.lang import typed
 from tracer.lang.types import UINT8
-from tracer.results.events import Loss, Outcome
-from tracer.tracing.end_warnings import closing_lines
+from tracer.results.events import Loss
+from tracer.tracing.end_warnings import lost
 
 EXIT = "exit() may be among what was lost: what came after it may have been counted"
 
@@ -25,5 +25,5 @@ EXIT = "exit() may be among what was lost: what came after it may have been coun
 )
 def test_where_exit_can_be_lost_it_is_said(exits: bool, loss: Loss, backend: str, said: bool) -> None:
     body: list[typed.Stmt] = [count(), typed.Exit(N, num(0, UINT8))] if exits else [count()]
-    lines = list(closing_lines(plan(probe(body)), Outcome(0, loss, 5, 1), backend))
+    lines = list(lost(plan(probe(body)), loss, backend).sentences())
     assert lines[1:] == ([EXIT] if said else [])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tracer.backends import Surroundings
     from tracer.backends.base import Program
     from tracer.backends.bcc.program import BccProgram
     from tracer.backends.bcc.session import BccSession
@@ -37,10 +38,10 @@ class BccBackend:
 
         return BccProgram(plan)
 
-    def open(self, program: Program, target: Target) -> BccSession:
+    def open(self, program: Program, target: Target, around: Surroundings) -> BccSession:
         """Loads the program and makes its maps."""
         from tracer.backends.bcc.program import BccProgram
         from tracer.backends.bcc.session import BccSession
 
         assert isinstance(program, BccProgram)
-        return BccSession(program, target)
+        return BccSession(program, target, around)

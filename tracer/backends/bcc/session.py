@@ -47,11 +47,10 @@ from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatc
 from tracer.results.values import MapStore
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Places, Unwinder
+    from tracer.backends import Surroundings
     from tracer.backends.bcc.maps.stacks import Stacks
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
-    from tracer.resolve.interpreters.frames import Interpreters
     from tracer.results.store import LocalMaps
 
 _SHORTEST_TICK_S, _LONGEST_TICK_S, _SLEEP_S = 0.002, 0.016, 0.1
@@ -66,14 +65,10 @@ _CATCH_UP = 128
 class BccSession:
     """Follows `backends.base.Session`."""
 
-    def __init__(self, program: BccProgram, target: Target) -> None:
+    def __init__(self, program: BccProgram, target: Target, around: Surroundings) -> None:
         self.plan = program.plan
-        self.wake: tuple[int, ...] = ()
-        self.unwinder: Unwinder | None = None
-        self.interpreters: Interpreters | None = None
-        self.places: Places | None = None
-        self.kept: tuple[int, ...] = ()
-        self.waits: Callable[[str], None] = lambda line: None
+        around.check(program.plan)
+        self._around = around
         raise_limits()
         self._followed = target.pid if self.plan.follow else None
         pid = self._pid = target.pid if self._followed is None else None
@@ -147,14 +142,14 @@ class BccSession:
             self._own_returns = own_returns(self.plan)
             self._nested = Nested(self._pid)
         if self._stacks is not None:
-            self._stacks.unwinder, self._stacks.places = self.unwinder, self.places
-            if self.interpreters is not None and self._generated.interprets:
+            self._stacks.unwinder, self._stacks.places = self._around.unwinder, self._around.places
+            if self._around.interpreters is not None and self._generated.interprets:
                 from tracer.backends.bcc.maps.python import PythonFrames
 
-                self._stacks.python = PythonFrames(self._loaded.maps[PYTHON_IMAGES], self.interpreters)
+                self._stacks.python = PythonFrames(self._loaded.maps[PYTHON_IMAGES], self._around.interpreters)
                 self._stacks.python.look()
-        self._attachments.tell_waits(self.waits)
-        self._attachments.hold(*self.kept)
+        self._attachments.tell_waits(self._around.waits)
+        self._attachments.hold(*self._around.kept())
         sites = self._attachments.attach(
             self.plan, self._loaded.programs, self._generated.site_texts, self._generated.noted, stop
         )
@@ -290,7 +285,7 @@ class BccSession:
         look by ourselves, so that nobody is woken for each of many events; then we sleep, and the next one wakes us.
         """
         tick = _SHORTEST_TICK_S
-        wake = *self.wake, *self._attachments.wake
+        wake = *self._around.wake(), *self._attachments.wake
         try:
             while True:
                 left = deadline - time.monotonic()
@@ -317,7 +312,7 @@ class BccSession:
 
     def _woken(self, timeout_s: float) -> bool:
         """Waits on the descriptors of the run loop alone."""
-        return bool(readable((*self.wake, *self._attachments.wake), timeout_s))
+        return bool(readable((*self._around.wake(), *self._attachments.wake), timeout_s))
 
     def _leftovers(self) -> Iterator[Event]:
         """Control events that found the ring full, after all that is in the ring; their own order is not known."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tracer.backends import Surroundings
     from tracer.backends.base import Program, Session
     from tracer.plan.features import Capabilities, Feature
     from tracer.plan.model import Plan
@@ -32,10 +33,10 @@ class FtraceBackend:
         arch = host()
         return compile_plan(plan, f"%{arch.returns if arch is not None else 'ax'}")
 
-    def open(self, program: Program, target: Target) -> Session:
+    def open(self, program: Program, target: Target, around: Surroundings) -> Session:
         """A session; nothing in the kernel is touched before `attach`."""
         from tracer.backends.ftrace.program import FtraceProgram
         from tracer.backends.ftrace.session import FtraceSession
 
         assert isinstance(program, FtraceProgram)
-        return FtraceSession(program, target)
+        return FtraceSession(program, target, around)

@@ -34,11 +34,10 @@ from tracer.steps.python.compile import compile_clause, made_later
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Places, Unwinder
+    from tracer.backends import Surroundings
     from tracer.backends.ftrace.read.hist_maps import HistTriggers
     from tracer.backends.nested_returns import Nested
     from tracer.kernel.trials.hit_cost import Cost, HitCosts
-    from tracer.resolve.interpreters.frames import Interpreters
     from tracer.results.store import LocalMaps
 
 _COMPILED_AT_ONCE = 64
@@ -48,14 +47,10 @@ _COMPILED_AT_ONCE = 64
 class FtraceSession:
     """Follows `backends.base.Session`."""
 
-    def __init__(self, program: FtraceProgram, target: Target) -> None:
+    def __init__(self, program: FtraceProgram, target: Target, around: Surroundings) -> None:
         """Nothing in the kernel is touched yet."""
-        self.wake: tuple[int, ...] = ()
-        self.unwinder: Unwinder | None = None
-        self.interpreters: Interpreters | None = None
-        self.places: Places | None = None
-        self.kept: tuple[int, ...] = ()
-        self.waits: Callable[[str], None] = lambda line: None
+        around.check(program.plan)
+        self._around = around
         self.details: tuple[str, ...] = ()
         self.missed: tuple[str, ...] = ()
         self._program = program
@@ -117,7 +112,7 @@ class FtraceSession:
         if reader is None:
             # Counters do not use a ring: only the run loop's own descriptors can end the wait.
             attachment.follow_exec()
-            attachment.wait(self.wake, timeout_s)
+            attachment.wait(self._around.wake(), timeout_s)
             return
         deadline = time.monotonic() + timeout_s
         told = False
@@ -133,7 +128,7 @@ class FtraceSession:
                 yield happening
             if told or self._clauses.exited or (remaining := deadline - time.monotonic()) <= 0:
                 return
-            if attachment.wait(self.wake, min(remaining, 0.001 if reader.unfinished else LOOK_S)):
+            if attachment.wait(self._around.wake(), min(remaining, 0.001 if reader.unfinished else LOOK_S)):
                 return
             reader.collect()
 
@@ -266,8 +261,8 @@ class FtraceSession:
         self._waits = Waits(self._program.events, self._target)
         self._waits.refuse(self._typed.source)
         self._definitions = definitions = Definitions()
-        definitions.watcher.waits = self.waits
-        definitions.watcher.hold(*self.kept)
+        definitions.watcher.waits = self._around.waits
+        definitions.watcher.hold(*self._around.kept())
         if not definitions.takes_several():
             check_alone(self._program.plan, sum(len(event.places) for event in self._program.events))
         left_out = unprobable(self._program.plan, definitions.watcher, stop)
@@ -322,8 +317,8 @@ class FtraceSession:
 
     def _take(self, definitions: Definitions, attachment: Attachment, events: Sequence[Event]) -> None:
         """What the events count goes into the maps, and what they sample to the clauses."""
-        if self.places is not None:
-            self._runtime.place = self.places.place
+        if self._around.places is not None:
+            self._runtime.place = self._around.places.place
         offset = perf.boot_offset_ns()
         decoders: dict[int, Decoder] = {}
         own_returns = bool(self._tallied) and not any(event.counts == RETURNS for event in self._tallied)
@@ -344,7 +339,7 @@ class FtraceSession:
             ]
             decoders[format.id] = build(
                 format, event.places[0].fetches, branches, attachment.shape, self._runtime,
-                time_offset=offset, child_pid=self._target.child_pid, unwinder=self.unwinder,
+                time_offset=offset, child_pid=self._target.child_pid, unwinder=self._around.unwinder,
             )  # fmt: skip
         self._clauses.take(decoders, attachment.shape.event)
         if not decoders:
@@ -358,7 +353,7 @@ class FtraceSession:
             for beside in attachment.beside:
                 format, proper = definitions.format(beside), decoders[definitions.format(beside.event).id]
                 decoders[format.id] = strings.decoder(beside, format, proper)
-        attachment.read(decoders, self.unwinder, upkeep)
+        attachment.read(decoders, self._around.unwinder, upkeep)
 
     def _unless_gone(self, event: Event, branch: int, number: int) -> Compiled:
         """A clause of an event; where others share the event it may end before them (`detach_point`)."""

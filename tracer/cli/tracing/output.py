@@ -19,7 +19,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, counted
+from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
     from tracer.tracing.loop import Controls
@@ -144,9 +145,9 @@ class Output:
         """Waits for room, but not for long."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
-        if self._controls.signals >= 0:
-            poll.register(self._controls.signals, select.POLLIN)
-        if any(descriptor == self._controls.signals for descriptor, _ in poll.poll(_TICK_S * 1000)):
+        if self._controls.bell >= 0:
+            poll.register(self._controls.bell, select.POLLIN)
+        if any(descriptor == self._controls.bell for descriptor, _ in poll.poll(_TICK_S * 1000)):
             self._controls.acknowledge()
         self._controls.meanwhile()
 
@@ -184,6 +185,65 @@ class Words:
     def __exit__(self, *error: object) -> None:
         if self._output is not None:
             self._output.__exit__(*error)
+
+
+class Talk(Consumer):
+    """Says what is to be said: with `quiet` only what the answer lacks, with `verbose` all. `warns`: an attach point
+    that slows the programs down is told. When the results are complete, `out` is written.
+    """
+
+    def __init__(self, words: Words, out: Output, quiet: bool, verbose: bool, warns: bool) -> None:
+        self._words = words
+        self._out = out
+        self._quiet = quiet
+        self._verbose = verbose
+        self._warns = warns
+
+    def notice(self, notice: Notice) -> None:
+        if isinstance(notice, Attached):
+            self._attached(notice)
+        elif isinstance(notice, Overhead):
+            self._overhead(notice)
+        elif isinstance(notice, Lost):
+            for line in notice.sentences():
+                self.say(line)
+        elif isinstance(notice, Waits) and notice.ending:
+            self.say(f"{notice}; Ctrl-C leaves that to a process in the background")
+        elif notice.weight == WARNING or self._wants(notice.weight):
+            self.say(str(notice))
+
+    def _wants(self, weight: str) -> bool:
+        return not self._quiet and (weight == NOTE or (weight == DETAIL and self._verbose))
+
+    def finish(self) -> None:
+        self._out.finish()
+
+    def end(self) -> None:
+        if self._out.left_out:
+            self.say(f"{self._out.left_out} bytes of output left out: nobody reads them")
+        self._words.finish()
+
+    def say(self, line: str, prefix: str = "tracer: ") -> None:
+        """A line."""
+        if not line.isprintable():
+            from tracer.errors import printable
+
+            line = printable(line)  # the names of files and functions are not the user's own
+        self._words.say(f"{prefix}{line}\n")
+
+    def _attached(self, notice: Attached) -> None:
+        if self._quiet:
+            return
+        how = ""
+        if self._verbose and notice.backend:
+            how = f" through {notice.backend}, {counted(notice.sites, 'site')}"
+        self.say(f"{notice}{how}", prefix="")
+
+    def _overhead(self, notice: Overhead) -> None:
+        if not self._quiet and self._warns:
+            from tracer.cli.errors import diagnostics_text
+
+            self._words.say(diagnostics_text(notice.source, [notice.diagnostic]))
 
 
 def _reopened(descriptor: int) -> int:

@@ -91,7 +91,7 @@ def check_output(format: str, output: str | None) -> None:
 
 def renderer_of_stacks(
     wanted: Wanted, on_stdout: bool, buffering: str, controls: Controls, stack: ExitStack,
-    program: Program, names: Symbolizer, out: Output, quiet: bool, effects: Effects,
+    program: Program, names: Symbolizer | None, out: Output, quiet: bool, effects: Effects,
 ) -> Renderer:  # fmt: skip
     """The renderer for `--stacks`, which writes to `out`. The text beside a document goes to stdout, or where the
     document is `on_stdout` to stderr.
@@ -120,7 +120,7 @@ class _Document(DocumentRenderer):
     """Writes the document at the end."""
 
     def __init__(
-        self, program: Program, names: Symbolizer, text: Sink, quiet: bool, effects: Effects, out: Output,
+        self, program: Program, names: Symbolizer | None, text: Sink, quiet: bool, effects: Effects, out: Output,
         wanted: Wanted,
     ) -> None:  # fmt: skip
         super().__init__(program, names, text, quiet, effects)

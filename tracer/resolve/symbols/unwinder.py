@@ -19,7 +19,7 @@ _NOTHING, _ENTRY, _POINTER, _LAST = Step(NOTHING), Step(ENTRY), Step(POINTER), S
 
 
 class Unwinder:
-    """A `backends.base.Unwinder`. `processes` gives what is known of processes at the moment, and `endings` counts how
+    """A `backends.Unwinder`. `processes` gives what is known of processes at the moment, and `endings` counts how
     stacks ended. `enough` is the length in bytes of the shortest copy that would have led one of them further.
     """
 

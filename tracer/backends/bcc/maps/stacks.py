@@ -35,7 +35,7 @@ from tracer.resolve.unwind.walker import (
 )
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Places, Unwinder
+    from tracer.backends import Places, Unwinder
     from tracer.backends.bcc.maps.python import PythonFrames
 
 MOST_RULES = 1 << 16

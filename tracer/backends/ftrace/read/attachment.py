@@ -30,7 +30,7 @@ from tracer.kernel.workers.watcher import Watcher
 from tracer.probes.site import Site, Target
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends import Unwinder
     from tracer.backends.ftrace.read.long_strings import Beside, Upkeep
     from tracer.kernel.workers.copier import Copier
 

@@ -23,7 +23,7 @@ from tracer.dataclass import dataclass, field
 from tracer.kernel import perf
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends import Unwinder
     from tracer.backends.ftrace.samples.shape import Bytes, Shape
 
 FIRST = 16 << 10

@@ -16,7 +16,7 @@ from tracer.kernel.uprobe_events.model import Fetch
 from tracer.steps.python.runtime import Compiled, Runtime
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends import Unwinder
 
 
 Slots = dict[int, list[int]]

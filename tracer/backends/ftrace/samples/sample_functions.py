@@ -12,7 +12,7 @@ from tracer.lang.types import Stack
 from tracer.steps.python.runtime import NO_ROOM, NoRoom, Reach
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends import Unwinder
 
 _U32, _U64 = struct.Struct("=I").unpack_from, struct.Struct("=Q").unpack_from
 

@@ -30,7 +30,7 @@ from tracer.kernel.uprobe_events.model import Fetch
 from tracer.steps.python.runtime import NO_ROOM, measured
 
 if TYPE_CHECKING:
-    from tracer.backends.base import Unwinder
+    from tracer.backends import Unwinder
 
 _ALL = (1 << 64) - 1
 COMM_TOKEN = _ALL - 69

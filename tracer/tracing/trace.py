@@ -1,0 +1,391 @@
+"""One trace, put together and run: whom it traces, what names addresses, what keeps the target from harm, what explains
+silence. Nothing else knows how these belong together.
+
+It may run in any thread, and several at once. It changes nothing of the process: no signal, no environment, no setting.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from tracer.backends import Surroundings
+from tracer.dataclass import replace
+from tracer.errors import TracerError
+from tracer.host.polling import readable
+from tracer.lang.typed import UStack, USym
+from tracer.lang.walk import walk_clause
+from tracer.pipeline import open_session
+from tracer.probes.site import Target
+from tracer.render.notices import (
+    Attached,
+    BeingWritten,
+    Consumer,
+    Detail,
+    Ended,
+    LeftOut,
+    Missed,
+    Notice,
+    NotUndone,
+    PassedOver,
+    Raised,
+    Replaced,
+    Waits,
+    Warned,
+)
+from tracer.tracing.effects import Effects
+from tracer.tracing.loop import Watched, probe_count, run
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tracer.backends.semaphore_copies import SemaphoreCopies
+    from tracer.errors import Diagnostic
+    from tracer.host.leases import Leases
+    from tracer.overhead.findings import Findings
+    from tracer.pipeline import Compiled
+    from tracer.results.events import Outcome
+    from tracer.silence.silence import Silence
+    from tracer.target.child import Child
+    from tracer.tracing import Request
+    from tracer.tracing.effects import Words
+    from tracer.tracing.end_warnings import OlderFiles
+    from tracer.tracing.loop import Controls
+    from tracer.tracing.names import Names
+
+_COPYING = ("node", "php")
+"""How the names of programs begin that may copy their code."""
+_IN_PYTHON = "hits of tracer's own child before its exec count too: it has no unprobed code to wait in"
+
+
+class Trace:
+    """`results` makes the consumers of results, once what names addresses is there; `told` gets all that is to be said
+    beside them, and so do they. `words` takes what the program's own system() and cat() complain of.
+    """
+
+    def __init__(
+        self, compiled: Compiled, request: Request, controls: Controls, told: Consumer, words: Words,
+        results: Callable[[Names | None, Effects], Consumer],
+    ) -> None:  # fmt: skip
+        self._compiled = self._running = compiled
+        self._plan = compiled.plan
+        self._request = request
+        self._controls = controls
+        self._told = told
+        self._effects = Effects(words)
+        self._make = results
+        self._known: tuple[str, ...] = ()
+        self._begun = self._seconds = 0.0
+        self._names: Names | None = None
+        self._child: Child | None = None
+        self._leases: Leases | None = None
+        self._copies: SemaphoreCopies | None = None
+        self._findings: Findings | None = None
+        self._silence: Silence | None = None
+        self._older: OlderFiles | None = None
+
+    def run(self) -> Outcome:
+        """The whole trace, from the command's start to the last word. Raises `TracerError`; all is undone then."""
+        with ExitStack() as stack:
+            self._begin(stack)
+            outcome = self._traced()
+            self._close(outcome)
+        return outcome
+
+    # --- what it consists of ---
+
+    def _begin(self, stack: ExitStack) -> None:
+        plan, request, controls = self._plan, self._request, self._controls
+        self._tell(*map(PassedOver, self._compiled.notes))
+        self._refuse()
+        if request.argv is not None:
+            from tracer.target.child import Child
+
+            self._child = stack.enter_context(Child(request.argv))
+        self._target, self._watched = self._whom(stack)
+        names = self._names = self._named(stack)
+        self._results = self._make(names, self._effects)
+        if plan.probes:
+            from tracer.host.leases import Leases
+
+            self._leases = self._effects.leases = stack.enter_context(Leases(controls.end))
+            controls.before_attach = self._take_leases
+        around = Surroundings(
+            *((names.unwinder, names.interpreters, names.places) if names is not None else (None, None, None)),
+            lambda: controls.wake, lambda: self._leases.descriptors if self._leases is not None else (), self._waits,
+        )  # fmt: skip
+        self._session: Any = open_session(self._compiled, self._target, around)
+        stack.enter_context(self._session)
+        self._hold_child()
+        self._known = self._session.details
+        self._running = getattr(self._session, "running", self._compiled)
+        self._copies = self._semaphores(stack)
+        self._tell(*map(PassedOver, self._running.notes[len(self._compiled.notes) :]))
+        self._tell(*map(Detail, (*self._unused_activation(), *self._known)))
+        if plan.probes:
+            self._look_after(stack)
+        controls.meanwhile, controls.regularly = self._meanwhile, self._regularly
+        controls.before_detach, controls.duration_s = self._before_detach, request.duration_s
+
+    def _refuse(self) -> None:
+        """Raises `ProgramError` for programs that the probes could harm, or that would not meet them."""
+        plan, request = self._plan, self._request
+        if any(os.path.basename(site.path).startswith(_COPYING) for site in plan.sites):
+            from tracer.silence.copied_code import refuse_copied_code
+
+            of_one = not request.follow and (request.process is not None or request.argv is not None)
+            refuse_copied_code(plan, request.argv, of_one)
+        if request.process is not None and plan.probes:
+            from tracer.silence.rewritten import refuse_rewritten
+
+            refuse_rewritten(plan, request.process.pid)
+
+    def _named(self, stack: ExitStack) -> Names | None:
+        """What names addresses; None where the program has none."""
+        nodes = (node for clause in self._plan.program.clauses for node in walk_clause(clause))
+        if not any(isinstance(node, UStack | USym) for node in nodes):
+            return None
+        from tracer.tracing.names import Names
+
+        names = stack.enter_context(closing(Names(self._plan, self._target)))
+        self._controls.wake = (*self._controls.wake, *names.wake)
+        return names
+
+    def _whom(self, stack: ExitStack) -> tuple[Target, Watched | None]:
+        """The process to trace, whose end ends the trace; its descriptor wakes the loop."""
+        child, request, controls = self._child, self._request, self._controls
+        watched = child if child is not None else request.process
+        if watched is None:
+            return Target(), None
+        target = Target(watched.pid, child.path if child is not None else None, request.follow)
+        ended, wake = watched.ended, watched.pidfd
+        if request.follow:
+            from tracer.kernel.kin.descendants import Family
+
+            family = stack.enter_context(closing(Family(watched.pid, watched.pidfd)))
+            wake = family.fd
+
+            def ended() -> bool:
+                # In this order: what woke the loop is noted by the first.
+                return family.ended() and watched.ended()
+
+        if wake >= 0:
+            controls.wake = (*controls.wake, wake)
+        return target, Watched(ended) if child is None else Watched(ended, child.start, child.pid)
+
+    def _hold_child(self) -> None:
+        child = self._child
+        if child is None:
+            return
+        child.wait()
+        if child.in_python is not None:
+            self._tell(Warned(f"{_IN_PYTHON} ({child.in_python})"))
+        if hasattr(self._session, "raise_all") and self._watched is not None:
+            self._watched = replace(self._watched, start=self._start_raised)
+
+    def _start_raised(self) -> None:
+        """Starts the command, whose semaphores tracer raises once it is in memory."""
+        raised: list[int] = []
+        assert self._child is not None
+        self._child.start(lambda: raised.append(self._session.raise_all()))
+        if raised:  # where none was raised, the answer lacks all that they guard
+            self._tell(Raised(self._session.activation) if raised[0] else Warned(self._session.activation))
+
+    def _semaphores(self, stack: ExitStack) -> SemaphoreCopies | None:
+        """The semaphores that the kernel leaves out; None where it counts none in a library."""
+        running, controls = self._running, self._controls
+        if running.by_hand or not any(site.semaphore is not None for site in running.plan.sites):
+            return None
+        from tracer.backends.semaphore_copies import SemaphoreCopies, libraries
+
+        if not (paths := libraries(running.plan)):
+            return None
+        copies = SemaphoreCopies(running.plan, self._target, paths)
+        stack.callback(copies.close)
+        controls.wake = (*controls.wake, *copies.wake)
+        return copies
+
+    def _look_after(self, stack: ExitStack) -> None:
+        """What keeps the targets from harm, and what explains that nothing comes."""
+        from tracer.overhead.findings import Findings
+        from tracer.silence.silence import Silence
+
+        plan, request, target = self._plan, self._request, self._target
+        if target.pid is None:
+            from tracer.tracing.end_warnings import OlderFiles
+
+            self._older = OlderFiles({site.path for site in plan.sites}, self._tell)
+        self._findings = findings = Findings(
+            plan, target.pid is not None, request.max_rate, self._overhead, self._results.detached
+        )
+        self._silence = Silence(
+            plan, target, self._session, self._tell, request.verbose, request.quiet, findings.cut
+        )
+        stack.callback(self._silence.close)
+
+    def _take_leases(self) -> None:
+        """A lease on each file that is to be probed, the moment before. Who is about to write it ends the trace."""
+        assert self._leases is not None
+        sites = {id(site.identity): site for site in self._plan.sites}.values()
+        self._leases.take({(site.identity.device, site.identity.inode): site.path for site in sites}.values())
+
+    # --- while it runs ---
+
+    def _traced(self) -> Outcome:
+        guard = self._findings.guard if self._findings is not None else None
+        results = self._results
+        try:
+            outcome = run(
+                self._session, self._plan, results, self._controls, self._watched, self._on_attached, guard
+            )
+        except (TracerError, BrokenPipeError):
+            raise
+        except Exception:  # a fault of ours, which is no reason to end a command half-way
+            self._finish()
+            if self._child is not None and self._child.started:
+                self._wait_for_child()
+            raise
+        self._seconds = time.monotonic() - self._begun if self._begun else 0.0
+        if guard is not None:
+            guard.tell()
+        return outcome
+
+    def _on_attached(self, sites: int) -> None:
+        before, self._running = self._running, getattr(self._session, "running", self._compiled)
+        if self._running is not before:
+            self._tell(PassedOver(self._running.notes[-1]))
+            self._known = ()
+        if self._copies is not None:
+            self._copies.start()
+        left_out = self._session.left_out
+        if left_out:
+            self._tell(LeftOut(tuple(site.shown for site in left_out), sites))
+        if self._child is None and (activation := getattr(self._session, "activation", "")):
+            self._tell(Raised(activation))
+        # Before the word that makes others go on: what they start then is traced.
+        apart = tuple(self._not_followed())
+        self._tell(Attached(probe_count(self._plan, left_out), sites, self._running.backend))
+        self._tell(*map(Detail, (*self._session.details[len(self._known) :], *self._not_leased())))
+        self._known = self._session.details
+        self._begun = time.monotonic()
+        for each in (self._older, self._silence):
+            if each is not None:
+                each.start()
+        self._tell(*apart)
+
+    def _meanwhile(self) -> None:
+        """Called while nobody reads the output: the traced programs must not pay for that."""
+        self._session.collect()
+        if self._findings is not None and not self._controls.detached:
+            self._findings.guard.look(self._session, time.monotonic_ns)
+
+    def _regularly(self) -> None:
+        if self._names is not None:
+            self._names.keep_up()
+        for each in (self._copies, self._older, self._silence):
+            if each is not None:
+                each.look()
+
+    def _before_detach(self) -> None:
+        for each in (self._copies, self._silence):
+            if each is not None:
+                each.before_detach()
+
+    def _overhead(self, found: Diagnostic) -> None:
+        from tracer.render.notices import Overhead
+
+        self._tell(Overhead(self._plan.program.source, found))
+
+    def _waits(self, line: str) -> None:
+        """The kernel takes long. At the end it can wait for the command, which is then ended at once, as it would be
+        later.
+        """
+        ending = self._controls.leave = self._controls.detached
+        self._tell(Waits(line, ending))
+        if ending and self._child is not None and (self._leases is None or self._leases.wanted is None):
+            self._child.end()
+
+    # --- the end ---
+
+    def _close(self, outcome: Outcome) -> None:
+        """What there is to say when all is counted; the results come first, and are written before it is undone."""
+        self._results.lost(outcome.loss)
+        trapped = self._child is not None and self._child.trapped
+        silent: list[Notice] = []
+        if self._silence is not None and self._findings is not None:
+            silent = self._silence.closing(outcome, self._results.silent, self._findings.cut, trapped)
+        self._finish()
+        self._return_leases()
+        if self._older is not None:
+            self._older.tell(outcome.hits != 0)
+        if self._session.left is not None:
+            self._tell(NotUndone(self._session.left))
+        if self._copies is not None:
+            self._copies.close()
+        self._tell(*map(Missed, (*self._session.missed, *(self._copies.closing() if self._copies is not None else ()))))
+        if self._names is not None:
+            self._tell(*self._names.closing(self._running.backend or ""))
+        self._tell(*map(Detail, self._session.details[len(self._known) :]))
+        if self._child is not None:
+            self._child.end()
+            if (failure := self._child.failure()) is not None:
+                from tracer.render.notices import CommandFailed
+
+                more = self._silence.trapped() if self._silence is not None and trapped else ""
+                self._tell(CommandFailed(failure + more))
+        if self._findings is not None:
+            self._tell(*self._findings.closing)
+        if outcome.loss:
+            from tracer.tracing.end_warnings import lost
+
+            self._tell(lost(self._plan, outcome.loss, self._running.backend))
+        self._tell(*silent)
+        self._tell(Ended(outcome.code, outcome.hits, self._seconds))
+
+    def _finish(self) -> None:
+        self._results.finish()
+        self._told.finish()
+        self._session.close()
+
+    def _return_leases(self) -> None:
+        leases = self._leases
+        if leases is None:
+            return
+        if self._target.pid is None or self._target.follow:
+            self._tell(*map(Replaced, leases.replaced()))
+        leases.release()
+        if leases.wanted is not None:
+            self._tell(BeingWritten(leases.wanted))
+            self._effects.finish()
+            self._told.finish()
+            self._wait_for_child()
+
+    def _wait_for_child(self) -> None:
+        """Until the command has ended, or somebody asks once more for the end."""
+        child, controls = self._child, self._controls
+        while child is not None and not controls.hurry and not child.ended():
+            readable([fd for fd in (controls.bell, child.pidfd) if fd >= 0], 1.0)
+            controls.acknowledge()
+
+    def _tell(self, *notices: Notice) -> None:
+        for notice in notices:
+            self._told.notice(notice)
+
+    def _not_followed(self) -> Iterator[Notice]:
+        if self._request.process is not None and self._request.follow:
+            from tracer.tracing.end_warnings import not_followed
+
+            yield from not_followed(self._request.process.pid)
+
+    def _not_leased(self) -> Iterator[str]:
+        for path, reason in self._leases.refused.items() if self._leases is not None else ():
+            yield f"no lease on {path}, so tracer will not notice when somebody writes it: {reason}"
+
+    def _unused_activation(self) -> Iterator[str]:
+        if self._request.activation and not self._running.by_hand:
+            has_semaphores = any(site.guard is not None for site in self._running.plan.sites)
+            why = "the kernel counts semaphores" if has_semaphores else "no probe has a semaphore"
+            yield f"--usdt-file-activation changes nothing: {why}"
