@@ -1,4 +1,6 @@
-"""The same answer: every case through the command line on both backends, text and JSON, equal to the last byte."""
+"""The same answer: every case through the command line, text and JSON, on both backends where it meets one, equal to
+the last byte.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from tests.contract.case import Case
-from tests.contract.cases import CASES
 from tests.contract.conftest import Answers, program_of, settled
+from tests.contract.legs import LEGS
 from tests.contract.older import Here, is_older
 from tests.contract.refusals import CONSTRUCTS, REFUSALS
 from tests.harness.cli import without_silence
@@ -67,9 +69,7 @@ def without_operands(err: str) -> str:
     return re.sub(r" at -?\d@\S+ ", " at OPERAND ", err)
 
 
-@pytest.mark.parametrize("format", ["text", "json"])
-@pytest.mark.parametrize("backend", ["bcc", "ftrace"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "backend", "format"), LEGS, ids=str)
 def test_answers_as_expected(
     case: Case, backend: str, format: str, answers: Answers, here: Here, record_property: Callable[[str, object], None]
 ) -> None:

@@ -1,13 +1,36 @@
-"""In which order the legs of a suite are run ahead of the tests that look at them."""
+"""Which legs of a suite are run, and in which order ahead of the tests that look at them. A leg is a case, a backend
+and a format.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
+
+from tracer.errors import Source, TracerError
+from tracer.pipeline import plan
 
 _Case = TypeVar("_Case")
 
+BACKENDS = ("bcc", "ftrace")
 _LATER = 10
+
+
+def meets_a_backend(text: str, params: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a backend has a part in what a program answers: its plan has sites.
+
+    Where there is no plan, or none of its clauses has a place, `pipeline.compile` comes to no choice of a backend: what
+    runs is the same whatever --backend says (tests/suite/test_legs.py).
+    """
+    try:
+        return bool(plan(Source(text), params, environment=environment)[0].probes)
+    except TracerError:
+        return False
+
+
+def backends_of(number: int, meets: bool) -> tuple[str, ...]:
+    """On which a case is run: on both, or, where no backend has a part in it, with one and the other named by turns."""
+    return BACKENDS if meets else (BACKENDS[number % len(BACKENDS)],)
 
 
 def in_order(legs: Sequence[tuple[_Case, str, str]]) -> list[tuple[_Case, str, str]]:

@@ -95,6 +95,16 @@ class Case:
         as_json = self.json and (wanted is None or wanted.refused is not None or wanted.json is not None)
         return FORMATS if as_json else FORMATS[:1]
 
+    @property
+    def params(self) -> list[str]:
+        """The program's own words, $1 and so on."""
+        return [word for word in self.args if word != "--"]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What `pipeline.plan` is given as the environment."""
+        return {**self.env, "TRACER_UNSAFE": "true"} if self.unsafe else self.env
+
     def words(self, program: str, path: Path | None) -> list[str]:
         """What stands behind `tracer run` or `bpftrace`, but for the format and the backend."""
         words = ["--unsafe"] * self.unsafe + ["-e", program]
@@ -117,10 +127,8 @@ def cases() -> tuple[Case, ...]:
 
 
 def part_of(index: int, parts: int) -> tuple[Case, ...]:
-    """Every `parts`th of those that trace the target, and of the others, from the one with that index on."""
-    every = cases()
-    tracing = [case for case in every if case.rounds is not None]
-    return (*tracing[index::parts], *[case for case in every if case.rounds is None][index::parts])
+    """Every `parts`th of those that trace the target, from the one with that index on."""
+    return tuple(case for case in cases() if case.rounds is not None)[index::parts]
 
 
 def _read(path: Path) -> list[Case]:

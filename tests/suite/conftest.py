@@ -8,7 +8,8 @@ import pytest
 
 from tests.contract.conftest import here  # noqa: F401 - a fixture
 from tests.harness.warm import Warms
-from tests.suite.runs import Leg, Runs
+from tests.suite.legs import Leg
+from tests.suite.runs import Runs
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,8 @@ from tests.harness.cli import Done, tracer
 from tests.harness.legs import in_order
 from tests.harness.warm import Warms
 from tests.suite.case import TARGET, Case
+from tests.suite.legs import Leg
 from tests.targets.build import build
-
-Leg = tuple[Case, str, str]  # case, backend, format
 
 
 class Runs:

@@ -43,8 +43,7 @@ def test_every_case_has_an_answer() -> None:
 
 def planned(case: Case) -> Plan:
     """The plan of a case."""
-    params = [word for word in case.args if word != "--"]
-    return plan_of(Source(case.located(build(TARGET))), params, environment=case.env)[0]
+    return plan_of(Source(case.located(build(TARGET))), case.params, environment=case.settings)[0]
 
 
 @pytest.mark.parametrize(

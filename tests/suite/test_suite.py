@@ -1,5 +1,5 @@
-"""Each case through the command line, on both backends: what bpftrace 0.27.1 answers, to the byte, or a difference
-that is meant and has its reason. A gap that is still open is marked, and fails as soon as it is closed.
+"""Each case through the command line, on both backends where it meets one: what bpftrace 0.27.1 answers, to the byte,
+or a difference that is meant and has its reason. A gap that is still open is marked, and fails as soon as it is closed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,10 @@ import pytest
 from tests.contract.older import Here, is_older
 from tests.harness.kernel import TRACEFS
 from tests.live.conftest import need
-from tests.suite.case import BACKENDS, cases
-from tests.suite.runs import Leg, Runs, fault
+from tests.suite.legs import LEGS, Leg
+from tests.suite.runs import Runs, fault
 
 pytestmark = pytest.mark.live
-
-CASES = cases()
-
-LEGS: tuple[Leg, ...] = tuple(
-    (case, backend, format) for case in CASES if case.recorded for backend in BACKENDS for format in case.formats
-)
 
 
 @pytest.fixture(autouse=True, scope="session")

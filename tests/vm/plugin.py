@@ -16,7 +16,9 @@ import pytest
 from scripts.lab.kernels import Kernel, kernel
 from tests.contract.case import Case
 from tests.contract.cases import part_of
+from tests.contract.legs import MEET as CONTRACT
 from tests.suite import case as suite
+from tests.suite.legs import MEET as SUITE
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,9 +50,11 @@ def leg_of(item: pytest.Item) -> Leg | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the backends that this kernel has not, the cases of the other parts, and what is done already."""
+    """Leaves out the backends that this kernel has not, the cases of the other parts, those in whose answers no backend
+    has a part, and what is done already.
+    """
     index, parts = map(int, config.getoption("--vm-part").split("/"))
-    cases = {str(case) for case in (*part_of(index, parts), *suite.part_of(index, parts))}
+    cases = {str(case) for case in (*part_of(index, parts), *suite.part_of(index, parts))} & (CONTRACT | SUITE)
     path = config.getoption("--vm-done")
     done = set(path.read_text().splitlines()) if path is not None else set()
     kept: list[pytest.Item] = []

@@ -1,0 +1,74 @@
+"""What is run once because no backend has a part in it: that is so for each, and a sample of the other legs agrees."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract import legs as contract
+from tests.contract.case import Case as ContractCase
+from tests.contract.cases import CASES
+from tests.contract.conftest import command_line, program_of
+from tests.harness.warm import Warms
+from tests.suite import legs as suite
+from tests.suite.case import TARGET, Case
+from tests.targets.build import build
+from tracer import pipeline
+from tracer.backends.local import LocalSession
+from tracer.errors import Source, TracerError
+
+ONCE = [case for case in suite.CASES if str(case) not in suite.MEET]
+CONTRACT_ONCE = [case for case in CASES if case.name not in contract.MEET]
+EVERY = 25
+
+
+def test_a_case_without_a_place_to_trace_comes_to_no_choice_of_a_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    def choose(*_: object) -> None:
+        raise AssertionError("a backend was looked for")
+
+    monkeypatch.setattr("tracer.backends.choose.choose", choose)
+    refused = 0
+    programs = [(case.located(build(TARGET)), case.params, case.settings) for case in ONCE]
+    for text, params, settings in (*programs, *((program_of(case), [], {}) for case in CONTRACT_ONCE)):
+        try:
+            plan, _ = pipeline.plan(Source(text), params, environment=settings)
+        except TracerError:
+            refused += 1  # `plan` is not told the backend
+            continue
+        for forced in ("bcc", "ftrace"):
+            compiled = pipeline.compile(plan, forced)
+            assert compiled == pipeline.Compiled(plan, None, None, ())
+            assert isinstance(pipeline.open_session(compiled), LocalSession)
+    assert refused == sum(case.wanted.refused is not None for case in ONCE)
+    assert len(programs) - refused > 600
+
+
+def test_a_case_that_is_run_once_expects_nothing_of_a_backend_of_its_own() -> None:
+    for case in ONCE:
+        assert not case.refused, case
+        assert {case.gaps.get(("bcc", format)) for format in case.formats} == {
+            case.gaps.get(("ftrace", format)) for format in case.formats
+        }, case
+    assert not [case for case in CONTRACT_ONCE if case.refused or case.cold is not None]
+
+
+def test_a_case_that_a_backend_has_a_part_in_is_run_on_both() -> None:
+    for legs, meet in ((suite.LEGS, suite.MEET), (contract.LEGS, contract.MEET)):
+        backends: dict[tuple[str, str], set[str]] = {}
+        for case, backend, format in legs:
+            backends.setdefault((str(case), format), set()).add(backend)
+        assert {name for (name, _), on in backends.items() if on == {"bcc", "ftrace"}} == meet
+        once = [on.pop() for on in backends.values() if len(on) == 1]
+        assert min(once.count("bcc"), once.count("ftrace")) * 3 > len(once), "each is named for about as many"
+
+
+@pytest.mark.parametrize("case", ONCE[::EVERY], ids=str)
+def test_both_backends_named_answer_the_same_to_the_byte(case: Case, warms: Warms) -> None:
+    path = build(TARGET)
+    words = case.words(case.located(path), path)
+    assert warms.tracer("run", "--backend", "bcc", *words) == warms.tracer("run", "--backend", "ftrace", *words)
+
+
+@pytest.mark.parametrize("case", CONTRACT_ONCE[:: EVERY // 5], ids=str)
+def test_so_do_those_of_the_contract(case: ContractCase, warms: Warms) -> None:
+    bcc, ftrace = (warms.tracer(*command_line(case, backend, "json")) for backend in ("bcc", "ftrace"))
+    assert bcc == ftrace
