@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.lab import LabError
+from scripts.lab import LabError, boot
 from scripts.lab.boot import Image, run
 from scripts.lab.children import child
-from tests.harness.cli import until
+from scripts.lab.kernels import KERNELS
+from tests.harness.cli import ROOT, until
 
 # Stands in for qemu: does to the shared directory what a guest's init does.
 MACHINE = """#!/bin/sh
@@ -21,6 +23,11 @@ for word; do
 done
 {body}
 """
+
+
+@pytest.fixture(autouse=True)
+def _without_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boot, "_KVM", Path("/nowhere"))
 
 
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, timeout_s: float = 20.0) -> tuple[object, ...]:
@@ -56,6 +63,22 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert ran(tmp_path, monkeypatch, "sleep 100", 0.3)[:2] == (None, True)
 
 
+def test_kvm_runs_the_guest_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boot, "_KVM", tmp_path)
+    body = 'echo "$2 $4" >> $share/out; : > $share/up; echo 0 > $share/status; sleep 60'
+    assert ran(tmp_path, monkeypatch, body) == (0, False, b"kvm host\n", b"")
+
+
+@pytest.mark.parametrize("kvm", ["sleep 60", "echo no kvm; exit 1"])
+def test_a_guest_that_kvm_does_not_boot_is_emulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kvm: str
+) -> None:
+    monkeypatch.setattr(boot, "_KVM", tmp_path)
+    monkeypatch.setattr(boot, "_KVM_BOOTS_WITHIN_S", 1.0)
+    body = f'echo "$2" >> $share/out; [ "$2" = kvm ] && {{ {kvm}; }}; : > $share/up; echo 7 > $share/status; sleep 60'
+    assert ran(tmp_path, monkeypatch, body) == (7, False, b"tcg,thread=single\n", b"")
+
+
 def test_a_machine_ends_with_all_that_it_started() -> None:
     with tempfile.TemporaryFile() as said:
         with child(["sh", "-c", "sleep 100 & echo $!; wait"], said) as process:
@@ -79,3 +102,23 @@ def test_without_qemu_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_command_s_help_names_its_commands() -> None:
     done = subprocess.run([sys.executable, "-m", "scripts.lab", "--help"], capture_output=True, text=True, check=True)
     assert "{list,run,prepare,test,table}" in done.stdout
+
+
+def test_the_kernels_are_listed_where_nothing_is_installed(tmp_path: Path) -> None:
+    script = tmp_path / "scripts" / "vm"
+    shutil.copytree(ROOT / "scripts", script.parent)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "apt-cache").write_text("#!/bin/sh\necho E: no lists >&2; exit 1\n")
+    (tmp_path / "bin" / "apt-get").write_text(f"#!/bin/sh\necho \"$*\" >> {tmp_path}/asked; exit 1\n")
+    for each in ("apt-cache", "apt-get"):
+        (tmp_path / "bin" / each).chmod(0o755)
+    path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    done = subprocess.run(
+        [script, "list"], capture_output=True, text=True, env={"PATH": path, "HOME": str(tmp_path)}, check=True
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()[::2]] == [kernel.name for kernel in KERNELS]
+    assert "install" not in done.stderr
+    assert not (tmp_path / ".venv").exists()
+    asked = (tmp_path / "asked").read_text()
+    assert " install " not in asked
+    assert " update " in asked, "our own lists were asked for"
