@@ -1,0 +1,190 @@
+"""`python -m tests.streams [--machines]`: everything that must hold, where `scripts/test` has made the machine ready.
+
+Beside each other run: mypy; two processes of live tests; one of the others; and with `--machines` what is run on other
+kernels. When the live ones have ended, those that look at a clock or at the whole machine run, in one process; then the
+others get a second one. Live tests that failed are run once more when all is quiet (`results`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from tests.streams.results import Stream, passed, read, summary, to_repeat
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.streams.plugin", "-p", "no:cacheprovider")
+_LOOK_EVERY_S, _SAY_EVERY_S, _GRACE_S = 0.2, 60.0, 30.0
+
+
+class Job:
+    """A process under way, which gives way to others by `niceness`; what it prints goes to a file."""
+
+    def __init__(self, name: str, command: Sequence[str], home: Path, niceness: int = 0, **environment: str) -> None:
+        self.name = name
+        self.said = home / f"{name}.out"
+        self._started = time.monotonic()
+        with self.said.open("wb") as out:
+            self.process = subprocess.Popen(
+                ["nice", "-n", str(niceness), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                start_new_session=True,  # Ctrl-C is for us, who end it
+            )
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def tell(self) -> None:
+        """Prints its output."""
+        took = time.monotonic() - self._started
+        print(f"== {self.name}, {took:.0f} s", flush=True)
+        with self.said.open("rb") as source:
+            shutil.copyfileobj(source, sys.stdout.buffer)
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """Ends it with all that it has started: pytest undoes what it has set up when it is interrupted."""
+        for number in (signal.SIGINT, signal.SIGKILL):
+            if self.runs:
+                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                    os.killpg(self.process.pid, number)
+                    self.process.wait(_GRACE_S)
+
+
+class Streams:
+    """The jobs of one run."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.jobs: list[Job] = []
+        self._pytests: list[tuple[Job, bool]] = []
+        for name in ("live", "others"):
+            (home / name).mkdir()
+
+    def start(self, name: str, command: Sequence[str], niceness: int = 0, **environment: str) -> Job:
+        """Starts a process."""
+        job = Job(name, command, self.home, niceness, **environment)
+        self.jobs.append(job)
+        return job
+
+    def pytest(self, name: str, live: bool, *words: str, niceness: int = 0, **environment: str) -> Job:
+        """Starts a process of tests."""
+        command = (*PYTEST, "--results", str(self._results(name)), *words)
+        job = self.start(name, command, niceness, **environment)
+        self._pytests.append((job, live))
+        return job
+
+    def _results(self, name: str) -> Path:
+        return self.home / f"{name}.results"
+
+    def ended(self) -> list[Stream]:
+        """The processes of tests, which all have ended."""
+        ended = [(job.name, live, job.process.wait()) for job, live in self._pytests]
+        return [Stream(name, live, status, read(self._results(name))) for name, live, status in ended]
+
+    def live(self, number: int) -> Job:
+        """One process of those live tests that may run beside others."""
+        return self.pytest(
+            f"live-{number}", True, "-m", "live", "--alone", "never", "--stream", str(self.home / "live")
+        )
+
+    def clocks(self) -> Job:
+        """The other live tests."""
+        return self.pytest("live-alone", True, "-m", "live", "--alone", "only")
+
+    def others(self, number: int) -> Job:
+        """One process of those that do not trace. They give way. What they must do within a time may take twice as
+        long.
+        """
+        return self.pytest(
+            f"others-{number}", False, "-m", "not live", "--stream", str(self.home / "others"),
+            niceness=5, TRACER_TEST_PATIENCE="2",
+        )  # fmt: skip
+
+    def wait(self, *jobs: Job) -> None:
+        """Until they have ended; says now and then how far all are."""
+        said = time.monotonic()
+        while any(job.runs for job in jobs):
+            time.sleep(_LOOK_EVERY_S)
+            if time.monotonic() - said > _SAY_EVERY_S:
+                said = time.monotonic()
+                results = [result for job, _ in self._pytests for result in read(self._results(job.name))]
+                failed = sum(bool(result.failed) for result in results)
+                running = ", ".join(job.name for job in self.jobs if job.runs)
+                print(f"{len(results)} tests, {failed} failed; running: {running}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def streams() -> Iterator[Streams]:
+    """What is run; all of it is ended on every way out."""
+    with tempfile.TemporaryDirectory(prefix="tracer-streams.") as place:
+        made = Streams(Path(place))
+        try:
+            yield made
+        finally:
+            for job in made.jobs:
+                job.end()
+
+
+def run(machines: bool) -> int:
+    """Runs everything; the exit status."""
+    with streams() as here:
+        types = here.start("mypy", (sys.executable, "-m", "mypy"), 5)
+        live = [here.live(number) for number in (1, 2)]
+        others = [here.others(1)]
+        # It has minutes of work and gives way: the live tests beside it look at clocks.
+        kernels = [here.start("other kernels", (str(ROOT / "scripts/vm"), "test", "--quick"), 10)] * machines
+        here.wait(types)
+        types.tell()
+        if types.process.returncode:
+            return 1
+        here.wait(*live)
+        clocks = here.clocks()
+        here.wait(clocks)
+        others.append(here.others(2))
+        here.wait(*others, *kernels)
+        for job in (*live, clocks, *others, *kernels):
+            job.tell()
+        ended = here.ended()
+        alone = list(_alone(here, ended))
+        print("\n".join(summary(ended, alone)), flush=True)
+        return 0 if passed(ended, alone) and not any(job.process.returncode for job in kernels) else 1
+
+
+def _alone(here: Streams, ended: Sequence[Stream]) -> Iterator[str]:
+    """Which of the live tests that failed pass when nothing else runs."""
+    for number, result in enumerate(to_repeat(ended)):
+        job = here.start(f"once more {number + 1}", (*PYTEST, result.test))
+        here.wait(job)
+        job.tell()
+        if job.process.returncode == 0:
+            yield result.test
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    try:
+        sys.exit(run("--machines" in sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

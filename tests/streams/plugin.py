@@ -1,0 +1,98 @@
+"""What `scripts/test` adds to pytest: files shared out among processes, and results that are kept as they come.
+
+Loaded with `-p tests.streams.plugin`. A process takes one file after the other, of which none of its stream has begun:
+its tests stay together and in their order, as fixtures of a module or of a session want it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+ALONE = ("clock", "leaks")
+"""The marks of live tests that run while no other live test does."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("streams", "what scripts/test adds")
+    group.addoption("--stream", type=Path, metavar="DIR", help="share the files with all that name this directory")
+    group.addoption("--alone", choices=("only", "never"), help="live tests that run while no other live test does")
+    group.addoption("--results", type=Path, metavar="FILE", help="where to write the results")
+
+
+def is_alone(item: pytest.Item) -> bool:
+    """Whether a live test must not run beside another."""
+    return any(item.get_closest_marker(name) is not None for name in ALONE)
+
+
+@pytest.hookimpl(trylast=True)  # where the marks are all there
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out those that run alone, or all others."""
+    wanted = config.getoption("--alone")
+    if wanted is not None:
+        kept = [item for item in items if is_alone(item) == (wanted == "only")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+
+
+def shared(items: list[pytest.Item], directory: Path) -> Iterator[pytest.Item]:
+    """The tests of the files that this process gets: files of many tests first, so that none is left for the end."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for path in sorted(files, key=lambda path: -len(files[path])):
+        name = str(path.relative_to(items[0].config.rootpath)).replace("/", ".")
+        with suppress(FileExistsError):
+            os.close(os.open(directory / name, os.O_CREAT | os.O_EXCL, 0o600))
+            yield from files[path]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """pytest's own loop, over what this process gets."""
+    directory = session.config.getoption("--stream")
+    if directory is None or session.testsfailed or session.config.option.collectonly:
+        return None  # pytest's own
+    coming = shared(session.items, directory)
+    item = next(coming, None)
+    while item is not None:
+        after = next(coming, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        item = after
+    return True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps results where that is wanted."""
+    path = config.getoption("--results")
+    if path is not None:
+        config.pluginmanager.register(Results(path))
+
+
+class Results:
+    """Writes what came of each test, as a line of JSON."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._spent = 0.0
+        self._failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Adds up set-up, call and tear-down, of which more than one can fail."""
+        self._spent += report.duration
+        if report.failed:
+            self._failed.append(report.longreprtext)
+        if report.when == "teardown":
+            line = {"test": report.nodeid, "took_s": self._spent, "failed": self._failed}
+            with self._path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            self._spent, self._failed = 0.0, []

@@ -1,0 +1,78 @@
+"""What came of the tests of a stream, and what is said of all streams in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FORGIVEN = 3
+"""So many live tests may fail beside other work, where each passes alone."""
+
+_SLOWEST = 20
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test: the seconds it took with its fixtures, and the reports of what failed of it."""
+
+    test: str
+    took_s: float
+    failed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A process of tests that has ended, by its name and exit status. `live`: its tests trace."""
+
+    name: str
+    live: bool
+    status: int
+    results: tuple[Result, ...]
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """Those that failed."""
+        return tuple(result for result in self.results if result.failed)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its end, and says which tests failed: pytest's status is 1 then."""
+        return self.status == (1 if self.failures else 0)
+
+
+def read(path: Path) -> tuple[Result, ...]:
+    """The results in a file of `plugin.Results`; none where there is no file. A line that was cut is left out."""
+    lines = path.read_text().splitlines() if path.exists() else ()
+    found = [json.loads(line) for line in lines if line.endswith("}")]
+    return tuple(Result(each["test"], each["took_s"], tuple(each["failed"])) for each in found)
+
+
+def to_repeat(streams: Sequence[Stream]) -> tuple[Result, ...]:
+    """The live tests to run once more, alone: those that failed, where they are few."""
+    failed = [result for stream in streams if stream.live for result in stream.failures]
+    return tuple(failed) if len(failed) <= FORGIVEN else ()
+
+
+def passed(streams: Sequence[Stream], alone: Sequence[str]) -> bool:
+    """Whether all is well; `alone` are the tests that failed and passed when they were run once more."""
+    failed = [(stream.live, result.test) for stream in streams for result in stream.failures]
+    return all(stream.is_whole for stream in streams) and all(live and test in alone for live, test in failed)
+
+
+def summary(streams: Sequence[Stream], alone: Sequence[str]) -> Iterator[str]:
+    """Lines: what was slow, what failed, and what failed but not alone, with the report of its first failure."""
+    every = [(result, stream.name) for stream in streams for result in stream.results]
+    yield f"== slowest {_SLOWEST} of {len(every)} tests"
+    for result, name in sorted(every, key=lambda each: -each[0].took_s)[:_SLOWEST]:
+        yield f"{result.took_s:7.1f} s  {result.test} ({name})"
+    for stream in streams:
+        if not stream.is_whole:
+            yield f"{stream.name}: pytest ended with status {stream.status}"
+        for result in stream.failures:
+            if result.test in alone:
+                yield from result.failed
+                yield f"failed beside other work, passed alone: {result.test}: each is a bug to mend"
+            else:
+                yield f"FAILED {result.test} ({stream.name})"
