@@ -11,7 +11,7 @@ import pytest
 from tests.harness.cli import Done, read_line, target, tell, tracer, tracing
 from tests.harness.silent_files import silent_file
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.usefixtures("clean")]  # all removals wait for it
 
 READS = "uprobe:{}:take {{ @[arg0, str(arg1)] = count(); }}"
 LEFT_OUT = (

@@ -15,7 +15,7 @@ import pytest
 from tests.harness.cli import Running, read_line, target, tracing, until
 from tracer.kernel.workers.waiting import holder
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
+pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.usefixtures("clean")]  # all removals wait for it
 
 STAYS_S = 5
 """After which the target's own alarm ends it: until then nothing on the machine can remove a probe."""

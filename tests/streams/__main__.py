@@ -85,7 +85,8 @@ class Streams:
 
     def pytest(self, name: str, live: bool, *words: str, niceness: int = 0, **environment: str) -> Job:
         """Starts a process of tests."""
-        command = (*PYTEST, "--results", str(self._results(name)), *words)
+        # With a blank for each "=" pytest would take the paths for tests, and look for its settings there.
+        command = (*PYTEST, f"--results={self._results(name)}", *words)
         job = self.start(name, command, niceness, **environment)
         self._pytests.append((job, live))
         return job
@@ -100,20 +101,18 @@ class Streams:
 
     def live(self, number: int) -> Job:
         """One process of those live tests that may run beside others."""
-        return self.pytest(
-            f"live-{number}", True, "-m", "live", "--alone", "never", "--stream", str(self.home / "live")
-        )
+        return self.pytest(f"live-{number}", True, "-m", "live", "--alone=never", f"--stream={self.home / 'live'}")
 
     def clocks(self) -> Job:
         """The other live tests."""
-        return self.pytest("live-alone", True, "-m", "live", "--alone", "only")
+        return self.pytest("live-alone", True, "-m", "live", "--alone=only")
 
     def others(self, number: int) -> Job:
         """One process of those that do not trace. They give way. What they must do within a time may take twice as
         long.
         """
         return self.pytest(
-            f"others-{number}", False, "-m", "not live", "--stream", str(self.home / "others"),
+            f"others-{number}", False, "-m", "not live", f"--stream={self.home / 'others'}",
             niceness=5, TRACER_TEST_PATIENCE="2",
         )  # fmt: skip
 

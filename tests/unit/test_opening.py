@@ -8,13 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import tracer
+from tests.harness.cli import PATIENCE, tracer, until
 from tracer.opening import NOT_REGULAR, content, given, opened
 
 ROOT = Path(__file__).parents[2] / "tracer"
@@ -241,10 +240,10 @@ def test_a_list_of_a_program_reads_its_fifo_once() -> None:
 def test_ctrl_c_ends_the_wait_for_a_program(fifo: Path) -> None:
     process = subprocess.Popen([sys.executable, "-m", "tracer", str(fifo)], stderr=subprocess.PIPE, cwd=ROOT.parent)
     try:
-        time.sleep(1)
-        assert process.poll() is None
+        # In open(2), until somebody writes: before, it is Python that starts.
+        until(lambda: Path(f"/proc/{process.pid}/wchan").read_text() in ("wait_for_partner", "fifo_open"))
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=5)[1] == b"tracer: interrupted\n"
+        assert process.communicate(timeout=5 * PATIENCE)[1] == b"tracer: interrupted\n"
         assert process.returncode == 1
     finally:
         process.kill()

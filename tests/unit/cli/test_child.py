@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cli import PATIENCE, PATIENCE_S
 from tracer.errors import TracerError, UsageError
 from tracer.target.child import Child, find_program, parse_command
 
 
-def run_to_end(child: Child, timeout_s: float = 5) -> None:
+def run_to_end(child: Child, timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not child.ended():
         assert time.monotonic() < deadline, "the child did not end"
@@ -86,7 +87,7 @@ def test_ends_and_reaps_a_running_program_in_silence() -> None:
         child.start()
         begun = time.monotonic()
         child.end()
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 1 * PATIENCE
         assert child.status is not None
         assert os.WTERMSIG(child.status) == signal.SIGTERM
         assert child.failure() is None
@@ -166,7 +167,7 @@ def test_the_child_leaves_when_the_tracer_is_killed_before_the_start(tmp_path: P
         assert tracer.stdout is not None
         pid = int(tracer.stdout.readline())
         tracer.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
         assert time.monotonic() < deadline, "the child outlived its tracer"
         time.sleep(0.01)

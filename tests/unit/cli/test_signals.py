@@ -24,7 +24,7 @@ def test_asks_for_the_end_and_wakes_the_loop(number: signal.Signals) -> None:
     with controls, Signals(controls):
         assert select.select(controls.wake, [], [], 0)[0] == []
         os.kill(os.getpid(), number)
-        assert select.select(controls.wake, [], [], 1)[0] == list(controls.wake)
+        assert select.select(controls.wake, [], [], PATIENCE_S)[0] == list(controls.wake)
         assert (controls.stop, controls.print_maps) == (True, False)
         controls.acknowledge()
         assert select.select(controls.wake, [], [], 0)[0] == []
@@ -116,7 +116,7 @@ def test_sees_a_process_end() -> None:
     with subprocess.Popen(["sleep", "100"]) as process, RunningProcess(process.pid) as running:
         assert not running.ended()
         process.kill()
-        assert select.select([running.pidfd], [], [], 5)[0] == [running.pidfd]
+        assert select.select([running.pidfd], [], [], PATIENCE_S)[0] == [running.pidfd]
         assert running.ended()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-import time
+from types import SimpleNamespace
 from typing import cast
+
+import pytest
 
 from tracer.kernel import perf
 from tracer.kernel.mapping_records import Forked, MappingRecords
@@ -40,13 +42,14 @@ def _records(*rings: Memory) -> MappingRecords:
     return records
 
 
-def test_what_came_into_a_ring_after_it_was_read_precedes_what_is_newer() -> None:
-    soon = time.monotonic_ns() + 50_000_000
+def test_what_came_into_a_ring_after_it_was_read_precedes_what_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, soon = [1_000], 2_000
+    monkeypatch.setattr("tracer.kernel.mapping_records.time", SimpleNamespace(monotonic_ns=lambda: now[0]))
     rings = Memory(_forked(1, 100), _forked(2, soon)), Memory(_forked(3, soon + 1) + _forked(4, 200))
     records, found = _records(*rings), []
     for _ in range(2):
         found += _taken(records)
         assert records.has_any  # the times of 2 and 3 are still to come
-    time.sleep(0.06)
+    now[0] = soon + 1
     found += _taken(records)
     assert (found, records.has_any) == ([1, 4, 2, 3], False)

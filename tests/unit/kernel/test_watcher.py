@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.cli import PATIENCE_S
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call, call
 from tracer.kernel.workers.watcher import Gone, Watcher
@@ -39,7 +40,7 @@ time.sleep(60)
 """
 
 
-def gone(condition: Path, seconds: float = 5.0) -> bool:
+def gone(condition: Path, seconds: float = PATIENCE_S) -> bool:
     end = time.monotonic() + seconds
     while condition.exists() and time.monotonic() < end:
         time.sleep(0.005)
@@ -82,7 +83,7 @@ def test_a_step_that_fails_is_tried_again(tmp_path: Path) -> None:
     watcher.undo_write(str(tmp_path / "directory"), "late")
     watcher.undo_write(str(log), "in time")
     watcher.end()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while log.read_text() != "in time\n" and time.monotonic() < deadline:
         time.sleep(0.01)
     (tmp_path / "directory" / "file").unlink()
@@ -131,7 +132,7 @@ def test_no_name_of_the_watcher_is_the_tracers_so_that_pkill_does_not_end_both(t
     )
     assert process.stdout is not None
     watcher = Path(f"/proc/{int(process.stdout.readline())}")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while not (words := (watcher / "cmdline").read_bytes()).startswith(b"uprobe-undo") and time.monotonic() < deadline:
         time.sleep(0.01)
     words = words.rstrip(b"\0")
@@ -333,7 +334,7 @@ def test_ignored_sigchld_does_not_disturb_the_end() -> None:
         "while os.path.exists(f'/proc/{watcher.pid}'): time.sleep(0.01)\n"
         "watcher.end(); Watcher().end()\n"
     )
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -44,6 +44,6 @@ def test_patterns_mean_what_the_shell_does(pattern: str, text: str, matches: boo
 
 
 def test_many_stars_take_no_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()  # others may have the CPU meanwhile
     assert not parse_glob(b"*a" * 30 + b"*b").matches(b"a" * 1000)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1

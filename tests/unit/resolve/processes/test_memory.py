@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tracer
-from tests.harness.cli import read_line, target
+from tests.harness.cli import read_line, target, until
 from tests.targets.build import build
 from tracer.resolve.processes.memory import open_memory, read, write
 
@@ -37,9 +37,10 @@ def test_nobody_else_opens_the_memory_of_a_process() -> None:
 def test_memory_of_a_process_is_read_and_written() -> None:
     with subprocess.Popen(["sleep", "9"]) as process:
         try:
-            time.sleep(0.1)
+            maps = Path(f"/proc/{process.pid}/maps")
+            until(lambda: "libc" in maps.read_text())
             memory = open_memory(process.pid, write=True)
-            lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+            lines = maps.read_text().splitlines()
             stack = next(line for line in lines if line.endswith("[stack]"))
             address = int(stack.split("-")[1].split()[0], 16) - 8
             write(memory, b"\1\2", address - 64)
@@ -54,6 +55,7 @@ def test_memory_of_a_process_is_read_and_written() -> None:
 
 
 @pytest.mark.live
+@pytest.mark.clock
 def test_a_page_that_never_comes_is_not_waited_for() -> None:
     with target(build("unserved"), "1", "-", "wait") as process:
         assert read_line(process) == "ready"
