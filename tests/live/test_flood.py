@@ -19,7 +19,7 @@ from tests.harness.cli import Done, target, tracer, tracing, until
 from tests.live.answers import maps
 from tests.live.bcc import build_hits
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.timeout(300)]
 
 RUNS, WHOLE = 8, 3
 """So many of so many runs must have all hits: others may take the CPU away for longer than any ring lasts."""

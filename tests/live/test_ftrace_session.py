@@ -432,6 +432,7 @@ def define(group: str, path: Path, offset: int) -> None:
     write(f"p:{group}/e0 {path}:{offset}")
 
 
+@pytest.mark.clock
 def test_cleanup_removes_the_dead_and_leaves_the_living_and_the_foreign(churn: Path) -> None:
     group = "tracer_1_deadbeef"
     with session(f"uprobe:{churn}:hit {{ @ = count(); }}") as living:
@@ -450,6 +451,7 @@ def test_cleanup_removes_the_dead_and_leaves_the_living_and_the_foreign(churn: P
         assert items(living) == {(): 40}
 
 
+@pytest.mark.clock
 def test_cleanup_waits_for_sessions_between_their_definitions_and_their_use(
     churn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -468,6 +470,7 @@ def test_cleanup_waits_for_sessions_between_their_definitions_and_their_use(
         definitions.close()
 
 
+@pytest.mark.clock
 def test_a_start_leaves_alone_what_no_lock_tells_about(churn: Path) -> None:
     group = "tracer_1_deadbeef"
     program = f"uprobe:{churn}:hit {{ @ = count(); }}"

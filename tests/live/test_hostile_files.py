@@ -11,6 +11,8 @@ import pytest
 
 from tests.harness.cli import target, tracing
 
+pytestmark = [pytest.mark.live, pytest.mark.clock]
+
 CALLS = """
 import ctypes, mmap, os, sys, time
 libc, anonymous = ctypes.CDLL(None), mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cli import tracer, tracing
 from tests.live.answers import maps, records, total
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.clock]
 
 THREADS, HITS = 2, 100_000
 

@@ -85,6 +85,7 @@ def test_after_sigkill_of_a_tracer_of_all_processes_nothing_is_left(
         assert not left, f"left behind: {left}"
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("broom", ["cleanup", "next start"])
 def test_what_is_left_when_the_watcher_is_killed_too_is_swept(
     broom: str, backend: str, place: Callable[[str], Path], tmp_path: Path

@@ -22,7 +22,7 @@ from tests.harness.cli import PATIENCE, TRACER, environment, until
 from tests.harness.kernel import nothing_left
 from tests.live.breakpoints import Text, sleeping
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.clock]
 
 KILLS = 50
 PROCESSES = 6

@@ -190,6 +190,7 @@ def attaching(backend: str, program: str) -> tuple[float, float, int]:
         return cost, time.monotonic() - attached, descriptors
 
 
+@pytest.mark.clock
 def test_the_cost_grows_no_faster_than_the_sites_and_descriptors_do_not_grow(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:
@@ -307,6 +308,7 @@ def test_where_no_place_of_a_wildcard_can_be_probed_it_is_an_error(
     assert done.err.splitlines()[1].startswith("^" * len(f"uprobe:{path}:g[24]") + " error: ")
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_signal_while_ten_thousand_are_attached_leaves_nothing(
     number: int, backend: str, place: Callable[[str], Path], tmp_path: Path

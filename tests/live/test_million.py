@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cli import Done, read_line, target, tell, tracer, tracing
 from tests.live.answers import lost, maps, total
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.clock, pytest.mark.timeout(300)]
 
 THREADS, HITS = 4, 250_000
 MILLION = THREADS * HITS

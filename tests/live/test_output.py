@@ -121,6 +121,7 @@ def test_full_buffering_shows_nothing_before_a_piece_is_full(
         assert ended(process) == (0, "")
 
 
+@pytest.mark.clock
 def test_a_reader_that_is_slow_costs_the_target_nothing_and_gets_all_that_fits(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_reader_that_is_slow_costs_the_target_nothing_and_gets_all_that_fits(
     assert [int(line) for line in lines[:-2]] == list(range(hits))
 
 
+@pytest.mark.clock
 def test_the_maps_do_not_suffer_from_a_reader_that_is_slow(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:
@@ -151,6 +153,7 @@ def test_the_maps_do_not_suffer_from_a_reader_that_is_slow(
         assert ended(process) == (0, "")
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("options", [(), ("--max-rate", "50000")], ids=["a warning", "a limit"])
 def test_a_reader_of_both_streams_that_takes_nothing_keeps_nobody(
     options: Sequence[str], backend: str, place: Callable[[str], Path], clean: None
@@ -170,6 +173,7 @@ def test_a_reader_of_both_streams_that_takes_nothing_keeps_nobody(
             assert traced.poll() is None
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("signals", [1, 2])
 def test_an_end_that_nobody_reads_comes_all_the_same_and_every_line_is_accounted_for(
     signals: int, backend: str, place: Callable[[str], Path], clean: None
@@ -195,6 +199,7 @@ def test_an_end_that_nobody_reads_comes_all_the_same_and_every_line_is_accounted
         assert took < 20 * PATIENCE
 
 
+@pytest.mark.clock
 def test_a_second_ctrl_c_gives_up_a_drain_that_takes_long(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:

@@ -43,6 +43,7 @@ def cpu_ns(process: subprocess.Popen[bytes]) -> int:
     return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize(
     ("kind", "body"),
     [*((kind, "@ = count();") for kind in PROBES), ("nop", "@[comm, arg0 % 3] = count();")],
@@ -109,6 +110,7 @@ def test_hits_of_others_are_no_overhead_of_what_is_followed(
     assert "detached" not in done.err
 
 
+@pytest.mark.clock
 def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
@@ -119,6 +121,7 @@ def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     assert tracer("--no-warnings", *args).said == "Attached 1 probe\n"
 
 
+@pytest.mark.clock
 def test_of_a_wildcard_the_remedy_is_to_find_out_which(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:
