@@ -59,9 +59,9 @@ class Job:
         sys.stdout.flush()
 
     def end(self) -> None:
-        """Ends it with all that it has started: pytest undoes what it has set up when it is interrupted."""
-        for number in (signal.SIGINT, signal.SIGKILL):
-            if self.runs:
+        """Ends it with all of its group: pytest undoes what it has set up when it is interrupted."""
+        if self.runs:
+            for number in (signal.SIGINT, signal.SIGKILL):
                 with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                     os.killpg(self.process.pid, number)
                     self.process.wait(_GRACE_S)

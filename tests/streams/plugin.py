@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,37 @@ def is_alone(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) is not None for name in ALONE)
 
 
-@pytest.hookimpl(trylast=True)  # where the marks are all there
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out those that run alone, or all others."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files that hold nothing of what the stream runs, which takes a while for all: by the names of marks in
+    their text, and since tests/live holds only what traces.
+    """
+    expression, alone = config.option.markexpr, config.getoption("--alone")
+    if config.getoption("--results") is None or expression not in ("live", "not live"):
+        return None
+    is_live = collection_path.is_relative_to(config.rootpath / "tests" / "live")
+    if expression == "not live":
+        return is_live or None
+    if collection_path.is_dir() or not collection_path.name.startswith("test_"):
+        return None
+    wanted = ALONE if alone == "only" else () if is_live else ("live",)
+    text = _text(collection_path)
+    return (bool(wanted) and not any(f"mark.{name}" in text for name in wanted)) or None
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Leaves out those that run alone, or all others, once the marks are all there. A live test outside of tests/live
+    whose file does not name the mark would be in no stream: that is an error.
+    """
+    hidden = {item.path for item in items if item.get_closest_marker("live") and "mark.live" not in _text(item.path)}
+    if config.getoption("--results") is not None and config.option.markexpr == "not live" and hidden:
+        raise pytest.UsageError(f"live tests without mark.live in their text: {', '.join(map(str, sorted(hidden)))}")
+    yield
     wanted = config.getoption("--alone")
     if wanted is not None:
         kept = [item for item in items if is_alone(item) == (wanted == "only")]
@@ -83,16 +112,24 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._spent = 0.0
+        self._took = 0.0
+        self._cpu = _cpu()
         self._failed: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Adds up set-up, call and tear-down, of which more than one can fail."""
-        self._spent += report.duration
+        self._took += report.duration
         if report.failed:
             self._failed.append(report.longreprtext)
         if report.when == "teardown":
-            line = {"test": report.nodeid, "took_s": self._spent, "failed": self._failed}
+            cpu = _cpu()
+            times = {"took_s": self._took, "cpu_s": cpu - self._cpu}
+            line = {"test": report.nodeid, **times, "failed": self._failed}
             with self._path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
-            self._spent, self._failed = 0.0, []
+            self._took, self._cpu, self._failed = 0.0, cpu, []
+
+
+def _cpu() -> float:
+    """Seconds of ours, and of the children that have ended."""
+    return sum(os.times()[:4])

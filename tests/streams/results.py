@@ -15,11 +15,12 @@ _SLOWEST = 20
 
 @dataclass(frozen=True)
 class Result:
-    """One test: the seconds it took with its fixtures, and the reports of what failed of it."""
+    """One test: the seconds it took with its fixtures, those of CPU, and the reports of what failed of it."""
 
     test: str
     took_s: float
     failed: tuple[str, ...] = ()
+    cpu_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def read(path: Path) -> tuple[Result, ...]:
     """The results in a file of `plugin.Results`; none where there is no file. A line that was cut is left out."""
     lines = path.read_text().splitlines() if path.exists() else ()
     found = [json.loads(line) for line in lines if line.endswith("}")]
-    return tuple(Result(each["test"], each["took_s"], tuple(each["failed"])) for each in found)
+    return tuple(Result(each["test"], each["took_s"], tuple(each["failed"]), each["cpu_s"]) for each in found)
 
 
 def to_repeat(streams: Sequence[Stream]) -> tuple[Result, ...]:
@@ -66,7 +67,7 @@ def summary(streams: Sequence[Stream], alone: Sequence[str]) -> Iterator[str]:
     every = [(result, stream.name) for stream in streams for result in stream.results]
     yield f"== slowest {_SLOWEST} of {len(every)} tests"
     for result, name in sorted(every, key=lambda each: -each[0].took_s)[:_SLOWEST]:
-        yield f"{result.took_s:7.1f} s  {result.test} ({name})"
+        yield f"{result.took_s:7.1f} s, {result.cpu_s:6.1f} s of CPU  {result.test} ({name})"
     for stream in streams:
         if not stream.is_whole:
             yield f"{stream.name}: pytest ended with status {stream.status}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import ROOT, environment
+from tests.harness.cli import ROOT, environment, until
 from tests.streams.__main__ import Streams
 from tests.streams.results import Result, Stream, passed, read, summary, to_repeat
 
@@ -94,6 +94,26 @@ def test_who_looks_at_a_clock_or_may_leak_runs_alone(place: Path) -> None:
         assert [result.test for result in read(place / which)] == [f"test_one.py::test_{name}" for name in wanted]
 
 
+def test_no_file_is_read_that_holds_nothing_of_the_stream_and_none_is_overlooked(place: Path) -> None:
+    folder = place / "tests" / "live"
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text("import pytest\npytestmark = getattr(pytest.mark, 'live')\ndef test_a(): pass")
+    (folder / "test_b.py").write_text(
+        "import pytest\npytestmark = [pytest.mark.live, pytest.mark.clock]\ndef test_b(): pass"
+    )
+    (place / "test_c.py").write_text("import pytest\n@pytest.mark.live\ndef test_c(): pass\ndef test_d(): pass")
+    (place / "test_e.py").write_text("def test_e(): pass")
+    for name, words, wanted in (
+        ("beside", ("-m", "live", "--alone=never"), "ca"),
+        ("alone", ("-m", "live", "--alone=only"), "b"),
+        ("others", ("-m", "not live"), "de"),
+    ):
+        assert ran(place, name, *words) == 0
+        assert [result.test[-1] for result in read(place / name)] == list(wanted)
+    (place / "test_f.py").write_text("import pytest\n@getattr(pytest.mark, 'live')\ndef test_f(): pass")
+    assert ran(place, "others", "-m", "not live") == pytest.ExitCode.USAGE_ERROR
+
+
 def test_a_test_that_fails_and_cannot_clean_up_has_two_reports(place: Path) -> None:
     (place / "test_one.py").write_text(
         "import pytest\n"
@@ -167,11 +187,21 @@ def test_a_process_that_did_not_come_to_its_end_fails(results: tuple[Result, ...
 
 
 def test_the_slowest_twenty_are_named_the_slowest_first() -> None:
-    results = [Result(f"tests/a.py::test_{at}", float(at)) for at in range(50)]
+    results = [Result(f"tests/a.py::test_{at}", float(at), (), 12.5) for at in range(50)]
     said = list(summary([stream(*results[::2]), stream(*results[1::2], name="others-1")], []))
     assert said[0] == "== slowest 20 of 50 tests"
-    assert said[1:3] == ["   49.0 s  tests/a.py::test_49 (others-1)", "   48.0 s  tests/a.py::test_48 (live-1)"]
+    assert said[1:3] == [
+        "   49.0 s,   12.5 s of CPU  tests/a.py::test_49 (others-1)",
+        "   48.0 s,   12.5 s of CPU  tests/a.py::test_48 (live-1)",
+    ]
     assert len(said) == 21
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_what_is_under_way_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
@@ -182,8 +212,7 @@ def test_what_is_under_way_is_ended_with_all_that_it_started(tmp_path: Path) -> 
     started = int(job.said.read_text())
     job.end()
     assert not job.runs
-    state = Path(f"/proc/{started}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    until(lambda: not is_alive(started))  # though a shell lets what it puts into the background ignore SIGINT
 
 
 def test_the_whole_is_one_command_of_the_tree() -> None:
