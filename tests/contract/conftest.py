@@ -11,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from tests.contract.case import Case
+from tests.contract.cases import CASES
 from tests.contract.older import Here
 from tests.harness.cli import Done, tracer
-from tests.harness.legs import in_order
+from tests.harness.legs import BACKENDS, in_order
 from tests.harness.warm import Warms
 from tests.targets.build import build
 from tests.targets.symbols import function_addresses
@@ -50,16 +51,19 @@ def settled(case: Case, out: bytes) -> bytes:
 class Answers:
     """The runs of the selected legs, started about in the order of the tests and kept until they are asked for.
 
-    Those for text are processes of their own, as users have them; those for JSON are forks of interpreters that have
-    imported everything. With TRACER_TEST_WARM=1 all are, which is eight times as fast in an emulated machine.
+    Those for text are processes of their own, as users have them, on one backend and the other by turns; the rest are
+    forks of interpreters that have imported everything. With TRACER_TEST_WARM=1 all are, which is eight times as fast
+    in an emulated machine.
     """
 
     def __init__(self, legs: list[Leg], warms: Warms) -> None:
         self._pool = ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1))
+        cold = {case.name: BACKENDS[number % len(BACKENDS)] for number, case in enumerate(CASES)}
         only_warm = os.environ.get("TRACER_TEST_WARM") == "1"
         self._runs: dict[tuple[str, str, str], Future[Done]] = {
             (case.name, backend, format): self._pool.submit(
-                warms.tracer if only_warm or format == "json" else tracer, *command_line(case, backend, format)
+                tracer if format == "text" and backend == cold[case.name] and not only_warm else warms.tracer,
+                *command_line(case, backend, format),
             )
             for case, backend, format in in_order(legs)
         }
