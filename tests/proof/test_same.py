@@ -3,7 +3,8 @@
 Random programs over random hits, without root: the C is compiled natively, with a shim for the kernel's helpers and
 maps (native.py, shim.c). A part of them is also walked over the typed program, which knows nothing of steps (walk.py).
 
-`TRACER_PROOF=100000` runs so many programs, `TRACER_PROOF_SEED=N` begins at that one.
+A sample: `scripts/attack/fuzz` runs as many as it is told, from another one on (TRACER_PROOF, TRACER_PROOF_SEED), and
+docs/reliability.md says what came of it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pytest
 from tests.proof import native
 from tests.proof.same import CHUNK, WRITTEN, Report, Spoil, check
 
-COUNT = int(os.environ.get("TRACER_PROOF", "20000"))
+COUNT = int(os.environ.get("TRACER_PROOF", "5000"))
 FIRST = int(os.environ.get("TRACER_PROOF_SEED", "0"))
 _CORES = os.cpu_count() or 1
 

@@ -70,15 +70,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def shared(items: list[pytest.Item], directory: Path) -> Iterator[pytest.Item]:
-    """The tests of the files that this process gets: files of many tests first, so that none is left for the end."""
+    """The tests of the files that this process gets. Those that are allowed the longest test come first, then those of
+    the most tests, so that none of them is left for the end.
+    """
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    for path in sorted(files, key=lambda path: -len(files[path])):
+    for path in sorted(files, key=lambda path: (-max(map(_limit, files[path])), -len(files[path]))):
         name = str(path.relative_to(items[0].config.rootpath)).replace("/", ".")
         with suppress(FileExistsError):
             os.close(os.open(directory / name, os.O_CREAT | os.O_EXCL, 0o600))
             yield from files[path]
+
+
+def _limit(item: pytest.Item) -> float:
+    """The seconds that a test is allowed by its own mark."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark is not None else 0.0
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -63,12 +63,17 @@ def test_two_processes_run_each_test_once_and_a_file_in_one_of_them(place: Path)
     assert read(place / "third") == ()
 
 
-def test_one_process_begins_with_the_file_of_the_most_tests_and_leaves_it_at_its_end(place: Path) -> None:
+def test_one_process_begins_with_the_longest_test_then_the_file_of_the_most_tests(place: Path) -> None:
     (place / "stream").mkdir()
+    (place / "test_long.py").write_text(
+        "import pytest\n@pytest.mark.timeout(900)\ndef test_one(log): log()\ndef test_two(log): log()"
+    )
     for name, count in (("few", 2), ("most", 4), ("more", 3)):
         (place / f"test_{name}.py").write_text(TESTS.format(count=count, takes=0))
     assert ran(place, "first", "--stream", str(place / "stream")) == 0
-    assert (place / "log").read_text().split() == ["test_most"] * 4 + ["test_more"] * 3 + ["test_few"] * 2
+    assert (place / "log").read_text().split() == (
+        ["test_long"] * 2 + ["test_most"] * 4 + ["test_more"] * 3 + ["test_few"] * 2
+    )
 
 
 def test_a_file_that_cannot_be_collected_runs_nothing(place: Path) -> None:
