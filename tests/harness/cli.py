@@ -285,3 +285,15 @@ def until(
         if time.monotonic() > end:
             raise AssertionError(f"not within {timeout} s: {what()}")
         time.sleep(0.02)
+
+
+def goes_on(*pids: int, times: int = 5) -> None:
+    """Waits until each process has slept and gone on so many times, however long that takes beside other work."""
+    wanted = {pid: _sleeps(pid) + times for pid in pids}
+    until(lambda: all(_sleeps(pid) >= count for pid, count in wanted.items()), what=lambda: wanted)
+
+
+def _sleeps(pid: int) -> int:
+    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    assert found is not None
+    return int(found[1])

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.cli import Done, Running, read_line, target, tracer, tracing, until
+from tests.harness.cli import Done, Running, goes_on, read_line, target, tracer, tracing, until
 from tests.targets.build import build
 from tests.targets.symbols import symbol_addresses
 from tracer.backends.activation import Process, semaphores
@@ -128,7 +127,7 @@ def test_a_semaphore_is_1_while_traced_and_0_after_a_signal(
             assert running.err == (
                 f"tracer: semaphores raised in {said}; processes started later are not seen\nAttached 1 probe\n"
             )
-            time.sleep(0.1)  # for some hits
+            goes_on(one.pid, other.pid)  # for some hits
             running.signal(number)
             done = running.wait()
             if number == signal.SIGKILL:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import read_line, target, tell, tracer, tracing, until
+from tests.harness.cli import goes_on, read_line, target, tell, tracer, tracing, until
 from tests.live.answers import maps
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("clean")]
@@ -154,7 +154,7 @@ def test_a_process_that_forks_all_the_time_is_followed_without_a_hole(
     with target(path, 1_000_000, 2) as process:
         common = ("--backend", backend, "--follow", "-f", "json", "-p", str(process.pid))
         with tracing(tmp_path, *common, "-e", program) as running:
-            time.sleep(1)
+            goes_on(process.pid, times=30)  # it waits for each child
             process.kill()
             done = running.wait()
     found = {int(child): hits for child, hits in maps(done)["@"].items()}
@@ -196,8 +196,8 @@ def test_ctrl_c_ends_it_while_descendants_live(backend: str, place: Place, tmp_p
     command = f"sh -c '{path} 20 10 & echo $!'"
     with tracing(tmp_path, "--backend", backend, "--follow", "-e", program, "-c", command) as running:
         running.wait_for_output(b"\n")
-        time.sleep(0.5)
         pid = int(running.out)
+        goes_on(pid)
         done = running.stop()
         os.kill(pid, 9)  # it is there still: it is not ours
     assert re.fullmatch(rf"{pid}\n@: [1-9]\d*\n", done.text)
