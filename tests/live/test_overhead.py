@@ -18,7 +18,7 @@ from tests.harness.cli import PATIENCE_S, TRACER, Done, read_line, target, trace
 from tests.live.answers import maps, records
 from tests.live.test_semaphores import semaphore
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.clock]
 
 PROBES = {"nop": "usdt:{}:hot:spin", "stepped": "uprobe:{}:spin", "return": "uretprobe:{}:spin"}
 
@@ -43,7 +43,6 @@ def cpu_ns(process: subprocess.Popen[bytes]) -> int:
     return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
 
 
-@pytest.mark.clock
 @pytest.mark.parametrize(
     ("kind", "body"),
     [*((kind, "@ = count();") for kind in PROBES), ("nop", "@[comm, arg0 % 3] = count();")],
@@ -110,7 +109,6 @@ def test_hits_of_others_are_no_overhead_of_what_is_followed(
     assert "detached" not in done.err
 
 
-@pytest.mark.clock
 def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     backend: str, place: Callable[[str], Path], tmp_path: Path, clean: None
 ) -> None:
@@ -121,7 +119,6 @@ def test_the_warning_is_said_once_and_not_with_q_or_no_warnings(
     assert tracer("--no-warnings", *args).said == "Attached 1 probe\n"
 
 
-@pytest.mark.clock
 def test_of_a_wildcard_the_remedy_is_to_find_out_which(
     backend: str, place: Callable[[str], Path], clean: None
 ) -> None:

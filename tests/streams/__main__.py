@@ -58,13 +58,21 @@ class Job:
             shutil.copyfileobj(source, sys.stdout.buffer)
         sys.stdout.flush()
 
-    def end(self) -> None:
-        """Ends it with all of its group: pytest undoes what it has set up when it is interrupted."""
+    def interrupt(self) -> None:
+        """Asks it to end: pytest then undoes what it has set up."""
         if self.runs:
-            for number in (signal.SIGINT, signal.SIGKILL):
-                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                    os.killpg(self.process.pid, number)
-                    self.process.wait(_GRACE_S)
+            self._signal(signal.SIGINT)
+
+    def end(self) -> None:
+        """Ends it with all of its group, where it has not in a while."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_GRACE_S)
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
 
 class Streams:
@@ -137,7 +145,10 @@ def streams() -> Iterator[Streams]:
         try:
             yield made
         finally:
-            for job in made.jobs:
+            under_way = [job for job in made.jobs if job.runs]
+            for job in under_way:
+                job.interrupt()
+            for job in under_way:
                 job.end()
 
 

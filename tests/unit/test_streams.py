@@ -215,6 +215,7 @@ def test_what_is_under_way_is_ended_with_all_that_it_started(tmp_path: Path) -> 
     while not job.said.read_text().endswith("\n"):
         assert job.runs
     started = int(job.said.read_text())
+    job.interrupt()
     job.end()
     assert not job.runs
     until(lambda: not is_alive(started))  # though a shell lets what it puts into the background ignore SIGINT
