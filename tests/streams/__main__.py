@@ -23,6 +23,7 @@ from typing import NoReturn
 from tests.streams.results import Stream, passed, read, summary, to_repeat
 
 ROOT = Path(__file__).resolve().parents[2]
+TYPES = (sys.executable, "-m", "mypy")
 PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.streams.plugin", "-p", "no:cacheprovider")
 _LOOK_EVERY_S, _SAY_EVERY_S, _GRACE_S = 0.2, 60.0, 30.0
 
@@ -155,7 +156,7 @@ def streams() -> Iterator[Streams]:
 def run(machines: bool) -> int:
     """Runs everything; the exit status."""
     with streams() as here:
-        types = here.start("mypy", (sys.executable, "-m", "mypy"), 5)
+        types = here.start("mypy", TYPES, 5)
         live = [here.live(number) for number in (1, 2)]
         others = [here.others(1)]
         # It has minutes of work and gives way: the live tests beside it look at clocks.
