@@ -168,7 +168,8 @@ def run(machines: bool) -> int:
         here.wait(*live)
         clocks = here.clocks()
         here.wait(clocks)
-        others.append(here.others(2))
+        if others[0].runs:
+            others.append(here.others(2))
         here.wait(*others, *kernels)
         for job in (*live, clocks, *others, *kernels):
             job.tell()
