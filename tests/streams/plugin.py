@@ -64,9 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     yield
     wanted = config.getoption("--alone")
     if wanted is not None:
-        kept = [item for item in items if is_alone(item) == (wanted == "only")]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
+        parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            parts[is_alone(item) == (wanted == "only")].append(item)
+        config.hook.pytest_deselected(items=parts[False])
+        items[:] = parts[True]
 
 
 def shared(items: list[pytest.Item], directory: Path) -> Iterator[pytest.Item]:
