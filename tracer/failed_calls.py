@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -17,14 +18,15 @@ _OUTPUT = ("write", "flush")
 def described(error: OSError) -> str:
     """`CALL of OBJECT: REASON`; what is not known is left out."""
     reason = error.strerror or str(error)
-    if error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {reason}"
     named = getattr(error, "call", "")
     found = ("", None) if named else _innermost(error.__traceback__)
     name, object = named or found[0], found[1]
-    if not name:
-        return reason
-    return f"{name} of {object}: {reason}" if object else f"{name}: {reason}"
+    if error.filename is not None:
+        object = os.fsdecode(error.filename)
+        if not name and error.errno in (errno.EMFILE, errno.ENFILE):  # with which the source cannot be read
+            name = "open"
+    words = " of ".join(filter(None, (name, object)))
+    return f"{words}: {reason}" if words else reason
 
 
 def _innermost(trace: TracebackType | None) -> tuple[str, str | None]:

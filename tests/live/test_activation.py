@@ -190,7 +190,7 @@ def test_ctrl_c_ends_the_wait_for_another_tracer(place: Callable[[str], Path], t
         done = running.stop()
         assert (done.status, done.err, one.value()) == (
             1,
-            "tracer: error: the process that counts semaphores was killed, or does not answer; run the command again\n",
+            "tracer: error: the process that counts semaphores has ended, or does not answer; run the command again\n",
             0,
         )
 
@@ -428,7 +428,7 @@ def test_when_the_process_that_lowers_is_killed_it_is_said(
         assert one.value() == 1
         assert done.status == 0
         assert done.err.splitlines()[2:] == [
-            "tracer: the process that lowers semaphores was killed: they stay raised until their programs end"
+            "tracer: the process that lowers semaphores has ended, or does not answer: they may stay raised"
         ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from pathlib import Path
 
@@ -40,10 +41,27 @@ def test_a_call_on_a_descriptor_names_its_file(tmp_path: Path) -> None:
         os.close(fd)
 
 
-def test_a_call_on_a_path_names_it_as_python_does() -> None:
+def test_a_call_on_a_path_names_both() -> None:
     with pytest.raises(OSError, match="No such") as failed:
         os.open("/none", os.O_RDONLY)
-    assert described(failed.value) == "/none: No such file or directory"
+    assert described(failed.value) == "open of /none: No such file or directory"
+    with pytest.raises(OSError, match="No such") as failed:
+        Path("/none").read_text()
+    assert described(failed.value) == "open of /none: No such file or directory"
+    with pytest.raises(OSError, match="No such") as failed:
+        Path("/none").stat()
+    assert described(failed.value) == "stat of /none: No such file or directory"
+
+
+def test_where_no_descriptor_is_left_for_the_source_either_it_was_an_open() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many") as failed:
+            os.listdir("/usr")
+        assert described(failed.value) == "open of /usr: Too many open files"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_call_on_something_else_is_named_alone() -> None:

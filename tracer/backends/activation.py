@@ -18,6 +18,7 @@ from typing import Any
 from tracer.backends.base import Session
 from tracer.dataclass import names, replace
 from tracer.errors import TracerError
+from tracer.host.polling import ready
 from tracer.kernel.workers import semaphore_process
 from tracer.kernel.workers.semaphores import Semaphore
 from tracer.kernel.workers.spawn import start
@@ -129,7 +130,7 @@ class ActivatedSession:
     def _lower(self) -> None:
         process, self._process = self._process, None
         if process is not None and not process.lower_all():
-            self._left = "the process that lowers semaphores was killed: they stay raised until their programs end"
+            self._left = "the process that lowers semaphores has ended, or does not answer: they may stay raised"
 
 
 def _said(pid: int | None, raised: int, refused: list[tuple[int, str]]) -> str:
@@ -169,7 +170,7 @@ class Process:
         answer = self._answer(wake)
         if answer is None:
             self._patience_s = 0  # what it raises yet it lowers by itself
-            message = "the process that counts semaphores was killed, or does not answer"
+            message = "the process that counts semaphores has ended, or does not answer"
             raise TracerError(message, "run the command again")
         if "error" in answer:
             raise TracerError(f"semaphores cannot be raised: {answer['error']}", "tracers take turns with a lock there")
@@ -195,13 +196,13 @@ class Process:
             poll.register(fd, select.POLLIN)
         deadline = time.monotonic() + self._patience_s
         while b"\n" not in self._answers:
-            ready = {fd for fd, _ in poll.poll(max(deadline - time.monotonic(), 0) * 1000)}
-            if ready and self._worker.back not in ready:
-                for fd in ready:
+            found = ready(poll, deadline - time.monotonic())
+            if found and self._worker.back not in found:
+                for fd in found:
                     poll.unregister(fd)
                 deadline = min(deadline, time.monotonic() + _HURRY_S)
                 continue
-            data = os.read(self._worker.back, 1 << 16) if ready else b""
+            data = os.read(self._worker.back, 1 << 16) if found else b""
             if not data:
                 return None
             self._answers += data

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from tracer.target.exec_stop import ExecStop
 
 PATIENCE_S = 3.0  # between SIGTERM and SIGKILL
+_COMES_S = 20.0  # from the fork to the place where the child waits
 _GO = b"g"
-_NUMBER = 8  # bytes of what is reported where the exec fails: the negative error number
+_NUMBER = 8  # bytes of what is reported where a call fails: the negative error number
 
 
 class Child:
@@ -67,9 +68,13 @@ class Child:
         self.pidfd = _pidfd(self.pid)
 
     def wait(self) -> None:
-        """Returns when the child waits: before, what is attached to it would see it on its way there."""
+        """Returns when the child waits: before, what is attached to it would see it on its way there. Raises
+        `TracerError` where it does not come there.
+        """
         if not self._report:
-            self._report = os.read(self._failure, 1)  # nothing where it is gone already: `ended` says so
+            if not readable((self._failure,), _COMES_S):
+                raise self._cannot(f"the process that is to become it does not run: none of it came in {_COMES_S:g} s")
+            self._report = os.read(self._failure, 1)  # nothing where it is gone already
 
     def start(self, before: Callable[[], None] | None = None) -> None:
         """Lets it run. `before` is called when its program is in memory and has not run yet; where that fails it never
@@ -79,8 +84,9 @@ class Child:
             return
         self.wait()
         stop = None if before is None else self._exec_stop()
-        with suppress(BrokenPipeError):  # it is gone already: `ended` says so
-            os.write(self._go, _GO)
+        told = False
+        with suppress(BrokenPipeError):  # it is gone already
+            told = os.write(self._go, _GO) == len(_GO)
         os.close(self._go)
         self._go = -1
         if stop is not None and before is not None:
@@ -102,7 +108,15 @@ class Child:
             number = -int.from_bytes(report[-_NUMBER:], sys.byteorder, signed=True)
             reason = "not a program this kernel can run" if number == errno.ENOEXEC else os.strerror(number)
             hint = "does a script lack its first line, #!/bin/sh?" if number == errno.ENOEXEC else None
-            raise TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
+            raise self._cannot(reason, hint)
+        if not (told and report):
+            if self.status is None:
+                self._reap(block=True)
+            if self.status is not None and os.WIFEXITED(self.status):  # else `failure` tells who ended it
+                raise self._cannot("the process that was to become it has ended", "run the command again")
+
+    def _cannot(self, reason: str, hint: str | None = None) -> TracerError:
+        return TracerError(f"cannot run {self.argv[0]}: {reason}", hint)
 
     @property
     def started(self) -> bool:

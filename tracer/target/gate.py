@@ -14,14 +14,15 @@ import platform
 from collections.abc import Iterable, Sequence
 
 # void gate(int go, int report, const char *path, char *const argv[], char *const envp[]): write(report, …, 1);
-# read(go, …, 1), and exit_group(0) unless that is one byte; execve(path, argv, envp); write(report, &result, 8);
-# exit_group(127). The tests have the source.
+# read(go, …, 1), and exit_group(0) at its end; execve(path, argv, envp); where one of them fails write(report, &result,
+# 8) and exit_group(127). The tests have the source.
 _CODE = {
-    "x86_64": "5589fb4189f44989d54989ce4d89c7b8010000004489e74889e6ba010000000f0531c089df4889e6ba010000000f0531ff48"
-    "83f801752bb83b0000004c89ef4c89f64c89fa0f0548890424b8010000004489e74889e6ba080000000f05bf7f000000b8e70000000f05",
-    "aarch64": "f303002af403012af50302aaf60303aaf70304aaff4300d1080880d2e003142ae1030091220080d2010000d4e80780d2"
-    "e003132ae1030091220080d2010000d4e90300aa000080d23f0500f1a1010054a81b80d2e00315aae10316aae20317aa010000d4"
-    "e00300f9080880d2e003142ae1030091020180d2010000d4e00f80d2c80b80d2010000d4",
+    "x86_64": "5589fb4189f44989d54989ce4d89c7b8010000004489e74889e6ba010000000f054885c0782731c089df4889e6ba010000000f"
+    "0531ff4885c0742d7810b83b0000004c89ef4c89f64c89fa0f0548890424b8010000004489e74889e6ba080000000f05bf7f000000b8e700"
+    "00000f05",
+    "aarch64": "f303002af403012af50302aaf60303aaf70304aaff4300d1080880d2e003142ae1030091220080d2010000d4a001f8b7e80780"
+    "d2e003132ae1030091220080d2010000d4c00100b4c000f8b7a81b80d2e00315aae10316aae20317aa010000d4e00300f9080880d2e00314"
+    "2ae1030091020180d2010000d4e00f80d2c80b80d2010000d4",
 }
 _NOEXEC_SEAL = 8  # MFD_NOEXEC_SEAL of linux/memfd.h (6.3): no program, which vm.memfd_noexec may demand
 _READ, _EXEC, _PRIVATE = 1, 4, 2
@@ -50,8 +51,8 @@ class Gate:
         )(place)
 
     def wait_and_exec(self, go: int, report: int, path: str, argv: Sequence[str]) -> None:
-        """Never returns. `report` gets a byte when this waits, and the negative error number, as eight bytes, where the
-        exec fails; a byte from `go` says that it may exec, the end of `go` that it may leave.
+        """Never returns. `report` gets a byte when this waits, and the negative error number, as eight bytes, where a
+        call fails; a byte from `go` says that it may exec, the end of `go` that it may leave.
         """
         environment = [key + b"=" + value for key, value in os.environb.items()]
         self._run(go, report, os.fsencode(path), _pointers(map(os.fsencode, argv)), _pointers(environment))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,23 @@ def test_a_child_is_held_when_its_program_is_in_memory_and_has_not_run(tmp_path:
         run_to_end(child)
         assert child.failure() is None
     assert seen == [(os.path.realpath(find_program("touch")), False)] and made.exists()
+
+
+@pytest.mark.parametrize(
+    ("at_once", "said"),
+    [
+        (lambda *_: os._exit(0), "the process that was to become it has ended"),
+        (lambda *_: time.sleep(60), "the process that is to become it does not run: none of it came in 0.2 s"),
+    ],
+)
+def test_a_child_that_does_not_come_to_wait_is_an_error(
+    at_once: Callable[..., None], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracer.target.child._wait_and_exec", at_once)
+    monkeypatch.setattr("tracer.target.child._COMES_S", 0.2)
+    with Child(("touch", "/none")) as child, pytest.raises(TracerError) as caught:
+        child.start()
+    assert caught.value.message == f"cannot run touch: {said}" and child.ended()
 
 
 def test_a_held_child_whose_exec_fails_is_said_to_have_failed(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tracer.host.polling import reaped
 from tracer.target import gate
 from tracer.target.child import Child
 
@@ -16,10 +21,11 @@ SOURCES = {
         .intel_syntax noprefix
         push rbp; mov ebx, edi; mov r12d, esi; mov r13, rdx; mov r14, rcx; mov r15, r8
         mov eax, 1; mov edi, r12d; mov rsi, rsp; mov edx, 1; syscall    # write: it waits
+        test rax, rax; js failed
         xor eax, eax; mov edi, ebx; mov rsi, rsp; mov edx, 1; syscall   # read: may it exec?
-        xor edi, edi; cmp rax, 1; jne leave
+        xor edi, edi; test rax, rax; jz leave; js failed
         mov eax, 59; mov rdi, r13; mov rsi, r14; mov rdx, r15; syscall  # execve
-        mov [rsp], rax
+        failed: mov [rsp], rax
         mov eax, 1; mov edi, r12d; mov rsi, rsp; mov edx, 8; syscall    # write: why not
         mov edi, 127
         leave: mov eax, 231; syscall                                    # exit_group
@@ -27,10 +33,11 @@ SOURCES = {
     "aarch64": """
         mov w19, w0; mov w20, w1; mov x21, x2; mov x22, x3; mov x23, x4; sub sp, sp, #16
         mov x8, #64; mov w0, w20; mov x1, sp; mov x2, #1; svc #0
+        tbnz x0, #63, failed
         mov x8, #63; mov w0, w19; mov x1, sp; mov x2, #1; svc #0
-        mov x9, x0; mov x0, #0; cmp x9, #1; b.ne leave
+        cbz x0, leave; tbnz x0, #63, failed
         mov x8, #221; mov x0, x21; mov x1, x22; mov x2, x23; svc #0
-        str x0, [sp]
+        failed: str x0, [sp]
         mov x8, #64; mov w0, w20; mov x1, sp; mov x2, #8; svc #0
         mov x0, #127
         leave: mov x8, #94; svc #0
@@ -58,6 +65,35 @@ def test_without_such_code_the_child_waits_in_python_and_says_so(monkeypatch: py
         while not child.ended():
             pass
     assert child.failure() == "/bin/sh ended with status 3"
+
+
+def _gate(go: int, report: int) -> int | None:
+    """The exit status of a process that waits so; None where it goes on waiting."""
+    code, pid = gate.Gate(), os.fork()
+    if pid == 0:
+        code.wait_and_exec(go, report, "/bin/true", ["true"])
+    status = reaped(pid, 5)
+    if status is None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return None if status is None else os.waitstatus_to_exitcode(status)
+
+
+def test_a_gate_that_cannot_say_that_it_waits_does_not_wait() -> None:
+    """The other side would wait for its word, and it for an order."""
+    go, order = os.pipe()
+    full = os.open("/dev/full", os.O_WRONLY)
+    assert _gate(go, full) == 127
+    for fd in (go, order, full):
+        os.close(fd)
+
+
+def test_a_gate_that_cannot_read_its_order_says_why() -> None:
+    answer, report = os.pipe()
+    assert _gate(1 << 20, report) == 127
+    assert os.read(answer, 64)[1:] == (-errno.EBADF).to_bytes(8, sys.byteorder, signed=True)
+    os.close(answer)
+    os.close(report)
 
 
 def test_the_command_has_our_words_and_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import fcntl
 import os
 import platform
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.harness.cli import PATIENCE_S
 from tracer.errors import TracerError
 from tracer.kernel.syscall import Call, call
 from tracer.kernel.workers.watcher import Gone, Watcher
+from tracer.kernel.workers.watcher_process import _said
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -316,6 +318,89 @@ def test_what_broke_first_is_said_and_not_what_failed_for_it_later(monkeypatch: 
     watcher.end()
 
 
+BROKEN = Call(OPENAT, "no bytes", before=(AT_FDCWD,), after=(0,))  # type: ignore[arg-type]
+
+
+def test_what_it_had_opened_when_it_failed_it_closes(tmp_path: Path) -> None:
+    """What is open holds an event, whose definition could not be removed."""
+    passed = os.open(tmp_path / "passed", os.O_CREAT | os.O_RDWR)
+    watcher = Watcher()
+    watcher.undo_unlink(str(tmp_path / "none"))  # so it waits for our end
+    path = os.fsencode(tmp_path).ljust(200, b"\0")
+    call = Call(OPENAT, path, before=(AT_FDCWD,), after=(0,), descriptors=((len(path) - 8, passed),))
+    with pytest.raises(Gone, match=r"failed \(\w+Error: "):
+        watcher.open([call, BROKEN])
+    assert running(watcher.pid)
+    assert [name for name in descriptors(watcher.pid).values() if name.startswith(str(tmp_path))] == []
+    os.close(passed)
+    watcher.end()
+    os.kill(watcher.pid, signal.SIGKILL)
+    os.waitpid(watcher.pid, 0)
+
+
+def test_its_own_words_count_and_not_the_error_of_the_message_that_came_after_them() -> None:
+    watcher = Watcher()
+    watcher._tell("open")
+    while not select_hang_up(watcher):
+        time.sleep(0.005)
+    watcher.undo_unlink("/none")
+    what = "failed (ValueError: not enough values to unpack (expected 3, got 0))"
+    assert watcher.left == f"the process that removes the probes {what}: tracer removed them itself"
+    watcher.end()
+
+
+def select_hang_up(watcher: Watcher) -> bool:
+    poll = select.poll()
+    poll.register(watcher._connection.fileno(), 0)
+    return bool(poll.poll(0))
+
+
+def test_an_error_of_a_call_is_told_with_its_call(tmp_path: Path) -> None:
+    path = str(tmp_path / "none")
+    try:
+        os.listdir(path)
+    except OSError as error:
+        assert _said(error) == f"listdir of {path}: No such file or directory"
+    assert _said(ValueError("x")) == "ValueError: x"
+
+
+def test_an_answer_is_taken_also_where_poll_fails(tmp_path: Path) -> None:
+    """poll(2) fails with EINVAL where it is asked for more descriptors than RLIMIT_NOFILE allows."""
+    watcher = Watcher()
+    fds = watcher.open([opening(tmp_path), opening(tmp_path)])
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        watcher.close(fds)
+        watcher.patience_s = 0.1
+        os.kill(watcher.pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        assert not watcher._answered(0.1) and 0.1 <= time.monotonic() - begun < 2
+    finally:
+        os.kill(watcher.pid, signal.SIGCONT)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    watcher.end()
+    assert watcher.left is None and not running(watcher.pid)
+
+
+TOGETHER = """
+import os, resource, threading
+from tracer.kernel.workers.watcher_process import _together
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+if os.geteuid() == 0:
+    os.setuid(65534)
+def work(number):
+    return number * 2, threading.current_thread() is threading.main_thread()
+print(_together(work, range(5)))
+"""
+
+
+def test_where_no_thread_can_start_the_one_that_is_there_does_all() -> None:
+    """EAGAIN of clone(2), as with pids.max."""
+    done = subprocess.run([sys.executable, "-c", TOGETHER], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.stdout, done.stderr) == (f"{[(2 * number, True) for number in range(5)]}\n", "")
+
+
 def test_a_session_whose_watcher_was_killed_goes_on_and_ends(tmp_path: Path) -> None:
     watcher = Watcher()
     os.kill(watcher.pid, signal.SIGKILL)
@@ -398,7 +483,7 @@ def test_a_close_with_patience_goes_on_and_settle_waits_for_it(
     monkeypatch.setattr("tracer.kernel.workers.watcher._REMOVES_S", 0.1)
     monkeypatch.setattr("tracer.kernel.workers.watcher._HELD_S", 0.2)
     found = iter([None, "process 7 (x) is in a probe"])
-    monkeypatch.setattr("tracer.kernel.workers.waiting.holder", lambda: next(found))
+    monkeypatch.setattr("tracer.kernel.workers.waiting.holder", lambda: next(found, None))
     watcher = Watcher()
     said: list[str] = []
 

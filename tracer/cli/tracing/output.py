@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.errors import TracerError, counted
+from tracer.host.polling import ready
 from tracer.render.notices import DETAIL, NOTE, WARNING, Attached, Consumer, Lost, Notice, Overhead, Waits
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Output:
                 return os.write(self._descriptor, data)
             poll = select.poll()
             poll.register(self._descriptor, select.POLLOUT)
-            return os.write(self._descriptor, data[:_PIPE_BUF]) if poll.poll(0) else 0
+            return os.write(self._descriptor, data[:_PIPE_BUF]) if ready(poll, 0) else 0
         except BlockingIOError:
             return 0
         except BrokenPipeError:
@@ -147,7 +148,7 @@ class Output:
         poll.register(self._descriptor, select.POLLOUT)
         if self._controls.bell >= 0:
             poll.register(self._controls.bell, select.POLLIN)
-        if any(descriptor == self._controls.bell for descriptor, _ in poll.poll(_TICK_S * 1000)):
+        if self._controls.bell in ready(poll, _TICK_S):
             self._controls.acknowledge()
         self._controls.meanwhile()
 

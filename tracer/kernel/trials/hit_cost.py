@@ -119,6 +119,7 @@ class HitCosts:
             self._asked[1].ask(f"{kind[0]} {kind[1]:d} {kind[2]}")
         except OSError as error:
             self._known[kind] = Cost(ASSUMED_NS, error.strerror or str(error))
+            self.close()
 
 
 # --- the process ---

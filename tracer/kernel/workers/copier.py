@@ -29,6 +29,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
+from tracer.host.polling import readable, reaped
 from tracer.kernel import perf
 from tracer.kernel.perf import Round
 
@@ -39,6 +40,7 @@ _KEPT = 16 << 20
 """Bytes that stay allocated when all that was copied has been read, and the most that is given back at a time."""
 _SETTLED_S = 1.0
 _PATIENCE_S = 5.0
+_GONE_S = 2.0
 _START_S = 20.0
 """How long it may take until it answers: a machine may be so busy that a new process waits for its turn."""
 _AT_MOST_US = 500_000
@@ -77,7 +79,11 @@ class Copier:
             os.close(go)
             os.close(back)
         began = time.monotonic()
-        self.priority = _PRIORITIES.get(self._answer(_START_S), "")
+        try:
+            self.priority = _PRIORITIES.get(self._answer(_START_S), "")
+        except OSError:
+            self.close()
+            raise
         if not self.priority:
             self.close()
             late = time.monotonic() - began >= _START_S
@@ -118,9 +124,9 @@ class Copier:
         os.close(self._back)
         # As long as it is not reaped the number is its own; where SIGCHLD is ignored the kernel has reaped it.
         with suppress(ProcessLookupError, ChildProcessError):
-            if os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+            if reaped(self.pid, 0) is None:
                 os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
+                reaped(self.pid, _GONE_S)
         self.pid = 0
 
     def _ask(self) -> None:
@@ -130,7 +136,7 @@ class Copier:
         try:
             os.write(self._go, b"?")
             answer = self._answer()
-        except BrokenPipeError:
+        except OSError:  # it is gone, or not to be reached, which is the same
             answer = b""
         if not answer:
             self.close()
@@ -140,9 +146,7 @@ class Copier:
                     ring.advance(end)
 
     def _answer(self, patience: float = _PATIENCE_S) -> bytes:
-        poll = select.poll()
-        poll.register(self._back, select.POLLIN)
-        return os.read(self._back, 1) if poll.poll(patience * 1000) else b""
+        return os.read(self._back, 1) if readable((self._back,), patience) else b""
 
 
 class _Memory:

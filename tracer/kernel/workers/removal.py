@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import select
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,6 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from tracer.dataclass import NamedTuple
+from tracer.host.polling import readable
 from tracer.opening import opened
 from tracer.resolve.processes.stat import directory, pids
 
@@ -138,7 +138,10 @@ def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
     """What a function returns in a process that is not waited for longer than `_PATIENCE_S`, and that has none of these
     descriptors; None where that did not come.
     """
-    read, write = os.pipe2(os.O_CLOEXEC)
+    try:
+        read, write = os.pipe2(os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         pid = os.fork()
     except OSError:
@@ -155,13 +158,15 @@ def _beside(function: Callable[[], Any], descriptors: Collection[int]) -> Any:
         finally:
             os._exit(0)
     os.close(write)
-    poll = select.poll()
-    poll.register(read, select.POLLIN)
-    data = os.read(read, 1 << 16) if poll.poll(_PATIENCE_S * 1000) else b""
+    data = b""
+    with suppress(OSError):
+        if readable((read,), _PATIENCE_S):
+            data = os.read(read, 1 << 16)
     os.close(read)
-    if not data:
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0 if data else os.WNOHANG)
+    with suppress(OSError):  # SIGCHLD is ignored, and the kernel has reaped it
+        if not data:
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0 if data else os.WNOHANG)
     try:
         return marshal.loads(data) if data else None
     except (EOFError, ValueError):  # it was killed while it wrote

@@ -11,7 +11,9 @@ import sys
 from contextlib import suppress
 
 from tracer.dataclass import dataclass
-from tracer.host.polling import readable
+from tracer.host.polling import readable, reaped
+
+_PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Worker:
         return os.read(self.back, 4096).decode() if readable((self.back,), patience_s) else None
 
     def end(self, wait: bool = True) -> None:
-        """Closes both pipes, and takes note of its end."""
+        """Closes both pipes, and takes note of its end, which is waited for but not without an end."""
         os.close(self.to)
         os.close(self.back)
         self.reap(wait)
@@ -40,7 +42,7 @@ class Worker:
     def reap(self, wait: bool = True) -> None:
         """Takes note of its end."""
         with suppress(ChildProcessError):  # SIGCHLD is ignored, and the kernel has reaped it
-            os.waitpid(self.pid, 0 if wait else os.WNOHANG)
+            reaped(self.pid, _PATIENCE_S if wait else 0)
 
 
 def inherited() -> dict[str, str]:
@@ -94,6 +96,8 @@ def agrees(file: str, question: str, patience_s: float) -> bool:
     try:
         process.ask(question)
         answer = process.answer(patience_s)
+    except OSError:
+        return False
     finally:
         process.end(wait=answer is not None)
     return answer == "true\n"

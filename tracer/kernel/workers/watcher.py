@@ -35,9 +35,9 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from tracer.errors import TracerError
-from tracer.host.polling import readable
+from tracer.host.polling import reaped
 from tracer.kernel.syscall import Call
-from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, receive, rows_of, send
+from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
 from tracer.probes.site import Site
 from tracer.resolve.processes.stat import facts_of, named
 
@@ -283,20 +283,15 @@ class Watcher:
 
     def _status(self) -> int | None:
         """How it has ended, as waitpid(2) says; None where it goes on, or another has reaped it."""
-        until = time.monotonic() + _GONE_S
-        while not self._ended:
-            try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:  # SIGCHLD is ignored, and the kernel has reaped it
-                self._ended = True
-                break
-            if pid:
-                self._ended = True
-                return status
-            if time.monotonic() > until:
-                break
-            time.sleep(0.002)
-        return None
+        if self._ended:
+            return None
+        try:
+            status = reaped(self.pid, _GONE_S)
+        except ChildProcessError:  # SIGCHLD is ignored, and the kernel has reaped it
+            self._ended = True
+            return None
+        self._ended = status is not None
+        return status
 
     def _tell(self, *message: object) -> None:
         # Where it has gone the session goes on: its own undoing and `cleanup` remain.
@@ -312,6 +307,8 @@ class Watcher:
         """
         if self._lost is not None:
             return self._lost
+        if isinstance(error, OSError):
+            error = last_words(self._connection) or error
         self._owed.clear()
         self._hang_up()
         status = self._status()
@@ -360,10 +357,7 @@ class Watcher:
         return answer, passed
 
     def _answered(self, timeout_s: float) -> bool:
-        try:
-            return bool(readable([self._connection.fileno()], timeout_s))
-        except OSError:  # poll(2) wants memory
-            return True  # the reading waits
+        return has_come(self._connection, timeout_s)
 
     def _wait(self, begun: float, removes: bool, is_over: Callable[[float], bool]) -> None:
         """Until `is_over`, asked for so many seconds at a time, or it was said who holds up what began at `begun`."""

@@ -100,13 +100,13 @@ def _serve(connection: socket, tracer: int) -> None:
             else:
                 locks = locks or kind == "hold"
                 if removal is not None and kind in ("close", "append"):
-                    removal.prepare(held)
+                    removal.prepare((*held, connection.fileno()))
                 _answer(connection, held, kind, words, passed)
     except Exception as error:  # the connection has broken, or this is a fault of ours: the undoing is left to do
         with suppress(OSError):
-            send(connection, f"{type(error).__name__}: {error}")
+            send(connection, _said(error))
     if removal is not None:
-        with suppress(OSError):
+        with suppress(Exception):
             removal.prepare((*held, connection.fileno()))
     _together(_close, list(held))
     held.clear()
@@ -115,9 +115,19 @@ def _serve(connection: socket, tracer: int) -> None:
     while (steps or locks or removal is not None) and not left and os.getppid() == tracer:
         time.sleep(0.001)
     if removal is not None:
-        with suppress(OSError):
+        with suppress(Exception):
             removal.check()
     _undo_all(steps, files)
+
+
+def _said(error: Exception) -> str:
+    """In words: the call that failed, where that can be told."""
+    if isinstance(error, OSError):
+        with suppress(Exception):
+            from tracer.failed_calls import described
+
+            return described(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _keep(files: dict[bytes, int], path: bytes) -> None:
@@ -132,15 +142,15 @@ def _keep(files: dict[bytes, int], path: bytes) -> None:
 def _answer(connection: socket, held: set[int], kind: str, words: list[Any], passed: list[int]) -> None:
     if kind == "open":
         rows, passing, together = words
-        if together:
-            found = _together(lambda row: _open(row, passed), rows)
-        else:
-            found = _in_order(connection, rows, passing, passed)
-        opened = [number for number in found if number >= 0]
-        held.update(opened)
-        for fd in passed:
-            os.close(fd)
-        send(connection, found, opened)
+        try:
+            if together:
+                found = _together(lambda row: _open(row, passed, held), rows)
+            else:
+                found = _in_order(connection, rows, passing, passed, held)
+        finally:
+            for fd in passed:
+                os.close(fd)
+        send(connection, found, [number for number in found if number >= 0])
     elif kind == "close":
         numbers, together = words
         held.difference_update(numbers)
@@ -157,8 +167,9 @@ def _answer(connection: socket, held: set[int], kind: str, words: list[Any], pas
             answer = _try(rows, file, passed)
         except OSError as error:
             answer = -(error.errno or errno.EIO)
-        for fd in passed:
-            os.close(fd)
+        finally:
+            for fd in passed:
+                os.close(fd)
         send(connection, answer)
     elif kind == "hold":
         send(connection, 0)  # kept open to the end
@@ -172,35 +183,40 @@ def _answer(connection: socket, held: set[int], kind: str, words: list[Any], pas
             send(connection, 0)
 
 
-def _in_order(connection: socket, rows: Sequence[Any], passing: Sequence[int], passed: Sequence[int]) -> list[int]:
+def _in_order(
+    connection: socket, rows: Sequence[Any], passing: Sequence[int], passed: Sequence[int], held: set[int]
+) -> list[int]:
     poll = select.poll()
     poll.register(connection.fileno(), 0)
     found: list[int] = []
     for row in rows:
-        if poll.poll(0):
-            break  # the tracer has gone
-        found.append(_open(row, passed))
+        with suppress(OSError):  # poll(2) wants memory: the answer will not reach a tracer that has gone
+            if poll.poll(0):
+                break  # the tracer has gone
+        found.append(_open(row, passed, held))
         if found[-1] < 0 and -found[-1] not in passing:
             break
     return found
 
 
-def _open(row: Any, passed: Sequence[int]) -> int:
-    """The descriptor, or the errno as a negative number."""
+def _open(row: Any, passed: Sequence[int], held: set[int]) -> int:
+    """The descriptor, which is `held` from then on, or the errno as a negative number."""
     number, structure, before, after, pointers, descriptors, paths = row
     ours = tuple((offset, passed[index]) for offset, index in descriptors)
     named = tuple((offset, passed[index]) for offset, index in paths)
     try:
-        return Call(number, structure, before, after, pointers, ours, named).make()
+        fd = Call(number, structure, before, after, pointers, ours, named).make()
     except OSError as error:
         return -(error.errno or errno.EIO)
+    held.add(fd)
+    return fd
 
 
 def _try(rows: Sequence[Any], file: int, passed: Sequence[int]) -> list[int]:
     from mmap import MAP_PRIVATE, PROT_EXEC, PROT_READ, mmap
 
     def attempt(row: Any) -> int:
-        fd = _open(row, passed)
+        fd = _open(row, passed, set())
         if fd >= 0:
             os.close(fd)
         return min(fd, 0)
@@ -218,8 +234,6 @@ def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
     """What waits in the kernel waits at the same time, as far as there can be threads; this one takes its part."""
     if len(items) < 2:
         return [function(each) for each in items]
-    from threading import Thread
-
     found: dict[int, _T] = {}
     left = iter(range(len(items)))  # of which each thread takes the next
 
@@ -228,7 +242,10 @@ def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
             found[number] = function(items[number])
 
     threads: list[Thread] = []
-    with suppress(RuntimeError, MemoryError):  # "can't start new thread": pids.max, RLIMIT_NPROC, RLIMIT_AS
+    # RuntimeError: "can't start new thread", for pids.max, RLIMIT_NPROC, RLIMIT_AS; ImportError: for descriptors.
+    with suppress(RuntimeError, MemoryError, OSError, ImportError):
+        from threading import Thread
+
         for _ in range(min(len(items), _THREADS) - 1):
             thread = Thread(target=work)
             thread.start()
@@ -236,7 +253,8 @@ def _together(function: Callable[[Any], _T], items: Sequence[Any]) -> list[_T]:
     work()
     for thread in threads:
         thread.join()
-    return [found[number] for number in range(len(items))]
+    # A thread that has run out of memory has left one undone.
+    return [found[number] if number in found else function(items[number]) for number in range(len(items))]
 
 
 def _undo_all(steps: Sequence[_Step], files: dict[bytes, int]) -> None:

@@ -4,7 +4,6 @@ session knows what a sample means.
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from tracer.backends.ftrace.samples.decoder import Decoder
 from tracer.backends.ftrace.samples.shape import Shape
 from tracer.dataclass import replace
 from tracer.errors import TracerError
+from tracer.host.polling import readable
 from tracer.kernel import buffers, perf
 from tracer.kernel.limits import MORE_DESCRIPTORS
 from tracer.kernel.trials.instructions import NOT_PROBED, Spot, may_go_without, place_of
@@ -119,22 +119,19 @@ class Attachment:
 
     def wait(self, wake: Sequence[int], timeout_s: float) -> bool:
         """Waits for a ring or for `timeout_s`; true where one of `wake` became readable."""
-        poll = select.poll()
-        for fd in wake:
-            poll.register(fd, select.POLLIN)
+        awaited = [*wake]
         if self._copier is None or not self._copier.runs:
             # What one process is told of a ring, another is not.
-            for ring in self._rings.values():
-                poll.register(ring.fd, select.POLLIN)
+            awaited += [ring.fd for ring in self._rings.values()]
         leader = self._leader
         if leader is not None and leader.hung_up:
             timeout_s = min(timeout_s, LOOK_S)
         elif leader is not None:
-            poll.register(leader.fd, select.POLLIN)
-        ready = poll.poll(timeout_s * 1000)
-        if leader is not None and any(fd == leader.fd for fd, _ in ready):
+            awaited.append(leader.fd)
+        found = readable(awaited, timeout_s)
+        if leader is not None and leader.fd in found:
             leader.look()
-        return any(fd in wake for fd, _ in ready)
+        return any(fd in wake for fd in found)
 
     def follow_exec(self) -> None:
         """Opens the descriptors anew where an exec has taken them away. Raises `TracerError`."""
