@@ -14,7 +14,9 @@ try:
 except KeyboardInterrupt:  # Ctrl-C in the first tenth of a second; later ones are `app.main`'s
     raise SystemExit("tracer: interrupted") from None
 except Exception as error:  # descriptors, memory or the disk: nothing of ours has run
-    raise SystemExit(f"tracer: error: cannot load Python's modules: {error or type(error).__name__}") from None
+    # Python forgets to say so itself: "error return without exception set".
+    why = "there is not enough memory" if isinstance(error, (MemoryError, SystemError)) else str(error)
+    raise SystemExit(f"tracer: error: cannot load Python's modules: {why or type(error).__name__}") from None
 
 
 def main() -> NoReturn:

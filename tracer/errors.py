@@ -6,6 +6,7 @@ other failure is a `TracerError`. Each class carries the exit status it ends in;
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 from tracer.dataclass import dataclass
@@ -66,6 +67,13 @@ class Diagnostic:
     hint: str | None = None
     severity: str = "error"
     lacking: bool = False
+
+
+WANTING = {
+    errno.EMFILE: "raise the limit on descriptors: ulimit -n 65536",
+    errno.ENOMEM: "ulimit -v or the control group's limit may be the reason",
+}
+"""The remedy where something is wanting, by the number of the error."""
 
 
 class TracerError(Exception):

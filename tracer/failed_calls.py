@@ -55,7 +55,7 @@ def _running(code: CodeType, instruction: int, line: int) -> str:
     """
     try:
         with open(code.co_filename, encoding="utf-8") as file:
-            text = file.read().splitlines()[line - 1]
+            text = "\n".join(file.read().splitlines()[line - 1 : line + 1])
     except (OSError, IndexError, UnicodeDecodeError):
         return ""
     positions = getattr(code, "co_positions", None)
@@ -63,7 +63,7 @@ def _running(code: CodeType, instruction: int, line: int) -> str:
         first, _, start, _ = [*positions()][instruction // 2]
         if first == line and start is not None:
             return text[start:]
-    return text.strip().rpartition("= ")[2]
+    return text.strip().partition("\n")[0].rpartition("= ")[2]
 
 
 def _object(frame: FrameType, words: str | None) -> str | None:

@@ -62,3 +62,17 @@ def test_where_proc_is_not_mounted_a_file_that_is_there_is_not_said_to_be_missin
     done = subprocess.run(hidden, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: {path}: cannot be read: /proc is not mounted\n" in done.stderr
+
+
+def test_a_ring_that_there_is_no_memory_for_is_said_with_the_call(clean: None) -> None:
+    path = build("pairs")
+    limited = ["prlimit", f"--as={64 << 20}", "--", sys.executable, "-m", "tracer", "--backend", "ftrace"]
+    program = f"uprobe:{path}:inner {{ @[ustack] = count(); }}"
+    done = subprocess.run(
+        [*limited, "-e", program, "-c", str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    said = (
+        "tracer: error: the kernel refused to read a probe (mmap of a perf ring): Cannot allocate memory;"
+        " ulimit -v or the control group's limit may be the reason\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)

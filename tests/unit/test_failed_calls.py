@@ -26,7 +26,11 @@ class Holder:
         self.fd = fd
 
     def read(self) -> bytes:
-        found = os.pread(self.fd, 8, -1)
+        found = os.pread(
+            self.fd,
+            8,
+            -1,
+        )
         return found
 
 

@@ -5,6 +5,7 @@ Only the module of the command that runs is imported; `--help` alone imports the
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracer.cli.arguments import COMMANDS, as_command, options_of
-from tracer.errors import Interrupted, TracerError, UsageError
+from tracer.errors import WANTING, Interrupted, TracerError, UsageError
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -81,14 +82,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 2
     except OSError as error:
-        _say_error(TracerError(_os_error(error)))
+        _say_error(TracerError(_os_error(error), WANTING.get(error.errno or 0)))
         _drop_output()
         return 1
     except (MemoryError, SystemError) as error:
         if isinstance(error, SystemError) and not _NO_ERROR.search(str(error)):
             raise
-        hint = "ulimit -v or the control group's limit may be the reason"
-        _say_error(TracerError("there is not enough memory", hint))
+        _say_error(TracerError("there is not enough memory", WANTING[errno.ENOMEM]))
         _drop_output()
         return 1
     except ImportError as error:  # of a file that is there: the machine lacks memory, descriptors or a mapping

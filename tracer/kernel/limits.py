@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 
-from tracer.errors import TracerError
+from tracer.errors import WANTING, TracerError
 
 _SPARE = 32
 """Left for everything else."""
@@ -17,7 +18,7 @@ the reason (kernel/events/uprobes.c, ref_ctr_mismatch_warn). A probe whose semap
 removed stays there without a tracer.
 """
 
-MORE_DESCRIPTORS = "raise the limit on descriptors: ulimit -n 65536"
+MORE_DESCRIPTORS = WANTING[errno.EMFILE]
 """The remedy where there are too few."""
 
 

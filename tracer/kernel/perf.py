@@ -213,8 +213,9 @@ class Ring:
         self.fd = open_event(self._attributes, pid, cpu)
         try:
             self._map()
-        except OSError:
+        except OSError as error:
             os.close(self.fd)
+            error.call = "mmap of a perf ring"  # type: ignore[attr-defined]
             raise
 
     def _map(self) -> None:

@@ -54,8 +54,9 @@ class Ring:
         self._consumer_map = mmap.mmap(fd, page)
         try:
             self._data_map = mmap.mmap(fd, page + 2 * size, prot=mmap.PROT_READ, offset=page)
-        except OSError:
+        except OSError as error:
             self._consumer_map.close()
+            error.call = "mmap of the ring of events"  # type: ignore[attr-defined]
             raise
         self._consumer = memoryview(self._consumer_map).cast("Q")
         self._data = memoryview(self._data_map)

@@ -30,10 +30,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.dataclass import dataclass, field, replace
-from tracer.errors import TracerError
+from tracer.errors import WANTING, TracerError
 from tracer.kernel import perf
 from tracer.kernel.disabled import is_disabled
-from tracer.kernel.limits import COLLISION, MORE_DESCRIPTORS, ONE_SEMAPHORE, allowed_descriptors, check_room
+from tracer.kernel.limits import COLLISION, ONE_SEMAPHORE, allowed_descriptors, check_room
 from tracer.kernel.syscall import Call
 from tracer.kernel.trials.instructions import NOT_PROBED, REMEDY
 from tracer.resolve.processes.stat import threads_of
@@ -344,12 +344,15 @@ class NeedsSamples(Exception):
 
 
 class CannotOpen(TracerError):
-    """perf_event_open was refused; `number` is the event's among the openings, None where it was about no event."""
+    """A call was refused, perf_event_open where the error names none; `number` is the event's among the openings, None
+    where it was about no event.
+    """
 
     def __init__(self, error: OSError, number: int | None = None) -> None:
         code = error.errno or 0
         words = "not supported" if code in NOT_PROBED else COLLISION if code == errno.EINVAL else os.strerror(code)
-        message = f"the kernel refused to read a probe (perf_event_open): {words}"
+        call = getattr(error, "call", "perf_event_open")
+        message = f"the kernel refused to read a probe ({call}): {words}"
         super().__init__(message, _HINTS.get(code, "--backend bcc reads it in another way"))
         self.number, self.code = number, code
 
@@ -359,7 +362,7 @@ _HINTS = {
     errno.EACCES: "it needs root or CAP_PERFMON; try: sysctl kernel.perf_event_paranoid=1",
     errno.EPERM: "it needs root or CAP_PERFMON, and kernel lockdown forbids it",
     errno.ENOSYS: "this kernel is built without CONFIG_PERF_EVENTS, or a seccomp filter forbids perf_event_open",
-    errno.EMFILE: MORE_DESCRIPTORS,
+    **WANTING,
     errno.EINVAL: ONE_SEMAPHORE,
     errno.EIO: "the kernel could not place the breakpoint: choose another place (see dmesg)",
 }
