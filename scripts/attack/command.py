@@ -79,7 +79,7 @@ def run(trials: Sequence[Trial], benches: Sequence[Bench]) -> list[tuple[str, Se
                 seen = Seen()
                 seen.wrong("the attack itself failed", repr(error))
             for kind, words in seen.wrongs:
-                print(f"{trial.name}: {kind}: {words[:300]!r}", file=sys.stderr)
+                print(f"{trial.name}: {kind}: {words[:600]!r}", file=sys.stderr)
             if seen.wrongs:
                 bench.renew()
             return trial.name, seen

@@ -147,7 +147,8 @@ class Bench:
                 try:
                     process.wait(limit)
                 except subprocess.TimeoutExpired:
-                    seen.wrong("no end", where(process.pid))
+                    said = (self.folder / "err").read_text(errors="replace")
+                    seen.wrong("no end", f"{said[-300:]!r} {where(process.pid)}")
                     kill_all(process.pid)
                 seen.seconds = time.monotonic() - start
                 seen.status = process.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
@@ -59,6 +60,22 @@ def test_the_signal_that_ends_a_program_which_copies_its_breakpoints_is_explaine
         assert counted(backend, "copy 5 7", path, *options) == ("@: 5\n", [ended])
     silent = "no probe was hit: a breakpoint has ended the process"
     assert counted(backend, "copy 0 7", path) == ("", [ended, silent])
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
+def test_a_breakpoint_that_was_copied_with_its_code_is_taken_out_of_the_copy(
+    end: int, backend: str, place: Place, tmp_path: Path
+) -> None:
+    """The kernel knows nothing of it, and the process would be ended by it after the trace."""
+    path = place("moves")
+    command = "--backend", backend, "-e", f"uprobe:{path}:step {{ @ = count(); }}"
+    with tracing(tmp_path, *command) as trace, target(path, "copy", 5, 0, 3000, 7) as process:
+        assert read_line(process) == "ready"
+        trace.signal(end)
+        trace.wait()
+        assert read_line(process) == "12 calls"
+        assert process.wait() == 0
+    assert end == signal.SIGKILL or trace.out == b"@: 5\n"
 
 
 def test_code_that_was_written_over_is_told(backend: str, place: Place) -> None:

@@ -1,4 +1,5 @@
-/* zeroes: passes `zeroes:tick` every 5 milliseconds, whatever its semaphore says, until it is killed. SIGUSR1: it sets
+/* zeroes [FILE]: passes `zeroes:tick` every 5 milliseconds, whatever its semaphore says, until it is killed. With FILE it
+ * sets its semaphore back after ten ticks, forks a child that does so too, writes its number to FILE and stays, and ends. SIGUSR1: it sets
  * the semaphore back, as a second initialisation does. SIGUSR2: the same from now on, all the time. SIGHUP: it forks,
  * prints the child's number, and the child sets it back. SIGWINCH: it writes what is below 0 to the kernel. */
 #define _SDT_HAS_SEMAPHORES 1
@@ -25,7 +26,7 @@ static void say(int number) {
   fflush(stdout);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   struct timespec pause = {0, 5000000};
   pthread_t thread;
   long ticks = 0;
@@ -37,6 +38,16 @@ int main(void) {
   for (;;) {
     DTRACE_PROBE1(zeroes, tick, ticks++);
     nanosleep(&pause, NULL);
+    if (argc > 1 && ticks == 10) {
+      zeroes_tick_semaphore = 0;
+      if (fork()) return 0;
+      zeroes_tick_semaphore = 0;
+      freopen("/dev/null", "w", stdout), freopen("/dev/null", "w", stderr); /* nobody waits for its end */
+      FILE *file = fopen(argv[1], "w");
+      fprintf(file, "%d\n", getpid());
+      fclose(file);
+      argc = 1;
+    }
     int number = asked;
     asked = 0;
     if (number == SIGUSR1) zeroes_tick_semaphore = 0, say(0);

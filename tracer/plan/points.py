@@ -5,6 +5,8 @@ They are numbered through the whole plan, in the order of the program.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tracer.dataclass import dataclass
 from tracer.errors import Span
 from tracer.lang.typed import (
@@ -53,6 +55,18 @@ def points(plan: Plan) -> tuple[Point, ...]:
             for text, span, own in zip(clause.names, clause.spans, sites, strict=True)
         ]
     return tuple(found)
+
+
+def alone_of(plan: Plan, gone: Collection[int], of: Collection[int]) -> list[Site]:
+    """The sites of attach points (`of`, by their numbers) at places where all attach points are `gone`."""
+    every = points(plan)
+    there = {_place(site) for number, point in enumerate(every) if number not in gone for site in point.sites}
+    return [site for number in of for site in every[number].sites if _place(site) not in there]
+
+
+def _place(site: Site) -> tuple[int, int, int]:
+    """Of a function and its return the kernel's breakpoint is the same."""
+    return site.identity.device, site.identity.inode, site.offset
 
 
 def first_numbers(plan: Plan) -> dict[int, int]:

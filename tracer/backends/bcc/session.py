@@ -41,7 +41,7 @@ from tracer.kernel import bpf, buffers
 from tracer.kernel.limits import raise_limits
 from tracer.kernel.trials.instructions import where
 from tracer.lang.walk import added_to
-from tracer.plan.points import points
+from tracer.plan.points import alone_of, points
 from tracer.probes.site import Site, Target
 from tracer.results.events import Event, ExitEvent, Loss, PrintfBatch, ValueBatch
 from tracer.results.values import MapStore
@@ -76,6 +76,7 @@ class BccSession:
         self._attachments = Attachments(pid, multi, target.program is not None)
         self._nested: Nested | None = None
         self._costs: HitCosts | None = None
+        self._gone: set[int] = set()
         self._own_returns: list[int] = []
         self._detached = False
         self._exited = False
@@ -266,7 +267,8 @@ class BccSession:
     def detach_point(self, point: int) -> None:
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
-        self._attachments.detach_point(point)
+        self._gone.add(point)
+        self._attachments.detach_point(point, alone_of(self.plan, self._gone, (point,)))
 
     def close(self) -> None:
         """Detaches and lets go of everything; the kernel keeps nothing."""

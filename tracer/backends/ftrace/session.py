@@ -25,7 +25,7 @@ from tracer.kernel.trials.instructions import Spot, Stopped, place_of, where
 from tracer.kernel.uprobe_events.definitions import Definitions
 from tracer.kernel.uprobe_events.model import Undefinable
 from tracer.kernel.workers.watcher import AT_ONCE_S
-from tracer.plan.points import points
+from tracer.plan.points import alone_of, points
 from tracer.probes.site import Site, Target
 from tracer.results.events import Event as Happening
 from tracer.results.events import Loss
@@ -233,11 +233,15 @@ class FtraceSession:
         if self._nested is not None:
             self._lost_returns(self._nested)  # as far as calls are counted
         self._gone.add(point)
-        for number, event in self._hits.ended_by(self._gone):
+        ended = [*self._hits.ended_by(self._gone)]
+        for number, event in ended:
             if number is not None:
                 self._attachment.drop(number)
             elif self._triggers is not None:
                 self._triggers.drop(event, self._maps)
+        if self._definitions is not None:
+            of = {number for _, event in ended for number in event.points}
+            self._definitions.watcher.check(alone_of(self._program.plan, self._gone, of))
 
     def close(self) -> None:
         """Undoes everything, newest first."""

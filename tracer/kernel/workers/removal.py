@@ -16,14 +16,17 @@ import marshal
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.dataclass import NamedTuple
 from tracer.host.polling import readable
 from tracer.opening import opened
-from tracer.resolve.processes.stat import directory, pids
+from tracer.resolve.processes.stat import directory, named, pids
+
+if TYPE_CHECKING:
+    from tracer.probes.site import Site
 
 _PATIENCE_S = 3.0
 _LOOK_S = 1.0
@@ -37,22 +40,49 @@ _NEVER = b"\xcc", b"\xcd\x03"
 
 
 class Spot(NamedTuple):
-    """A place in a file: device and inode, the offset, and that of its semaphore (0: none)."""
+    """A place in a file: device and inode, the offset, that of its semaphore (0: none), and the place's address as the
+    file states it.
+    """
 
     path: str
     device: int
     inode: int
     offset: int
     semaphore: int
+    address: int
 
 
 class Stayed(NamedTuple):
-    """A breakpoint that the kernel does not take out; `low`: for its semaphore."""
+    """A breakpoint that the kernel does not take out; `low`: for its semaphore; `copied`: with code, by its process."""
 
     pid: int
     path: str
     offset: int
     low: bool
+    copied: bool
+
+
+def spots_of(sites: Iterable[Site]) -> list[tuple[object, ...]]:
+    """The places of some sites, each once, as `Removal` takes them."""
+    places = (
+        (each.path, each.identity.device, each.identity.inode, each.offset, each.semaphore or 0, each.address)
+        for each in sites
+    )
+    return sorted({*places})
+
+
+def told(found: Sequence[Sequence[Any]]) -> str | None:
+    """What to say of breakpoints that stay; None where none does."""
+    if not found:
+        return None
+    first = Stayed(*found[0])
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    breakpoint = f"the breakpoint at {first.path}:0x{first.offset:x}"
+    if first.copied:
+        copied = f"{named(first.pid)} has copied its code to memory of its own, and {breakpoint} with it"
+        return f"{copied}{more}: there it stays, and ends the process by SIGTRAP"
+    why = "its semaphore is below what the kernel takes off" if first.low else "the kernel's log (dmesg) may say why"
+    return f"{breakpoint} stays in {named(first.pid)}{more}, where hits go on costing a trap until it ends: {why}"
 
 
 class Removal:
@@ -77,20 +107,24 @@ class Removal:
         for memory, here in _users(self._counted, self._pid):
             memory.lift(here)
 
-    def check(self, held: Collection[int] = ()) -> list[Stayed]:
-        """After the last: takes out what has stayed, and returns what stays all the same. Of all processes only where
-        the kernel says that it failed, or says nothing; of one always.
+    def check(self, held: Collection[int] = (), only: Collection[Sequence[Any]] | None = None) -> list[Stayed]:
+        """After the last removal, or the last of `only` these places: takes out what has stayed, and returns what stays
+        all the same. Of all processes only where the kernel says that it failed, or says nothing; of one always.
         """
         failed = self._log < 0 or bool(list(_failures(self._log)))
-        if not failed and self._pid is None:
-            return []
-        rows = _beside(lambda: [tuple(each) for each in self._mend(only=not failed)], held)
+        spots = self._spots if only is None else [each for each in self._spots if each in only]
+        rows = _beside(lambda: [tuple(each) for each in self._found(spots, failed)], held)
         return [Stayed(*row) for row in rows or ()]
 
-    def _mend(self, only: bool) -> Iterator[Stayed]:
-        stay = [
-            (memory.pid, spot) for memory, here in _users(self._spots, self._pid, only) for spot in memory.held(here)
-        ]
+    def _found(self, spots: Sequence[Spot], failed: bool) -> Iterator[Stayed]:
+        if failed or self._pid is not None:
+            yield from self._mend(spots, only=not failed)
+        for memory, here in _users(spots, self._pid):
+            if lost := memory.lost(here):
+                yield from _take_out_copies(memory.pid, lost)
+
+    def _mend(self, spots: Sequence[Spot], only: bool) -> Iterator[Stayed]:
+        stay = [(memory.pid, spot) for memory, here in _users(spots, self._pid, only) for spot in memory.held(here)]
         failing: list[tuple[int, Spot]] = []
         end = time.monotonic() + _MENDING_S
         for pid, spot in stay[:_SITES]:
@@ -108,7 +142,15 @@ class Removal:
                 failing.append((pid, spot))
         for pid, spot in failing[:_FAILED]:
             if any(memory.held(here) for memory, here in _users([spot], pid, only=True)):
-                yield Stayed(pid, spot.path, spot.offset, bool(spot.semaphore))
+                yield Stayed(pid, spot.path, spot.offset, bool(spot.semaphore), False)
+
+
+def _take_out_copies(pid: int, spots: Sequence[Spot]) -> Iterator[Stayed]:
+    from tracer.kernel.workers.own_copies import take_out
+
+    for path, inode in {(each.path, each.inode) for each in spots}:
+        for offset in take_out(pid, path, inode, [(each.offset, each.address) for each in spots if each.path == path]):
+            yield Stayed(pid, path, offset, False, True)
 
 
 def _log() -> int:
@@ -239,6 +281,10 @@ class _Memory:
     def held(self, spots: Sequence[Spot]) -> list[Spot]:
         """The places with a breakpoint."""
         return [spot for spot in spots if self.breakpoints(spot)]
+
+    def lost(self, spots: Sequence[Spot]) -> list[Spot]:
+        """The places that are not mapped as code, though other parts of the file are mapped."""
+        return [each for each in spots if not any(self._addresses(each.inode, each.offset, b"x", b""))]
 
     def lift(self, spots: Sequence[Spot]) -> None:
         """Raises semaphores to one for each breakpoint."""

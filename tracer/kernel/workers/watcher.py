@@ -39,7 +39,7 @@ from tracer.host.polling import reaped
 from tracer.kernel.syscall import Call
 from tracer.kernel.workers.messages import MOST_DESCRIPTORS, append, has_come, last_words, receive, rows_of, send
 from tracer.probes.site import Site
-from tracer.resolve.processes.stat import facts_of, named
+from tracer.resolve.processes.stat import facts_of
 
 _LEFT = "the process that removes the probes {}: tracer removed them itself"
 _OURS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
@@ -140,12 +140,23 @@ class Watcher:
         """Before the first probe: where the trace has probes, in a process or in all, so that every removal is one that
         the kernel can do, and what stays is found (see `removal`).
         """
-        spots = {
-            (each.path, each.identity.device, each.identity.inode, each.offset, each.semaphore or 0) for each in sites
-        }
-        if spots:
+        from tracer.kernel.workers.removal import spots_of
+
+        if spots := spots_of(sites):
             self._minds = True
-            self._tell("mind", sorted(spots), pid)
+            self._tell("mind", spots, pid)
+
+    def check(self, sites: Sequence[Site]) -> None:
+        """After the removal of some of these sites alone, with which no other shares a place: whether they are gone."""
+        if self._minds and sites:
+            self._check(sites)
+
+    def _check(self, sites: Sequence[Site] | None) -> None:
+        from tracer.kernel.workers.removal import spots_of, told
+
+        with suppress(Gone):
+            found, _ = self._ask("check", None if sites is None else spots_of(sites))
+            self.left = told(found) or self.left
 
     def open(self, calls: Sequence[Call], passing: Sequence[int] = (), together: bool = False) -> list[int]:
         """Makes calls, in that order or all `together`; returns for each the descriptor, or the errno as a negative
@@ -237,8 +248,7 @@ class Watcher:
         """Lets the process end, once it has done the steps that it still has. A second call does nothing."""
         if self._minds:
             self._minds = False
-            with suppress(Gone):
-                self._stayed(self._ask("check")[0])
+            self._check(None)
         self._tell("leave")
         self._hang_up()
 
@@ -249,17 +259,6 @@ class Watcher:
         if self._undone:
             self._reap()
         self._connection.close()
-
-    def _stayed(self, found: Sequence[tuple[int, str, int, bool]]) -> None:
-        if not found:
-            return
-        pid, path, offset, low = found[0]
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        why = "its semaphore is below what the kernel takes off" if low else "the kernel's log (dmesg) may say why"
-        self.left = (
-            f"the breakpoint at {path}:0x{offset:x} stays in {named(pid)}{more}, where hits go on costing a trap"
-            f" until it ends: {why}"
-        )
 
     def _reap(self) -> None:
         """Waits until it holds no probe any more, which it tells by closing its end; with steps that are left for our

@@ -93,8 +93,9 @@ def _serve(connection: socket, tracer: int) -> None:
             elif kind == "mind":
                 removal = removal or Removal(*words)
             elif kind == "check":
-                send(connection, [tuple(each) for each in removal.check(held)] if removal is not None else [])
-                removal = None
+                stay = removal.check(held, words[0]) if removal is not None else []
+                send(connection, [tuple(each) for each in stay])
+                removal = removal if words[0] is not None else None
             elif kind == "forget":
                 steps.clear()
             else:

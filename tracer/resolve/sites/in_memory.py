@@ -67,7 +67,7 @@ def states(pid: int, sites: Sequence[Site]) -> list[State | None]:
                 state
                 for address in _addresses(every, site)
                 if (state := _at(pagemap, memory, address, elf, site)) is not None
-            ] or ["moved" for _ in _moved(every, elf, site)]
+            ] or ["moved" for _ in own_copies(every, elf, site.identity.inode, site.address)]
             found[number] = next((each for each in _WORST if each in here), None)
     return found
 
@@ -80,23 +80,25 @@ def _addresses(every: Sequence[Mapping], site: Site) -> Iterator[int]:
             yield each.start + site.offset - each.offset
 
 
-def _moved(every: Sequence[Mapping], elf: Elf, site: Site) -> Iterator[Mapping]:
-    """What can run where the site would be, next to other parts of its file, and is memory of the process's own."""
+def own_copies(every: Sequence[Mapping], elf: Elf, inode: int, address: int) -> Iterator[int]:
+    """Where a site would be, by its address in the file: next to other parts of its file, in memory of the process's
+    own that can run.
+    """
     bases = set()
     for each in every:
-        if each.file is None or each.file[1] != site.identity.inode:
+        if each.file is None or each.file[1] != inode:
             continue
         for segment in elf.loads:
             first = segment.offset & -mmap.PAGESIZE
             if first <= each.offset < segment.offset + segment.file_size:
                 bases.add(each.start - (each.offset - first) - (segment.address & -mmap.PAGESIZE))
     for base in bases:
-        found = next((each for each in every if each.start <= base + site.address < each.end), None)
+        found = next((each for each in every if each.start <= base + address < each.end), None)
         if found is None or not found.executable:
             continue
         # Large pages of hugetlbfs have a file, without a name that anybody could open. A process can name its memory.
         if found.path == "" or found.path.startswith(("/anon_hugepage", "[anon")):
-            yield found
+            yield base + address
 
 
 def _at(pagemap: int, memory: int, address: int, elf: Elf, site: Site) -> State | None:

@@ -39,6 +39,9 @@ class MadeHere:
     def mind(self, sites: Sequence[Site], pid: int | None) -> None:
         pass
 
+    def check(self, sites: Sequence[Site]) -> None:
+        pass
+
     def close(self, descriptors: Iterable[int], together: bool = False) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -170,6 +173,6 @@ def test_one_attach_point_can_be_detached_alone(fake: FakeBpf) -> None:
     plan = plan_of(probe("{ @ = count(); }") + " " + probe("{ @b = count(); }"), *sites(2))
     made, _ = attached(plan)
     assert [link.program for link in fake.links] == [101, 100]  # the last clause first
-    made.detach_point(0)
+    made.detach_point(0, ())
     assert [os.path.exists(f"/proc/self/fd/{link.fd}") for link in fake.links] == [True, False]
     made.close()

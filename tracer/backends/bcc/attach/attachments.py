@@ -170,14 +170,15 @@ class Attachments:
         self._leave()
         self._watcher.end()
 
-    def detach_point(self, point: int) -> None:
-        """Closes those of one attach point."""
+    def detach_point(self, point: int, alone: Sequence[Site]) -> None:
+        """Closes those of one attach point, which is the last at the places of the sites `alone`."""
         ending = (point, CALLS[1])  # calls and returns are counted for all attach points, or for none
         own = [each for each in self._descriptors if each[1] in ending]
         self._descriptors = [each for each in self._descriptors if each[1] not in ending]
         self._close(own)
         if self._anchors is not None:
             self._anchors.drop(ending)
+        self._watcher.check(alone)
 
     @property
     def wake(self) -> tuple[int, ...]:
