@@ -186,6 +186,9 @@ def test_cat_passes_over_what_is_no_file_and_goes_on(fifo: Path) -> None:
         (("-e", '#include "fifo"\nBEGIN { exit(); }'), "error: fifo: not a regular file\n"),
         (("-e", "#include <fifo>\nBEGIN { exit(); }", "-I", "."), "error: ./fifo: not a regular file\n"),
         (("--include", "fifo", "-e", "BEGIN { exit(); }"), "error: fifo: not a regular file\n"),
+        (("-e", '#include "in/outer.h"\nBEGIN { exit(); }'), "error: in/fifo: not a regular file\n"),
+        (("-e", "#include <outer.h>\nBEGIN { exit(); }", "-I", "in"), "error: in/fifo: not a regular file\n"),
+        (("--include", "in/device.h", "-e", "BEGIN { exit(); }"), "error: /dev/zero: not a regular file\n"),
         (("-l", "usdt:./fifo:*"), "error: ./fifo: not a regular file\n"),
         (("-l", "uprobe:fifo:*"), "error: fifo: neither a program in PATH nor a library\n"),
         (("-l", "-c", "./fifo", "usdt:*"), "/fifo: cannot be read: not a regular file\n"),
@@ -196,6 +199,12 @@ def test_cat_passes_over_what_is_no_file_and_goes_on(fifo: Path) -> None:
 )
 def test_a_fifo_or_a_device_holds_up_no_start(fifo: Path, words: tuple[str, ...], said: str) -> None:
     os.mkfifo(fifo.with_name("fifo.bt"))
+    headers = fifo.with_name("in")
+    headers.mkdir()
+    os.mkfifo(headers / "fifo")
+    (headers / "outer.h").write_text('#include "inner.h"\n')
+    (headers / "inner.h").write_text('#include <stdint.h>\n# include "fifo"\n')
+    (headers / "device.h").write_text('#include "/dev/zero"\n')
     script = fifo.with_name("script")
     script.write_text("#!./fifo\n")
     script.chmod(0o755)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 os.environ["TYPER_USE_RICH"] = "0"  # typer reads it once, when it is imported
 
 _INTERRUPTED = "tracer: interrupted\n"
-_NO_ERROR = re.compile("without (exception|setting an exception|an exception) ?(set)?")
-"""What Python says where ctypes or mmap get no memory."""
+_NO_ERROR = re.compile("error return without exception set|.* returned NULL without setting an exception", re.S)
+"""What Python 3.11 says where a call got no memory for its frame, and else where a module in C has a fault."""
 
 EXAMPLES = (
     "sudo tracer -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls /'",
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     except (MemoryError, SystemError) as error:
-        if isinstance(error, SystemError) and not _NO_ERROR.search(str(error)):
+        if isinstance(error, SystemError) and not (_NO_ERROR.fullmatch(str(error)) and _memory_is_limited()):
             raise
         _say_error(TracerError("there is not enough memory", WANTING[errno.ENOMEM]))
         _drop_output()
@@ -192,6 +192,18 @@ def _os_error(error: OSError) -> str:
 def _load_error(error: BaseException) -> str:
     name = getattr(error, "name", None)
     return f"cannot load {f'the module {name}' if name else 'a module'}: {error}"
+
+
+def _memory_is_limited() -> bool:
+    """Whether an allocation can fail at all, where the kernel otherwise ends a process when memory is gone."""
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
+
+        with open("/proc/sys/vm/overcommit_memory", "rb") as file:
+            strict = file.read(1) == b"2"
+        return strict or any(getrlimit(each)[0] != RLIM_INFINITY for each in (RLIMIT_AS, RLIMIT_DATA))
+    except Exception:  # for want of it, it may be
+        return True
 
 
 def _flush_output() -> None:

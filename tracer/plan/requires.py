@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tracer.errors import Span
 from tracer.lang.aggregations.registry import keeps_of
@@ -17,6 +17,7 @@ from tracer.steps.model import (
     Empty,
     Exit,
     Fetch,
+    GetSlot,
     If,
     Leave,
     Let,
@@ -27,6 +28,7 @@ from tracer.steps.model import (
     MapLength,
     MapSet,
     Printf,
+    SetSlot,
     Step,
     Steps,
     Update,
@@ -119,12 +121,27 @@ def _of_stacks(steps: Steps, known: bool) -> Iterator[Need]:
         step for step in walk(steps.body)
         if isinstance(step, Fetch) and isinstance(step.source, UserStack) and (step.source.interpreted or not known)
     ]  # fmt: skip
+    spans: dict[object, Span] = {read.name: read.span for read in reads}
     for step in walk(steps.body) if reads else ():
         key = step.key if isinstance(step, MapGet | MapHas | MapSet | MapAdd | MapDelete) else ()
         inner = (part for value in used(step) for part in parts(value) if isinstance(part, Op))
         args = (arg for part in inner if part.op not in _CARRY for arg in part.args)
-        if any(has_stack(value.type) for value in (*key, *args) if not isinstance(value, SiteText)):
-            yield Need(Feature.STACK_COMPUTED, "a stack that is not only shown or counted", reads[0].span)
+        computed = [value for value in (*key, *args) if not isinstance(value, SiteText) and has_stack(value.type)]
+        if computed:
+            span = next(_known(spans, computed), reads[0].span)
+            yield Need(Feature.STACK_COMPUTED, "a stack that is not only shown or counted", span)
+        # What is made of a stack, and the variable that has it, lead to it.
+        held = (step.slot,) if isinstance(step, GetSlot) else tuple(used(step))
+        read = next(_known(spans, held), None)
+        if read is not None and isinstance(step, SetSlot | Let | GetSlot):
+            spans[step.slot if isinstance(step, SetSlot) else step.name] = read
+
+
+def _known(spans: Mapping[object, Span], values: Iterable[Value | int]) -> Iterator[Span]:
+    for value in values:
+        for part in (value,) if isinstance(value, int) else parts(value):
+            if part in spans:
+                yield spans[part]
 
 
 def _of_maps(program: Program, own: Steps, steps: Mapping[int, Steps]) -> Iterator[Need]:

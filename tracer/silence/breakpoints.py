@@ -74,7 +74,7 @@ class Breakpoints:
 
     def _forget(self, place: Place) -> None:
         for spot, own in self.noted.items():
-            if spot[:3] == place[2:5]:
+            if spot == (*place[2:5], place.returns):
                 own.pop(place.pid, None)
 
     def reason(self, sites: Iterable[Site]) -> str | None:

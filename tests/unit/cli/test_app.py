@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -249,6 +250,33 @@ def test_a_full_disk_is_one_line_of_error() -> None:
         )
     assert result.returncode == 1
     assert result.stderr == "tracer: error: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "limited", "is_memory"),
+    [
+        ("error return without exception set", True, True),
+        ("<function Command.__call__ at 0x7fbd9476> returned NULL without setting an exception", True, True),
+        ("error return without exception set", False, False),
+        ("initialization of _json failed without raising an exception", True, False),
+        ("<class 'Event'> returned a result with an exception set", True, False),
+    ],
+)
+def test_a_fault_of_pythons_is_want_of_memory_only_where_memory_is_limited(
+    message: str, limited: bool, is_memory: bool, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def fail(arguments: list[str]) -> int:
+        raise SystemError(message)
+
+    monkeypatch.setattr("tracer.cli.app._run", fail)
+    monkeypatch.setattr("tracer.cli.app._memory_is_limited", lambda: limited)
+    if is_memory:
+        hint = "ulimit -v or the control group's limit may be the reason"
+        assert said(capsys) == (1, "", f"tracer: error: there is not enough memory; {hint}\n")
+    else:
+        with pytest.raises(SystemError, match=re.escape(message)):
+            main([])
 
 
 def test_ctrl_c_while_tracer_is_loaded_shows_no_traceback() -> None:

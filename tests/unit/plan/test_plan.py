@@ -99,6 +99,20 @@ def test_each_construct_asks_for_its_feature() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "$b = ustack(3); if (has_key(@q, $b)) { @d = 1; } @q[$b] = 1;",
+        "if (has_key(@q, ustack(3))) { @d = 1; } @q[ustack(3)] = 1;",
+        "$x = (ustack(3), 1); $y = $x; if ($y.1 == 1) { @d[$y.0] = 1; @e = @d[$y.0]; }",
+    ],
+)
+def test_the_stack_that_is_computed_with_is_named_and_not_the_first(body: str) -> None:
+    text = f"{ORDER} {{ @first = ustack(2); {body} }}"
+    asked = [need for need in lower(analysed(text)).needs if need.feature is Feature.STACK_COMPUTED]
+    assert {text[need.span.start : need.span.end] for need in asked} == {"ustack(3)"}
+
+
 def test_what_runs_in_user_space_needs_nothing() -> None:
     assert features("BEGIN { @[uid] = count(); $i = 3; while ($i) { $i--; } }") == []
 

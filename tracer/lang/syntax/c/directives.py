@@ -27,6 +27,8 @@ _ANY_COMPLAINT = re.compile(r"^.*?(?:fatal )?error: (.*)$", re.M)
 _KNOWN = ("define", "undef", "include", "ifdef", "ifndef", "if", "elif", "else", "endif", "pragma", "error", "warning")
 _LINE = "__line_of_the_program__"
 _PATIENCE_S = 20
+_MOST_HEADERS, _MOST_OF_HEADER = 1000, 1 << 22
+"""How many headers are looked at for those that they include, and how much of each."""
 _COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -117,19 +119,39 @@ def _run(text: str, found: list[tuple[str, str, Span]], includes: Sequence[str],
 
 
 def _refuse_irregular(found: list[tuple[str, str, Span]], includes: Sequence[str], paths: Sequence[str]) -> None:
-    """Raises `Fault` for a header that is a FIFO or a device: the compiler would wait for it, or read without end."""
+    """Raises `Fault` for a header that is a FIFO or a device, also one that a header includes: the compiler would wait
+    for it, or read without end.
+    """
     import os
 
-    named = [(name, Span(0, 0), True) for name in includes]
-    for word, rest, span in found:
-        header = _HEADER.match(rest) if word == "include" else None
-        if header is not None:
-            named.append((header[2], span, header[1] == '"'))
-    for name, span, here in named:
-        places = (os.path.join(place, name) for place in (*([""] if here else []), *paths))
+    from tracer.opening import content
+
+    named: list[tuple[str, str | None, Span]] = [(name, "", Span(0, 0)) for name in includes]
+    named += [(*each, span) for word, rest, span in found if word == "include" for each in _header(rest, "")]
+    seen: set[str] = set()
+    while named and len(seen) < _MOST_HEADERS:
+        name, here, span = named.pop()
+        places = (os.path.join(place, name) for place in (*([here] if here is not None else []), *paths))
         path = next(filter(os.path.exists, places), None)
-        if path is not None and not os.path.isfile(path):
-            raise Fault(Diagnostic(f"{path}: not a regular file", span))
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        try:
+            text = content(path, _MOST_OF_HEADER).decode("utf-8", "replace")
+        except OSError as error:
+            if not os.path.isfile(path):
+                raise Fault(Diagnostic(f"{path}: {error.strerror}", span)) from None
+            continue  # the compiler says it
+        own = os.path.dirname(path)
+        for word, rest, _ in _directives(text):
+            if word == "include":
+                named += [(*each, span) for each in _header(rest, own)]
+
+
+def _header(rest: str, here: str) -> list[tuple[str, str | None]]:
+    """The name that an #include has, and the folder that is searched first, as far as one is."""
+    header = _HEADER.match(rest)
+    return [] if header is None else [(header[2], here if header[1] == '"' else None)]
 
 
 def _skeleton(text: str, found: list[tuple[str, str, Span]]) -> str:
