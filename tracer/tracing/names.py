@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tracer.errors import counted
@@ -35,7 +35,8 @@ RECORDS_LOST = "{} of what processes map lost: addresses of those that have ende
 class Names:
     """Symbol tables are read when the first name is asked for; what processes map is taken note of from the start."""
 
-    def __init__(self, plan: Plan, target: Target) -> None:
+    def __init__(self, plan: Plan, target: Target, hurries: Callable[[], bool] = lambda: False) -> None:
+        self._hurries = hurries
         self._processes: Processes | None = None
         self._symbolizer: Symbolizer | None = None
         self._unwinder: Unwinder | None = None
@@ -235,7 +236,7 @@ class Names:
         if self._symbolizer is None:
             from tracer.resolve.symbols.symbolizer import Symbolizer
 
-            self._symbolizer = Symbolizer(processes, self._config.cpp_demangle)
+            self._symbolizer = Symbolizer(processes, self._config.cpp_demangle, self._hurries)
         return self._symbolizer
 
     def _open(self) -> Processes:

@@ -150,7 +150,7 @@ class Trace:
             return None
         from tracer.tracing.names import Names
 
-        names = stack.enter_context(closing(Names(self._plan, self._target)))
+        names = stack.enter_context(closing(Names(self._plan, self._target, lambda: self._controls.hurry)))
         self._controls.wake = (*self._controls.wake, *names.wake)
         return names
 

@@ -14,6 +14,7 @@ import re
 import time
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable
 
 from tracer.dataclass import NamedTuple
 from tracer.errors import TracerError, printable
@@ -36,9 +37,12 @@ _SLOW_S, _REST = 0.02, 5
 
 
 class JitMaps:
-    """The maps of some processes, each read on where it has changed. `cut` are the paths of those not read whole."""
+    """The maps of some processes, each read on where it has changed. `cut` are the paths of those not read whole; where
+    somebody `hurries`, none is read on.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, hurries: Callable[[], bool] = lambda: False) -> None:
+        self._hurries = hurries
         self._known: dict[str, _Map] = {}
         self.cut: set[str] = set()
 
@@ -57,7 +61,7 @@ class JitMaps:
             if path not in self._known and len(self._known) >= _MOST:
                 del self._known[next(iter(self._known))]
             known = self._known.setdefault(path, _Map())
-            known.read(descriptor, status)
+            known.read(descriptor, status, self._hurries)
             if known.is_cut:
                 self.cut.add(path)
             return known.name(descriptor, address)
@@ -90,7 +94,7 @@ class _Map:
         self._rests_until = 0.0
         self.is_cut = False
 
-    def read(self, descriptor: int, status: os.stat_result) -> None:
+    def read(self, descriptor: int, status: os.stat_result, hurries: Callable[[], bool]) -> None:
         """Reads what has been added, or all where the file is another one."""
         version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if version == self._version:
@@ -106,7 +110,7 @@ class _Map:
             del self._blocks[-1]  # small ones are read once more, so that there are few
         self._version, self._file, self._size, self._head = version, version[:2], status.st_size, head
         first = max(status.st_size - MOST_BYTES, 0)
-        self._add(descriptor, self._blocks[-1].end if self._blocks else first, status.st_size)
+        self._add(descriptor, self._blocks[-1].end if self._blocks else first, status.st_size, hurries)
         while self._blocks and self._blocks[0].end <= first:
             del self._blocks[0]
         self.is_cut = first > 0
@@ -114,10 +118,12 @@ class _Map:
         if took > _SLOW_S and not first_time:
             self._rests_until = time.monotonic() + _REST * took
 
-    def _add(self, descriptor: int, at: int, end: int) -> None:
+    def _add(self, descriptor: int, at: int, end: int, hurries: Callable[[], bool]) -> None:
         """Reads from a place to the end, as it was when that was looked at: a file may grow faster than it is read."""
         inside = at > 0 and not self._blocks  # of a line, whose beginning is left out
         while at < end:
+            if hurries():
+                return
             data = os.pread(descriptor, min(PIECE, end - at), at)
             if not data:
                 return

@@ -9,6 +9,8 @@ in hexadecimal where nothing is known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracer.errors import TracerError
 from tracer.resolve.processes.maps import Mapping
 from tracer.resolve.symbols.jit_maps import JitMaps
@@ -26,13 +28,16 @@ _Name = tuple[str, int]
 
 class Symbolizer:
     """Names addresses of the processes of which `processes` tells. What is called `pid` may be the number of an address
-    space (`processes.space_of`), as stacks and symbols have it: then names are those of what was mapped there.
+    space (`processes.space_of`), as stacks and symbols have it: then names are those of what was mapped there. Who
+    `hurries` may get none of just-in-time code.
     """
 
-    def __init__(self, processes: Processes, demangled: bool = True) -> None:
+    def __init__(
+        self, processes: Processes, demangled: bool = True, hurries: Callable[[], bool] = lambda: False
+    ) -> None:
         self.processes = processes
         self._demangled = demangled
-        self._jit_maps = JitMaps()
+        self._jit_maps = JitMaps(hurries)
 
     @property
     def cut(self) -> set[str]:

@@ -59,6 +59,22 @@ def test_a_map_that_grows_is_read_on_and_of_equal_starts_the_last_counts(
     assert name(maps, path, START + 640) is None
 
 
+def test_who_hurries_waits_for_no_long_map(path: Path) -> None:
+    path.write_text(lines(0, 100_000))
+    pieces = 0
+
+    def hurries() -> bool:
+        nonlocal pieces
+        pieces += 1
+        return pieces > 2
+
+    maps = JitMaps(hurries)
+    assert path.stat().st_size > 2 * PIECE
+    assert name(maps, path, START + 64) == ("function_1", 0)
+    assert name(maps, path, START + 99_999 * 64) is None
+    assert pieces == 3
+
+
 def test_lines_that_say_nothing_are_passed_over(path: Path) -> None:
     path.write_bytes(
         b"\n \nnonsense\n-10 10 negative\n%x 10\n%x zz bad\n%x 10 \n%x 10 a\x1b[31m\xff b\n0x%x 0x10 with 0x"
